@@ -6,36 +6,8 @@ Imports: base, config, dataset_builder, evaluation, forgetting, models, online_l
 
 from __future__ import annotations
 
-from rl.admin import (
-    access,
-    agents,
-    audit,
-    episodes,
-    experiments,
-    feedback,
-    labels,
-    queue,
-    raters,
-    serving,
-    traces,
-    training,
-    versions,
-    webhooks,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "access",
-    "agents",
-    "audit",
-    "episodes",
-    "experiments",
-    "feedback",
-    "labels",
-    "queue",
-    "raters",
-    "serving",
-    "traces",
-    "training",
-    "versions",
-    "webhooks",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -12,16 +12,6 @@ from django.utils.safestring import SafeString
 
 from rl.models import Arm, Experiment
 
-QUESTION = [
-    "metric",
-    "minimum_effect",
-    "confidence",
-    "min_samples",
-    "max_samples",
-    "guard_metric",
-    "guard_margin",
-    "ramp",
-]
 OUTCOME = ["state", "started_at", "stopped_at", "verdict", "reason", "own_page"]
 
 
@@ -61,10 +51,10 @@ class ExperimentAdmin(admin.ModelAdmin):
     inlines = [ArmInline]
 
     def get_fields(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
-        return ["agent", "name", *QUESTION, "automatic", *(OUTCOME if obj else [])]
+        return ["agent", "name", *Experiment.QUESTION, "automatic", *(OUTCOME if obj else [])]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Experiment | None = None) -> list[str]:
-        return [*OUTCOME, *([] if _is_draft(obj) else ["agent", "name", *QUESTION])]
+        return [*OUTCOME, *([] if _is_draft(obj) else ["agent", "name", *Experiment.QUESTION])]
 
     @admin.display(description="page")
     def own_page(self, experiment: Experiment) -> SafeString:

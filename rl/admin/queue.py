@@ -19,29 +19,13 @@ class QueueReadOnly(ReadOnlyAdmin):
         return {}
 
 
-class ScheduleAdmin(QueueReadOnly, stock.ScheduleAdmin):
-    pass
-
-
-class SuccessAdmin(QueueReadOnly, stock.TaskAdmin):
-    pass
-
-
-class FailureAdmin(QueueReadOnly, stock.FailAdmin):
-    pass
-
-
-class WaitingAdmin(QueueReadOnly, stock.QueueAdmin):
-    pass
-
-
-ADMINS: dict[type[Model], type[QueueReadOnly]] = {
-    Schedule: ScheduleAdmin,
-    Success: SuccessAdmin,
-    Failure: FailureAdmin,
-    OrmQ: WaitingAdmin,
+ADMINS: dict[type[Model], type[admin.ModelAdmin]] = {
+    Schedule: stock.ScheduleAdmin,
+    Success: stock.TaskAdmin,
+    Failure: stock.FailAdmin,
+    OrmQ: stock.QueueAdmin,
 }
 for _model, _admin in ADMINS.items():
     if admin.site.is_registered(_model):  # OrmQ is not where Redis is the broker
         admin.site.unregister(_model)
-        admin.site.register(_model, _admin)
+        admin.site.register(_model, type(_admin.__name__, (QueueReadOnly, _admin), {}))

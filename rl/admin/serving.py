@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
-from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from rl.admin.markup import change_link
+from rl.admin.readonly import ReadOnlyAdmin
 from rl.models import Deployment, ModelVersion
 
 _FACTS = [
@@ -29,11 +27,9 @@ _FACTS = [
 
 
 @admin.register(Deployment)
-class DeploymentAdmin(admin.ModelAdmin):
+class DeploymentAdmin(ReadOnlyAdmin):
     """Made and taken away by commands; how many answers are asked for is chosen here too."""
 
-    show_full_result_count = False
-    list_per_page = 50
     list_display = ["id", "agent", "of_version", "alias", "target", "model_name", "best_of", "created_at"]
     list_filter = ["alias", "target", "agent"]
     list_select_related = ["agent", "version"]
@@ -41,11 +37,7 @@ class DeploymentAdmin(admin.ModelAdmin):
     fields = ["best_of", *_FACTS]
     readonly_fields = _FACTS
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_change_permission = admin.ModelAdmin.has_change_permission
 
     @admin.display(description="version")
     def of_version(self, deployment: Deployment) -> SafeString | str:

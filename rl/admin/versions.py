@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from rl.admin.answers import answer_table
 from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link, percent, value_table
 from rl.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun, TrainingSet
@@ -203,3 +206,28 @@ def _link_measured_model(evaluation: Evaluation) -> SafeString | str:
     return change_link(
         Artifact, evaluation.artifact_id, f"{evaluation.artifact.kind} {evaluation.artifact.quantization}"
     )
+
+
+HEADINGS = {"base": "base model", "current": "version in use", "new": "new version"}
+"""In the order of their columns."""
+
+
+def answer_table(samples: Sequence[Mapping[str, Any]]) -> SafeString | str:
+    """What the models answered to the prompts of an evaluation, side by side. ``samples``: of the guard rails of a report;
+    errors stand above their answer."""
+    names = [name for name in HEADINGS if any(name in sample for sample in samples)]
+    if not names:
+        return NOTHING
+    heads = format_html_join("", '<th scope="col">{}</th>', [("prompt",), *((HEADINGS[name],) for name in names)])
+    rows = format_html_join("", "<tr>{}</tr>", ((_cells(sample, names),) for sample in samples))
+    return format_html('<table class="answers"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', heads, rows)
+
+
+def _cells(sample: Mapping[str, Any], names: Sequence[str]) -> SafeString:
+    cells = [(sample["prompt"],), *((_answer(sample[name]) if name in sample else NOTHING,) for name in names)]
+    return format_html_join("", "<td>{}</td>", cells)
+
+
+def _answer(answered: Mapping[str, Any]) -> SafeString:
+    errors = ((badge("reject", kind.replace("_", " ")),) for kind in answered["errors"])
+    return format_html("{}{}", format_html_join("", "{} ", errors), answered["answer"])

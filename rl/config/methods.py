@@ -51,22 +51,9 @@ class Rows:
     of_tasks: bool = False
     """Made of an environment's tasks and not of the agent's answers. Whoever wrote the tasks has split them."""
 
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """The columns with one answer each."""
-        return tuple(name for name, column in self.columns.items() if column is Column.MESSAGES)
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        return tuple(name for name, column in self.columns.items() if column is Column.FLAG)
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        return tuple(name for name, column in self.columns.items() if column is Column.NUMBER)
-
-    @property
-    def scores(self) -> tuple[str, ...]:
-        return tuple(name for name, column in self.columns.items() if column is Column.SCORE)
+    def names(self, *kinds: Column) -> tuple[str, ...]:
+        """The columns of these kinds."""
+        return tuple(name for kind in kinds for name, column in self.columns.items() if column is kind)
 
     def columns_of(self, row: Mapping[str, object]) -> Mapping[str, Column]:
         """Those that this row must have: of the alternatives the first that it has a part of."""
@@ -171,9 +158,8 @@ METHODS: dict[str, Method] = {
             contrast="rl.evaluation.contrasts.of_mixed",
             has_pair_types=True,
         ),
-        work=RowWork(
-            2, 6
-        ),  # a pair as in DPO; a single answer is half of it, and again half for the point of reference
+        # a pair as in DPO; a single answer is half of it, and again half for the point of reference
+        work=RowWork(2, 6),
         automatic=TrainingConfig.LISTS["automatic"],
         least_rows=2,  # it compares the rows of a pass
     ),

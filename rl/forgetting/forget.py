@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
+from django.contrib.admin.models import LogEntry
 from django.db import transaction
+from django.db.models import Q
 
 from rl.base.errors import RatchetError, RunConflict
 from rl.forgetting import receipts
@@ -20,11 +23,11 @@ from rl.forgetting.files import delete_scores, delete_waiting, sweep
 from rl.forgetting.person import Person
 from rl.forgetting.receipts import Receipt
 from rl.forgetting.records import Left, delete_rows, find_left
-from rl.forgetting.remaining import find_remaining
 from rl.forgetting.uses import Uses, find_uses
-from rl.models import Agent, TrainingRun
+from rl.models import Agent, AuditEvent, TrainingRun
 from rl.online_learner import OnlineLearner
 from rl.operations import audit
+from rl.operations.backup import backups
 from rl.serving.gateway.pending import deliver_all
 
 
@@ -127,3 +130,22 @@ def _retrain(agent: Agent, known: dict[str, int]) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_ELSEWHERE = (
+    "logs of the site and of servers before it, and files that were exported or copied elsewhere, are not looked at"
+)
+
+
+def find_remaining(person: Person) -> dict[str, Any]:
+    """What no command can take back: counts of the rows that still name them, and the backups that were made until now."""
+    targets = Q(actor__in=person.names)
+    for name in person.names:
+        targets |= Q(target__contains=name.removeprefix("user:"))
+    return {
+        "accounts": len(person.user_ids),
+        "audit_events": AuditEvent.objects.filter(targets).count(),
+        "admin_log_entries": LogEntry.objects.filter(user__in=person.user_ids).count(),
+        "backups": [path.name for path in backups(settings.BACKUP_DIR)],
+        "elsewhere": _ELSEWHERE,
+    }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rl.config import TrainingConfig
-from rl.config.methods import Method
+from rl.config.methods import Column, Method
 from rl.hardware.speed import TIMED_TOKENS, ModelShape, Speed
 
 _ROWS_A_SECOND = 1000
@@ -130,7 +130,7 @@ class Seconds:
         """Pairs are scored, prompts answered, tasks played."""
         rows, rule = self.work.heldout_rows, self.method.rows_with(self.config)
         if rule.has_answers:
-            answers = 1 if rule.optional or rule.flags else 2
+            answers = 1 if rule.optional or rule.names(Column.FLAG) else 2
             return rows * answers * self.work.models * self._forward(self.model.layers)
         return rows * self.work.models * self._generation(self.work.answer_tokens)
 

@@ -44,16 +44,7 @@ class StartOptions:
 
     def settings(self) -> dict[str, Any]:
         """Fields of the experiment, but for those that no option sets: the model knows their defaults."""
-        names = (
-            "metric",
-            "minimum_effect",
-            "confidence",
-            "min_samples",
-            "max_samples",
-            "guard_metric",
-            "guard_margin",
-        )
-        set_fields = {name: value for name in names if (value := getattr(self, name)) is not None}
+        set_fields = {name: value for name in Experiment.QUESTION if (value := getattr(self, name)) is not None}
         return {**set_fields, "ramp": parse_ramp(self.ramp or ""), "automatic": not self.no_automatic}
 
 

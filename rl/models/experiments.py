@@ -66,6 +66,17 @@ class Experiment(models.Model):
     stopped_at = models.DateTimeField(null=True, blank=True)
 
     # the question
+    QUESTION = (
+        "metric",
+        "minimum_effect",
+        "confidence",
+        "min_samples",
+        "max_samples",
+        "guard_metric",
+        "guard_margin",
+        "ramp",
+    )
+    """Fields that stay as they are while the answers come in."""
     metric = models.CharField(
         max_length=110,
         default="rating",

@@ -13,29 +13,20 @@ from django.db.models import Model
 from django.db.models.signals import post_save, pre_delete
 from django.http import HttpRequest
 
-from rl.models import (
-    Agent,
-    ApiKey,
-    Artifact,
-    Evaluation,
-    Experiment,
-    LabelModel,
-    ModelVersion,
-    TrainingRun,
-    TrainingSet,
-)
+from rl import models
+from rl.models import Agent, ApiKey
 from rl.operations.audit import Action, record
 
 WATCHED: Final = (
     Agent,
     ApiKey,
-    Artifact,
-    Evaluation,
-    Experiment,
-    LabelModel,
-    ModelVersion,
-    TrainingRun,
-    TrainingSet,
+    models.Artifact,
+    models.Evaluation,
+    models.Experiment,
+    models.LabelModel,
+    models.ModelVersion,
+    models.TrainingRun,
+    models.TrainingSet,
     User,
     Group,
 )

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rl.base.errors import NotEnoughData, TrainingFailed
 from rl.base.records import Report
 from rl.config import find_rows
+from rl.config.methods import Column
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.hardware import REPLACED
@@ -107,11 +108,12 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
     lengths = LengthCount()
     kind, rows = find_rows(method), read_training_rows(source, method)
-    kept = (*kind.flags, *kind.numbers, *kind.scores)
-    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, kind.answers, max_length, kept)
-    columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *kind.answers)}
-    columns |= dict.fromkeys(kind.flags, Value("bool"))
-    columns |= dict.fromkeys((*kind.numbers, *kind.scores), Value("float64"))
+    flags, numbers = kind.names(Column.FLAG), kind.names(Column.NUMBER, Column.SCORE)
+    answers = kind.names(Column.MESSAGES)
+    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers, max_length, (*flags, *numbers))
+    columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
+    columns |= dict.fromkeys(flags, Value("bool"))
+    columns |= dict.fromkeys(numbers, Value("float64"))
     write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
     check_lengths(lengths, start)
     return Dataset.from_file(str(path)), lengths

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from rl.admin.answers import answer_table
+from rl.admin.versions import answer_table
 from rl.models import Agent
 from tests.admin.records import make_evaluation, make_training_set, make_version
 

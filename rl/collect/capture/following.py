@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial, wraps
 from typing import Any, Protocol
 
@@ -183,11 +184,7 @@ def _end_with_future(observer: Observer, future: Any) -> None:
         observer.end(future.result())
 
 
-class _NoObserver:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
+class _NoObserver(nullcontext[None]):
     def item(self, value: Any) -> None: ...
 
     def end(self, result: Any) -> None: ...

@@ -17,23 +17,13 @@ from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
-_ROLES = {
-    "human": "user",
-    "user": "user",
-    "gpt": "assistant",
-    "assistant": "assistant",
-    "chatgpt": "assistant",
-    "model": "assistant",
-    "bot": "assistant",
-    "bing": "assistant",
-    "bard": "assistant",
-    "function_call": "assistant",
-    "system": "system",
-    "tool": "tool",
-    "observation": "tool",
-    "function_response": "tool",
-    "function": "tool",
+_SPEAKERS = {
+    "user": ("human", "user"),
+    "assistant": ("gpt", "assistant", "chatgpt", "model", "bot", "bing", "bard", "function_call"),
+    "system": ("system",),
+    "tool": ("tool", "observation", "function_response", "function"),
 }
+_ROLES = {speaker: role for role, speakers in _SPEAKERS.items() for speaker in speakers}
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:

@@ -9,21 +9,12 @@ from typing import Any
 from rl.collect.lookups import versions_named
 from rl.collect.new_rows import RowMaker
 from rl.collect.traces.imported import ImportedTrace
-from rl.collect.traces.records import as_json_items
+from rl.collect.traces.records import FACTS, as_json_items
 from rl.collect.traces.rows import TraceRows, same_words
 from rl.models import Agent, Trace, prompt_key
 
 OTHER_ANSWER = "the id belongs to another answer of this agent"
-_COPIED = (
-    "state",
-    "action",
-    "tokens_in",
-    "tokens_out",
-    "llm_calls",
-    "cost",
-    "duration_ms",
-    "occurred_at",
-)
+_COPIED = (*FACTS, "occurred_at")
 """None says nothing; an empty list as an action is a decision."""
 _LISTS = ("tool_calls", "reasoning_steps", "tasks")
 _new_trace = RowMaker(Trace)

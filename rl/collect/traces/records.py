@@ -17,18 +17,9 @@ from rl.models import Feedback, Trace
 _CURRENT = Feedback.objects.filter(is_current=True).exclude(kind=Feedback.Kind.RETRACTION).order_by("id")
 _FEEDBACK = Prefetch("feedback", queryset=_CURRENT, to_attr="current_feedback")
 _STATUSES = ("created", "completed", "failed")
-_COPIED = (
-    "response",
-    "prompt_key",
-    "state",
-    "action",
-    "tokens_in",
-    "tokens_out",
-    "llm_calls",
-    "cost",
-    "duration_ms",
-    "details",
-)
+FACTS = ("state", "action", "tokens_in", "tokens_out", "llm_calls", "cost", "duration_ms")
+"""Columns of a trace that go in and out as they are; None says nothing."""
+_COPIED = ("response", "prompt_key", *FACTS, "details")
 
 
 def with_feedback(traces: QuerySet[Trace]) -> QuerySet[Trace]:

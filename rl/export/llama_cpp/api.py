@@ -27,97 +27,61 @@ _ERROR = 4
 _REST = c.c_uint8 * 512
 """Room for the fields that are left as they are, and for those that a later version appends."""
 
+_MODEL: dict[str, tuple[Any, Any]] = {
+    "devices": (c.c_void_p, None),
+    "tensor_buft_overrides": (c.c_void_p, None),
+    "n_gpu_layers": (c.c_int32, _ALL_LAYERS),
+    "split_mode": (c.c_int32, _BY_LAYER),
+    "load_mode": (c.c_int32, _AUTO),
+    "lazy_mode": (c.c_int32, 1),
+    "main_gpu": (c.c_int32, 0),
+    "tensor_split": (c.c_void_p, None),
+    "progress_callback": (c.c_void_p, None),
+    "progress_data": (c.c_void_p, None),
+    "kv_overrides": (c.c_void_p, None),
+    "vocab_only": (c.c_bool, False),
+    "check_tensors": (c.c_bool, False),
+    "use_extra_bufts": (c.c_bool, True),
+    "no_host": (c.c_bool, False),
+}
+_CONTEXT: dict[str, tuple[Any, Any]] = {
+    "n_ctx": (c.c_uint32, 512),
+    "n_batch": (c.c_uint32, 2048),
+    "n_ubatch": (c.c_uint32, 512),
+    "n_seq_max": (c.c_uint32, 1),
+    "n_rs_seq": (c.c_uint32, 0),
+    "n_outputs_max": (c.c_uint32, 0),
+    "n_outputs_max_per_seq": (c.c_uint32, 1),
+    "n_threads": (c.c_int32, 4),
+    "n_threads_batch": (c.c_int32, 4),
+    "ctx_type": (c.c_int32, 0),
+    "rope_scaling_type": (c.c_int32, _AUTO),
+    "pooling_type": (c.c_int32, _AUTO),
+    "attention_type": (c.c_int32, _AUTO),
+    "flash_attn_type": (c.c_int32, _AUTO),
+    "rope_freq_base": (c.c_float, 0.0),
+    "rope_freq_scale": (c.c_float, 0.0),
+    "yarn_ext_factor": (c.c_float, -1.0),
+    "yarn_attn_factor": (c.c_float, -1.0),
+    "yarn_beta_fast": (c.c_float, -1.0),
+    "yarn_beta_slow": (c.c_float, -1.0),
+    "yarn_orig_ctx": (c.c_uint32, 0),
+    "defrag_thold": (c.c_float, -1.0),
+    "cb_eval": (c.c_void_p, None),
+    "cb_eval_data": (c.c_void_p, None),
+    "type_k": (c.c_int32, 1),
+    "type_v": (c.c_int32, 1),
+}
+"""Field to its type and its default; None for pointers, which are not looked at."""
+
 
 class _ModelParameters(c.Structure):
-    _fields_ = [
-        ("devices", c.c_void_p),
-        ("tensor_buft_overrides", c.c_void_p),
-        ("n_gpu_layers", c.c_int32),
-        ("split_mode", c.c_int32),
-        ("load_mode", c.c_int32),
-        ("lazy_mode", c.c_int32),
-        ("main_gpu", c.c_int32),
-        ("tensor_split", c.c_void_p),
-        ("progress_callback", c.c_void_p),
-        ("progress_data", c.c_void_p),
-        ("kv_overrides", c.c_void_p),
-        ("vocab_only", c.c_bool),
-        ("check_tensors", c.c_bool),
-        ("use_extra_bufts", c.c_bool),
-        ("no_host", c.c_bool),
-        ("rest", _REST),
-    ]
+    _fields_ = [*((name, kind) for name, (kind, _) in _MODEL.items()), ("rest", _REST)]
 
 
 class _ContextParameters(c.Structure):
-    _fields_ = [
-        ("n_ctx", c.c_uint32),
-        ("n_batch", c.c_uint32),
-        ("n_ubatch", c.c_uint32),
-        ("n_seq_max", c.c_uint32),
-        ("n_rs_seq", c.c_uint32),
-        ("n_outputs_max", c.c_uint32),
-        ("n_outputs_max_per_seq", c.c_uint32),
-        ("n_threads", c.c_int32),
-        ("n_threads_batch", c.c_int32),
-        ("ctx_type", c.c_int32),
-        ("rope_scaling_type", c.c_int32),
-        ("pooling_type", c.c_int32),
-        ("attention_type", c.c_int32),
-        ("flash_attn_type", c.c_int32),
-        ("rope_freq_base", c.c_float),
-        ("rope_freq_scale", c.c_float),
-        ("yarn_ext_factor", c.c_float),
-        ("yarn_attn_factor", c.c_float),
-        ("yarn_beta_fast", c.c_float),
-        ("yarn_beta_slow", c.c_float),
-        ("yarn_orig_ctx", c.c_uint32),
-        ("defrag_thold", c.c_float),
-        ("cb_eval", c.c_void_p),
-        ("cb_eval_data", c.c_void_p),
-        ("type_k", c.c_int32),
-        ("type_v", c.c_int32),
-        ("rest", _REST),
-    ]
+    _fields_ = [*((name, kind) for name, (kind, _) in _CONTEXT.items()), ("rest", _REST)]
 
-
-_MODEL_DEFAULTS = {
-    "n_gpu_layers": _ALL_LAYERS,
-    "split_mode": _BY_LAYER,
-    "load_mode": _AUTO,
-    "lazy_mode": 1,
-    "main_gpu": 0,
-    "vocab_only": False,
-    "check_tensors": False,
-    "use_extra_bufts": True,
-    "no_host": False,
-}
-_CONTEXT_DEFAULTS = {
-    "n_ctx": 512,
-    "n_batch": 2048,
-    "n_ubatch": 512,
-    "n_seq_max": 1,
-    "n_rs_seq": 0,
-    "n_outputs_max": 0,
-    "n_outputs_max_per_seq": 1,
-    "n_threads": 4,
-    "n_threads_batch": 4,
-    "ctx_type": 0,
-    "rope_scaling_type": _AUTO,
-    "pooling_type": _AUTO,
-    "attention_type": _AUTO,
-    "flash_attn_type": _AUTO,
-    "rope_freq_base": 0.0,
-    "rope_freq_scale": 0.0,
-    "yarn_ext_factor": -1.0,
-    "yarn_attn_factor": -1.0,
-    "yarn_beta_fast": -1.0,
-    "yarn_beta_slow": -1.0,
-    "yarn_orig_ctx": 0,
-    "defrag_thold": -1.0,
-    "type_k": 1,
-    "type_v": 1,
-}
 
 _POINTERS: dict[str, list[Any]] = {
     "llama_model_load_from_file": [c.c_char_p, _ModelParameters],
@@ -176,10 +140,11 @@ def _log_errors(level: int, text: bytes, _: object) -> None:
         sys.stderr.write(f"0.0 E {text.decode('utf-8', 'replace')}")
 
 
-def _defaults(library: Any, name: str, kind: type[c.Structure], expected: dict[str, Any]) -> Any:
+def _defaults(library: Any, name: str, kind: type[c.Structure], table: dict[str, tuple[Any, Any]]) -> Any:
     function = getattr(library, name)
     function.restype, function.argtypes = kind, []
     defaults = function()
+    expected = {field: default for field, (_, default) in table.items() if default is not None}
     actual = {field: getattr(defaults, field) for field in expected}
     other = [f"{field} {value!r}" for field, value in actual.items() if value != expected[field]]
     if other:
@@ -207,7 +172,7 @@ class Reader:
 
     def _model(self, path: str) -> Any:
         """Mapped into memory as it is, not rearranged for speed: the file may be larger than half of the memory."""
-        parameters = _defaults(self.library, "llama_model_default_params", _ModelParameters, _MODEL_DEFAULTS)
+        parameters = _defaults(self.library, "llama_model_default_params", _ModelParameters, _MODEL)
         parameters.n_gpu_layers = 0
         parameters.use_extra_bufts = False
         self.model = self.library.llama_model_load_from_file(os.fsencode(path), parameters)
@@ -216,7 +181,7 @@ class Reader:
         return self.model
 
     def _context(self, model: Any, tokens: int, threads: int) -> Any:
-        parameters = _defaults(self.library, "llama_context_default_params", _ContextParameters, _CONTEXT_DEFAULTS)
+        parameters = _defaults(self.library, "llama_context_default_params", _ContextParameters, _CONTEXT)
         parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = max(tokens, BATCH), BATCH, BATCH
         parameters.n_outputs_max_per_seq = 0
         parameters.n_threads = parameters.n_threads_batch = threads

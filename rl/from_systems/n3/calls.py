@@ -66,7 +66,6 @@ class PolicyFeedback(ApiView):
         *BAD_BODY,
         404,
         tags=["policies"],
-        request=PolicyFeedbackIn,
         description="The same answer of the same run may be scored again; the newest score counts. The agent is made if "
         "there is none of this name, unless the key is for another.",
     )
@@ -116,7 +115,6 @@ class TrainPolicy(ApiView):
         404,
         409,
         tags=["policies"],
-        request=TrainPolicyIn,
         parameters=[WAIT],
         description=f"Fewer than {policies.FEWEST} scored answers are refused, with how many are missing. Beside the fields "
         "below, any hyper-parameter of the method in camelCase. The queue does the training, and the answer waits for it; "

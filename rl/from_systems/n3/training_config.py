@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from rl.config import TrainingConfig as CoreConfig
 from rl.config import config_class
 
-_LORA: Final[Mapping[str, str]] = {"lora_r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout"}
-_PPO: Final[Mapping[str, str]] = {
-    **_LORA,
-    "learning_rate": "learning_rate",
-    "batch_size": "batch_size",
+_OTHER_NAMES: Final[Mapping[str, str]] = {
     "gradient_accumulation_steps": "gradient_accumulation",
-    "ppo_epochs": "ppo_epochs",
-    "max_grad_norm": "max_grad_norm",
-    "init_kl_coef": "init_kl_coef",
-    "target_kl": "target_kl",
-    "gamma": "gamma",
-    "lam": "lam",
-    "cliprange": "cliprange",
-    "cliprange_value": "cliprange_value",
-    "vf_coef": "vf_coef",
-    "max_new_tokens": "max_new_tokens",
-    "temperature": "temperature",
-    "top_k": "top_k",
-    "top_p": "top_p",
-    "max_steps": "max_steps",
-}
-_REWARD_MODEL: Final[Mapping[str, str]] = {
-    **_LORA,
-    "learning_rate": "learning_rate",
-    "batch_size": "batch_size",
     "num_epochs": "epochs",
-    "max_grad_norm": "max_grad_norm",
 }
-"""N3's name to ours."""
+"""N3's name to ours, where they differ."""
 
 
 @dataclass
@@ -61,6 +37,13 @@ class _LoraConfig:
     learning_rate: float = 1e-5
     batch_size: int = 8
 
+    def _to_core(self, method: str, **values: Any) -> CoreConfig:
+        """What the method has too, and ``values`` in place of some. Raises UsageError for an impossible one."""
+        core = config_class(method)()
+        own = {_OTHER_NAMES.get(entry.name, entry.name): getattr(self, entry.name) for entry in fields(self)}
+        known = {entry.name: own[entry.name] for entry in fields(core) if entry.name in own}
+        return core.with_overrides({**known, "full": not self.use_lora, **values})
+
 
 @dataclass
 class RewardModelConfig(_LoraConfig):
@@ -74,9 +57,7 @@ class RewardModelConfig(_LoraConfig):
 
     def to_core(self) -> CoreConfig:
         """Raises UsageError for an impossible value."""
-        values = {ours: getattr(self, name) for name, ours in _REWARD_MODEL.items()}
-        whole = {"gradient_accumulation": 1, "full": not self.use_lora, "max_length": self.max_length}
-        return config_class("reward_model")().with_overrides({**values, **whole})
+        return self._to_core("reward_model", gradient_accumulation=1)
 
 
 @dataclass
@@ -115,7 +96,6 @@ class TrainingConfig(_LoraConfig):
 
     def to_core(self) -> CoreConfig:
         """PPO over each prompt once. Raises UsageError for an impossible value."""
-        values: dict[str, Any] = {ours: getattr(self, name) for name, ours in _PPO.items()}
-        values["mini_batch_size"] = min(self.mini_batch_size, self.batch_size)
-        values["max_length"] = self.dataset.max_prompt_length + self.max_new_tokens
-        return config_class("ppo")().with_overrides({**values, "epochs": 1.0, "full": not self.use_lora})
+        length = self.dataset.max_prompt_length + self.max_new_tokens
+        small = min(self.mini_batch_size, self.batch_size)
+        return self._to_core("ppo", epochs=1.0, mini_batch_size=small, max_length=length)

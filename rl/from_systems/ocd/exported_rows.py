@@ -72,20 +72,21 @@ def raw_reward(trace: Trace) -> float | None:
 
 def components_of(trace: Trace) -> dict[str, Any]:
     """Those that came with the decision, else scale to name to value of those that were calculated."""
-    stored = _record(trace).get("rewardComponents")
+    stored = record_of(trace).get("rewardComponents")
     if isinstance(stored, Mapping) and stored:
         return dict(stored)
     calculated = _component(trace).get("components") or {}
     return {scale: {name: part["value"] for name, part in parts.items()} for scale, parts in calculated.items()}
 
 
-def _record(trace: Trace) -> Mapping[str, Any]:
+def record_of(trace: Trace) -> Mapping[str, Any]:
+    """The decision as it came, without what has a place of its own; empty where the trace is none."""
     known = trace.details.get("decision") if isinstance(trace.details, Mapping) else None
     return known if isinstance(known, Mapping) else {}
 
 
 def _values(trace: Trace, record: TraceRecord, reward: float) -> dict[str, Any]:
-    decision = _record(trace)
+    decision = record_of(trace)
     return {
         "prompt": record.question if trace.state is None else canonical(trace.state),
         "completion": canonical(trace.action),

@@ -9,7 +9,7 @@ from typing import Any
 
 from rl.base.records import FeedbackRecord, TraceRecord
 from rl.collect.traces.records import trace_record
-from rl.from_systems.ocd.exported_rows import components_of, raw_reward
+from rl.from_systems.ocd.exported_rows import components_of, raw_reward, record_of
 from rl.from_systems.ocd.records import canonical
 from rl.from_systems.ocd.words import feedback_word
 from rl.models import Trace
@@ -40,7 +40,7 @@ _OTHER_NAMES = {"recommended_item_id": "recommendedItemId", "alternativeItems": 
 
 def decision_row(trace: Trace) -> dict[str, Any]:
     """OCD's row of a decision; the trace with its current feedback."""
-    record, about = trace_record(trace), _about(trace)
+    record, about = trace_record(trace), record_of(trace)
     rating, correction, observed = (_last(record, kind) for kind in ("rating", "correction", "outcome"))
     split = trace.details.get(SPLIT) if isinstance(trace.details, Mapping) else None
     return {
@@ -94,7 +94,7 @@ def completion(trace: Trace) -> Any:
     keys = COMPLETIONS.get(trace.agent.name.upper())
     if keys is None or not isinstance(trace.action, Mapping):
         return trace.action
-    known = {**_about(trace), **trace.action}
+    known = {**record_of(trace), **trace.action}
     urgency = "On Hold" if str(known.get("status") or "").upper() == "ON_HOLD" else "To Do"
     values = {"urgency": urgency, **{name: known.get(_OTHER_NAMES[name]) for name in _OTHER_NAMES}}
     return {name: known.get(name, values.get(name)) for name in keys}
@@ -104,11 +104,6 @@ def _prompt(trace: Trace) -> list[dict[str, str]]:
     text = trace.question if trace.state is None else canonical(trace.state)
     system = [{"role": "system", "content": trace.agent.system_prompt}] if trace.agent.system_prompt else []
     return [*system, {"role": "user", "content": text}]
-
-
-def _about(trace: Trace) -> Mapping[str, Any]:
-    about = trace.details.get("decision") if isinstance(trace.details, Mapping) else None
-    return about if isinstance(about, Mapping) else {}
 
 
 def _last(record: TraceRecord, kind: str) -> FeedbackRecord | None:

@@ -18,23 +18,14 @@ from rl.config import config_class
 from rl.from_systems.toolbox.hardware import TARGET_MODULES, HardwareConfig
 
 OUR_NAMES: Final[Mapping[str, str]] = {
-    "lora_r": "lora_r",
-    "lora_alpha": "lora_alpha",
-    "lora_dropout": "lora_dropout",
-    "learning_rate": "learning_rate",
     "num_epochs": "epochs",
     "per_device_batch_size": "batch_size",
     "gradient_accumulation_steps": "gradient_accumulation",
     "max_seq_length": "max_length",
-    "num_generations": "num_generations",
     "max_completion_length": "max_new_tokens",
-    "beta": "beta",
     "gradient_checkpointing": "activation_checkpointing",
-    "warmup_ratio": "warmup_ratio",
-    "max_grad_norm": "max_grad_norm",
-    "save_steps": "save_steps",
 }
-"""Those that mean the same."""
+"""ToolBoxV2's name to ours, of fields that mean the same."""
 WITHOUT_EFFECT: Final = (
     "lora_target_modules",
     "desirable_weight",
@@ -117,7 +108,8 @@ class TrainingConfig:
         """Ratchet's configuration of the method, as far as it has these. ``use_bf16`` counts where the processor has it; a
         GPU that has it uses it anyway. Raises UsageError for an unknown method or an impossible value."""
         start = config_class(self.method)()
-        values = {ours: getattr(self, name) for name, ours in OUR_NAMES.items() if hasattr(start, ours)}
+        own = {OUR_NAMES.get(entry.name, entry.name): getattr(self, entry.name) for entry in fields(self)}
+        values = {entry.name: own[entry.name] for entry in fields(start) if entry.name in own}
         precision = "bf16" if self.use_bf16 and _has_bf16() else "auto"
         return start.with_overrides({**values, "precision": precision})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,6 +58,19 @@ class Attack:
 
     def code(self) -> str:
         return PRELUDES[self.language] + self.program
+
+
+def read_attacks(text: str, **options: Mapping[str, Any]) -> tuple[Attack, ...]:
+    """Attacks as they stand one below the other: a line ``### name: what must not be``, and then the program. ``options``:
+    by name, the other fields of those that have any. Raises ValueError."""
+    before, *parts = re.split(r"^### (\w+): (.+)\n", text, flags=re.MULTILINE)
+    attacks = tuple(
+        Attack(name, must_not, program.strip("\n") + "\n", **options.get(name, {}))
+        for name, must_not, program in zip(*(parts[start::3] for start in range(3)), strict=True)
+    )
+    if before.strip() or not options.keys() <= {attack.name for attack in attacks}:
+        raise ValueError(f"{before!r} or one of {list(options)} is nothing of an attack")
+    return attacks
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from rl.sandbox.attacks.attack import Attack
+from rl.sandbox.attacks.attack import read_attacks
 
-ATTACKS: Final = (
-    Attack(
-        "fork_bomb",
-        "more processes than allowed run at one time",
-        """
+ATTACKS: Final = read_attacks(
+    """
+### fork_bomb: more processes than allowed run at one time
 children = 0
 for _ in range(300):
     pid = attempt(os.fork)
@@ -23,12 +21,8 @@ for _ in range(300):
 if children >= 16:
     won(f"{children} processes")
 os.kill(0, 9)
-""",
-    ),
-    Attack(
-        "thread_bomb",
-        "more threads than allowed run at one time",
-        """
+
+### thread_bomb: more threads than allowed run at one time
 import threading
 threading.stack_size(65536)
 started = 0
@@ -39,20 +33,12 @@ for _ in range(500):
 if started >= 16:
     won(f"{started} threads")
 os._exit(0)
-""",
-    ),
-    Attack(
-        "memory_of_one_process",
-        "one process holds more memory than allowed",
-        """
+
+### memory_of_one_process: one process holds more memory than allowed
 if attempt(bytearray, 256 << 20):
     won("256 MiB")
-""",
-    ),
-    Attack(
-        "memory_of_many_processes",
-        "the processes hold more memory together than allowed",
-        """
+
+### memory_of_many_processes: the processes hold more memory together than allowed
 def hold(_):
     if os.fork() == 0:
         data = b"x" * (24 << 20)
@@ -62,12 +48,8 @@ def hold(_):
 for each in range(6):
     hold(each)
 time.sleep(0.8)
-""",
-    ),
-    Attack(
-        "memory_of_orphans",
-        "processes whose parents have ended hold more memory than allowed",
-        """
+
+### memory_of_orphans: processes whose parents have ended hold more memory than allowed
 for _ in range(6):
     if os.fork() == 0:
         if os.fork() == 0:
@@ -77,12 +59,8 @@ for _ in range(6):
             won("the sum of 6 orphans")
         os._exit(0)
 time.sleep(0.8)
-""",
-    ),
-    Attack(
-        "memory_shared",
-        "shared mappings hold more memory than allowed",
-        """
+
+### memory_shared: shared mappings hold more memory than allowed
 import mmap
 for _ in range(6):
     if os.fork() == 0:
@@ -94,39 +72,23 @@ for _ in range(6):
             won("6 shared mappings")
         os._exit(0)
 time.sleep(0.8)
-""",
-    ),
-    Attack(
-        "memory_of_memfd",
-        "a file in memory is made, which no limit counts",
-        """
+
+### memory_of_memfd: a file in memory is made, which no limit counts
 descriptor = attempt(os.memfd_create, "hidden")
 if descriptor is not None:
     won("memfd_create")
-""",
-    ),
-    Attack(
-        "memory_of_system_v",
-        "System V shared memory is made, which no limit counts",
-        """
+
+### memory_of_system_v: System V shared memory is made, which no limit counts
 if libc.shmget(0, 8 << 20, 0o1600) >= 0:
     won("shmget")
 if libc.msgget(0, 0o1600) >= 0 or libc.semget(0, 8, 0o1600) >= 0:
     won("message queues or semaphores")
-""",
-    ),
-    Attack(
-        "memory_of_message_queues",
-        "POSIX message queues are made, which no limit counts",
-        """
+
+### memory_of_message_queues: POSIX message queues are made, which no limit counts
 if libc.mq_open(b"/queue", os.O_CREAT | os.O_RDWR, 0o600, None) >= 0:
     won("mq_open")
-""",
-    ),
-    Attack(
-        "memory_of_pipes",
-        "pipes hold more memory than allowed",
-        """
+
+### memory_of_pipes: pipes hold more memory than allowed
 import fcntl
 held, pipes = 0, []
 for _ in range(200):
@@ -139,33 +101,21 @@ for _ in range(200):
     held += attempt(os.write, ends[1], bytes(1 << 20)) or 0
 if held > 64 << 20:
     won(f"{held >> 20} MiB in pipes")
-""",
-    ),
-    Attack(
-        "memory_locked",
-        "memory is locked, so that the machine cannot swap it out",
-        """
+
+### memory_locked: memory is locked, so that the machine cannot swap it out
 buffer = ctypes.create_string_buffer(1 << 20)
 if libc.mlock(buffer, len(buffer)) == 0 or libc.mlockall(3) == 0:
     won("mlock")
-""",
-    ),
-    Attack(
-        "raise_limits",
-        "a limit of the box is raised from inside",
-        """
+
+### raise_limits: a limit of the box is raised from inside
 import resource
 for name in ("RLIMIT_AS", "RLIMIT_NPROC", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_CPU", "RLIMIT_CORE"):
     which = getattr(resource, name)
     soft, hard = resource.getrlimit(which)
     if hard == resource.RLIM_INFINITY or attempt(lambda: resource.setrlimit(which, (hard + 1, hard + 1)) or True):
         won(name)
-""",
-    ),
-    Attack(
-        "memory_of_headless_processes",
-        "processes whose first thread has ended hold more memory than allowed",
-        """
+
+### memory_of_headless_processes: processes whose first thread has ended hold more memory than allowed
 import threading
 def hold():
     time.sleep(0.2)
@@ -178,12 +128,8 @@ for _ in range(4):
         threading.Thread(target=hold).start()
         libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
 time.sleep(1.5)
-""",
-    ),
-    Attack(
-        "memory_unmapped",
-        "shared memory is filled, and unmapped but for a page, which keeps all of it",
-        """
+
+### memory_unmapped: shared memory is filled, and unmapped but for a page, which keeps all of it
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
@@ -198,12 +144,8 @@ for flags, file in ((0x21, -1), (0x23, -1), (0x40021, -1), (1, -1 if zero is Non
         held += size
 if held > 64 << 20:
     won(f"{held >> 20} MiB")
-""",
-    ),
-    Attack(
-        "memory_in_the_swap",
-        "memory is sent to the swap, or taken from the huge pages, where no limit counts it",
-        """
+
+### memory_in_the_swap: memory is sent to the swap, or taken from the huge pages, where no limit counts it
 import mmap
 buffer = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for advice in (12, 20, 21, 25):
@@ -211,12 +153,8 @@ for advice in (12, 20, 21, 25):
         won(f"madvise {advice}")
 if attempt(lambda: mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)):
     won("huge pages")
-""",
-    ),
-    Attack(
-        "counted_by_user",
-        "what the kernel counts for all of the user's processes is used up",
-        """
+
+### counted_by_user: what the kernel counts for all of the user's processes is used up
 timer, number = ctypes.c_void_p(), 0
 while number < 1000 and libc.timer_create(1, None, ctypes.byref(timer)) == 0:
     number += 1
@@ -225,5 +163,4 @@ if number:
 if libc.inotify_init1(0) >= 0 or libc.fanotify_init(0, 0) >= 0:
     won("watchers of files")
 """,
-    ),
 )

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from rl.sandbox.attacks.attack import Attack
+from rl.sandbox.attacks.attack import read_attacks
 
-ATTACKS: Final = (
-    Attack(
-        "tcp_loopback",
-        "a server on this machine is reached",
-        """
+ATTACKS: Final = read_attacks(
+    """
+### tcp_loopback: a server on this machine is reached
 import socket
 if attempt(lambda: socket.create_connection(("127.0.0.1", facts["port"]), 0.5)):
     won("connected")
-""",
-    ),
-    Attack(
-        "tcp_internet",
-        "an address on the internet can be tried",
-        """
+
+### tcp_internet: an address on the internet can be tried
 import socket
 for family, address in ((socket.AF_INET, ("1.1.1.1", 53)), (socket.AF_INET6, ("2606:4700:4700::1111", 53))):
     made = attempt(socket.socket, family, socket.SOCK_STREAM)
@@ -27,22 +21,14 @@ for family, address in ((socket.AF_INET, ("1.1.1.1", 53)), (socket.AF_INET6, ("2
         made.settimeout(0.2)
         if made.connect_ex(address) not in (1, 13, 97, 101):
             won("the way is open")
-""",
-    ),
-    Attack(
-        "udp",
-        "a datagram is sent",
-        """
+
+### udp: a datagram is sent
 import socket
 for address in (("127.0.0.1", facts["port"]), ("8.8.8.8", 53)):
     if attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", address)):
         won(address[0])
-""",
-    ),
-    Attack(
-        "listen",
-        "a port of this machine is opened",
-        """
+
+### listen: a port of this machine is opened
 import socket
 def listen(family, address):
     made = socket.socket(family, socket.SOCK_STREAM)
@@ -53,33 +39,21 @@ if attempt(listen, socket.AF_INET, ("0.0.0.0", 0)) or attempt(listen, socket.AF_
     won("a port")
 if attempt(listen, socket.AF_UNIX, "\\0" + facts["cookie"]):
     won("an abstract name")
-""",
-    ),
-    Attack(
-        "unix_abstract",
-        "a Unix socket with an abstract name is reached",
-        """
+
+### unix_abstract: a Unix socket with an abstract name is reached
 import socket
 made = attempt(socket.socket, socket.AF_UNIX, socket.SOCK_STREAM)
 if made and attempt(lambda: made.connect(facts["abstract"]) or True):
     won("connected")
-""",
-    ),
-    Attack(
-        "unix_path",
-        "a Unix socket with a path is reached, as those of Docker and PostgreSQL",
-        """
+
+### unix_path: a Unix socket with a path is reached, as those of Docker and PostgreSQL
 import socket
 for path in (facts["socket"], "/var/run/docker.sock", "/run/postgresql/.s.PGSQL.5432", "/var/run/postgresql/.s.PGSQL.5432"):
     made = attempt(socket.socket, socket.AF_UNIX, socket.SOCK_STREAM)
     if made and attempt(lambda: made.connect(path) or True):
         won(path)
-""",
-    ),
-    Attack(
-        "unix_pair_redirected",
-        "one half of a socket pair is sent to somebody else's socket",
-        """
+
+### unix_pair_redirected: one half of a socket pair is sent to somebody else's socket
 import socket
 for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
     pair = attempt(socket.socketpair, socket.AF_UNIX, kind)
@@ -90,32 +64,20 @@ for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
             won(f"sendmsg {target!r}")
         if pair and attempt(lambda: pair[0].connect(target) or True):
             won(f"connect {target!r}")
-""",
-    ),
-    Attack(
-        "vsock",
-        "the host of a virtual machine can be called",
-        """
+
+### vsock: the host of a virtual machine can be called
 import socket
 if attempt(socket.socket, 40, socket.SOCK_STREAM):
     won("AF_VSOCK")
-""",
-    ),
-    Attack(
-        "other_families",
-        "a socket of any other family is made",
-        """
+
+### other_families: a socket of any other family is made
 import socket
 for family in range(2, 46):
     for kind in (1, 2, 3, 5):
         if attempt(socket.socket, family, kind):
             won(f"family {family}, type {kind}")
-""",
-    ),
-    Attack(
-        "connections_of_others",
-        "the machine's connections and interfaces are listed",
-        """
+
+### connections_of_others: the machine's connections and interfaces are listed
 wanted = f":{facts['port']:04X} "
 for name in ("tcp", "tcp6", "unix"):
     listing = attempt(lambda: open(f"/proc/net/{name}").read()) or ""
@@ -123,17 +85,12 @@ for name in ("tcp", "tcp6", "unix"):
         won(name)
 if set(attempt(os.listdir, "/sys/class/net") or []) - {"lo"}:
     won("interfaces")
-""",
-    ),
-    Attack(
-        "pass_descriptors",
-        "a descriptor is sent through a socket, where nothing counts it while it is on its way",
-        """
+
+### pass_descriptors: a descriptor is sent through a socket, where nothing counts it while it is on its way
 import array, socket
 one, other = socket.socketpair()
 passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))]
 if attempt(lambda: one.sendmsg([b"x"], passed)) or attempt(lambda: one.sendmsg([b"x"])):
     won("sendmsg")
 """,
-    ),
 )

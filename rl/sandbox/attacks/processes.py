@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from rl.sandbox.attacks.attack import SMALL, Attack
+from rl.sandbox.attacks.attack import SMALL, read_attacks
 
 _SHORT: Final = replace(SMALL, wall_seconds=0.5)
 
-ATTACKS: Final = (
-    Attack(
-        "kill_everything",
-        "a signal to all, to the group, to the parent or to the first kills a process outside",
-        """
+ATTACKS: Final = read_attacks(
+    """
+### kill_everything: a signal to all, to the group, to the parent or to the first kills a process outside
 import signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 for target in (os.getppid(), 1, 0, -1):
@@ -21,42 +19,26 @@ for target in (os.getppid(), 1, 0, -1):
         if (target, number) != (0, signal.SIGKILL):
             attempt(os.kill, target, number)
 attempt(os.kill, 0, signal.SIGKILL)
-""",
-    ),
-    Attack(
-        "kill_by_number",
-        "a process outside is killed by its number",
-        """
+
+### kill_by_number: a process outside is killed by its number
 for pid in (facts["victim"], facts["parent"], *range(max(2, facts["victim"] - 20), facts["victim"] + 20)):
     if pid != os.getpid():
         attempt(os.kill, pid, 9)
-""",
-    ),
-    Attack(
-        "stop_by_number",
-        "a process outside is stopped",
-        """
+
+### stop_by_number: a process outside is stopped
 attempt(os.kill, facts["victim"], 19)
 descriptor = attempt(os.pidfd_open, facts["victim"])
 if descriptor is not None:
     import signal
     if attempt(lambda: signal.pidfd_send_signal(descriptor, 19) or True):
         won("by pidfd")
-""",
-    ),
-    Attack(
-        "trace",
-        "another process is traced",
-        """
+
+### trace: another process is traced
 for pid in {facts["victim"], facts["parent"], os.getppid(), 1}:
     if libc.ptrace(16, pid, None, None) == 0 or libc.ptrace(0x4206, pid, None, None) == 0:
         won(f"process {pid}")
-""",
-    ),
-    Attack(
-        "memory_by_call",
-        "the memory of another process is read by process_vm_readv",
-        """
+
+### memory_by_call: the memory of another process is read by process_vm_readv
 buffer = ctypes.create_string_buffer(8)
 class Piece(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
@@ -69,61 +51,35 @@ for pid in {facts["victim"], facts["parent"], os.getppid(), 1, child}:
     if libc.process_vm_readv(pid, ctypes.byref(own), 1, ctypes.byref(own), 1, 0) > 0:
         won(f"process {pid}")
 os.kill(child, 9)
-""",
-    ),
-    Attack(
-        "memory_by_file",
-        "the memory of the process that keeps the box is opened for writing",
-        """
+
+### memory_by_file: the memory of the process that keeps the box is opened for writing
 for pid in {facts["victim"], facts["parent"], os.getppid(), 1} - {os.getpid()}:
     if attempt(os.open, f"/proc/{pid}/mem", os.O_RDWR) is not None:
         won(f"process {pid}")
-""",
-    ),
-    Attack(
-        "outlive_the_run",
-        "a daemon outlives the run",
-        """
+
+### outlive_the_run: a daemon outlives the run
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.execv("/bin/sleep", [f"left-{facts['cookie']}", "20"])
     os._exit(0)
 time.sleep(0.1)
-""",
-    ),
-    Attack(
-        "outlive_by_nohup",
-        "a command in the background outlives the run",
-        """
+
+### outlive_by_nohup: a command in the background outlives the run
 nohup setsid sleep "20.$cookie" >/dev/null 2>&1 &
 (trap '' HUP TERM INT; exec -a "left-$cookie" sleep 20) &
 sleep 0.1
-""",
-        language="shell",
-    ),
-    Attack(
-        "hold_stdout",
-        "a daemon that holds stdout open keeps the run from ending",
-        """
+
+### hold_stdout: a daemon that holds stdout open keeps the run from ending
 if os.fork() == 0:
     os.setsid()
     os.execv("/bin/sleep", [f"left-{facts['cookie']}", "20"])
 os._exit(0)
-""",
-    ),
-    Attack(
-        "sleep_for_ever",
-        "the program goes on after its time",
-        """
+
+### sleep_for_ever: the program goes on after its time
 time.sleep(20)
-""",
-        limits=_SHORT,
-    ),
-    Attack(
-        "ignore_signals",
-        "a program and its children that ignore every signal go on after their time",
-        """
+
+### ignore_signals: a program and its children that ignore every signal go on after their time
 import signal
 for number in range(1, 65):
     attempt(signal.signal, number, signal.SIG_IGN)
@@ -133,13 +89,8 @@ for _ in range(4):
         attempt(os.execv, "/bin/sleep", [f"left-{facts['cookie']}", "20"])
 while True:
     time.sleep(1)
-""",
-        limits=_SHORT,
-    ),
-    Attack(
-        "burn_cpu",
-        "several processes use more CPU time together than allowed",
-        """
+
+### burn_cpu: several processes use more CPU time together than allowed
 for _ in range(4):
     if os.fork() == 0:
         end = time.process_time() + 0.8
@@ -149,13 +100,8 @@ for _ in range(4):
 for _ in range(4):
     os.wait()
 won("3.2 seconds")
-""",
-        limits=replace(SMALL, cpu_seconds=1),
-    ),
-    Attack(
-        "take_priority",
-        "the program gets ahead of others",
-        """
+
+### take_priority: the program gets ahead of others
 if attempt(os.nice, -5) is not None:
     won("nice")
 for policy in (os.SCHED_FIFO, os.SCHED_RR):
@@ -163,23 +109,15 @@ for policy in (os.SCHED_FIFO, os.SCHED_RR):
         won("real time")
 if attempt(lambda: (lambda file: (file.write("-500"), file.flush()))(open("/proc/self/oom_score_adj", "w"))):
     won("the OOM killer's favour")
-""",
-    ),
-    Attack(
-        "type_into_the_terminal",
-        "keys are pressed in the terminal that the site was started from",
-        """
+
+### type_into_the_terminal: keys are pressed in the terminal that the site was started from
 import fcntl
 for number in (0, 1, 2, attempt(os.open, "/dev/tty", os.O_RDWR)):
     for request in (0x5412, 0x541C, 0x5412 | 1 << 32):
         if number is not None and libc.ioctl(number, ctypes.c_ulong(request), b"x") == 0:
             won("TIOCSTI or TIOCLINUX")
-""",
-    ),
-    Attack(
-        "signal_by_descriptor",
-        "the kernel sends a process outside a signal when a pipe or socket is ready",
-        """
+
+### signal_by_descriptor: the kernel sends a process outside a signal when a pipe or socket is ready
 import fcntl, socket, struct
 for number in (9, 19):
     for command, value in ((8, facts["victim"]), (8, -facts["victim"]), *(
@@ -195,12 +133,8 @@ for number in (9, 19):
         for descriptor in ends:
             os.close(descriptor)
 time.sleep(0.2)
-""",
-    ),
-    Attack(
-        "signal_by_rare_calls",
-        "a process outside is signalled by a call that few programs use",
-        """
+
+### signal_by_rare_calls: a process outside is signalled by a call that few programs use
 import struct
 victim, column = facts["victim"], {"x86_64": 0, "aarch64": 1}[os.uname().machine]
 told = ctypes.create_string_buffer(struct.pack("iii", 9, 0, -1), 128)
@@ -213,12 +147,8 @@ for target in (-victim, victim):
 attempt(os.setpriority, os.PRIO_USER, 0, 19)
 if attempt(lambda: os.getpriority(os.PRIO_PROCESS, victim)) == 19:
     won("nice")
-""",
-    ),
-    Attack(
-        "race_the_end",
-        "processes that keep forking, without streams and in sessions of their own, outrun the end",
-        """
+
+### race_the_end: processes that keep forking, without streams and in sessions of their own, outrun the end
 if os.fork() == 0:
     for number in (0, 1, 2):
         os.close(number)
@@ -231,12 +161,8 @@ if os.fork() == 0:
         if time.monotonic_ns() % 50 == 0 and attempt(os.fork) == 0:
             attempt(os.execv, "/bin/sleep", [f"left-{facts['cookie']}", "20"])
 time.sleep(0.1)
-""",
-    ),
-    Attack(
-        "burn_cpu_unseen",
-        "children that nobody waits for use more CPU time together than allowed",
-        """
+
+### burn_cpu_unseen: children that nobody waits for use more CPU time together than allowed
 import signal
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for _ in range(10):
@@ -249,6 +175,9 @@ for _ in range(10):
     attempt(os.wait)
 won("4 seconds")
 """,
-        limits=replace(SMALL, cpu_seconds=1, wall_seconds=15),
-    ),
+    outlive_by_nohup={"language": "shell"},
+    sleep_for_ever={"limits": _SHORT},
+    ignore_signals={"limits": _SHORT},
+    burn_cpu={"limits": replace(SMALL, cpu_seconds=1)},
+    burn_cpu_unseen={"limits": replace(SMALL, cpu_seconds=1, wall_seconds=15)},
 )

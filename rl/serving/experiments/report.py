@@ -24,21 +24,7 @@ def document(look: Look) -> dict[str, Any]:
     experiment = look.experiment
     control = look.control.arm.name if look.control else "the control"
     names = [arm_look.arm.name for arm_look in look.challengers]
-    settings = (
-        "name",
-        "state",
-        "metric",
-        "minimum_effect",
-        "confidence",
-        "min_samples",
-        "max_samples",
-        "guard_metric",
-        "guard_margin",
-        "ramp",
-        "automatic",
-        "started_at",
-        "stopped_at",
-    )
+    settings = ("name", "state", *Experiment.QUESTION, "automatic", "started_at", "stopped_at")
     return {
         "id": experiment.pk,
         "agent": experiment.agent.name,

@@ -87,15 +87,7 @@ class FeedbackRetract(ApiView):
     queryset = Feedback.objects.select_related("trace")
     serializer_class = RetractById
 
-    @operation(
-        "retract_feedback",
-        "Withdraw an event",
-        {200: Retracted},
-        *BAD_BODY,
-        404,
-        tags=["feedback"],
-        request=RetractById,
-    )
+    @operation("retract_feedback", "Withdraw an event", {200: Retracted}, *BAD_BODY, 404, tags=["feedback"])
     def post(self, request: Request, **kwargs: Any) -> Response:
         event = self.get_object()
         name = self.check_body(RetractById).get("rater")
@@ -116,7 +108,6 @@ class OwnRatingRetract(ApiView):
         *BAD_BODY,
         404,
         tags=["feedback"],
-        request=RetractOwn,
     )
     def post(self, request: Request) -> Response:
         data = self.check_body(RetractOwn)

@@ -32,16 +32,7 @@ class RatingList(ApiView):
     queryset = Feedback.objects.all()
     serializer_class = RatingUpsert
 
-    @operation(
-        "rate_entry",
-        "Rate an entry",
-        {200: RatingEcho, 201: RatingEcho},
-        *BAD_BODY,
-        404,
-        409,
-        tags=["ratings"],
-        request=RatingUpsert,
-    )
+    @operation("rate_entry", "Rate an entry", {200: RatingEcho, 201: RatingEcho}, *BAD_BODY, 404, 409, tags=["ratings"])
     def post(self, request: Request) -> Response:
         data = self.check_body(RatingUpsert)
         entry_id = data["entry_id"]
@@ -63,7 +54,6 @@ class RatingBulkSync(ApiView):
         *BAD_BODY,
         409,
         tags=["ratings"],
-        request=RatingSync,
         description=f"At most {MOST}. What cannot be stored is named under `rejected`; the rest is stored.",
     )
     def post(self, request: Request) -> Response:

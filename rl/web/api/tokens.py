@@ -68,7 +68,6 @@ class TokenList(ApiView):
         *BAD_BODY,
         404,
         tags=["traces"],
-        request=TokenIn,
         description="Stores nothing. Ratings with this token wait for the answer; the trace that is sent with it gets "
         "the id.",
     )

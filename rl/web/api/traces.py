@@ -76,13 +76,7 @@ class TraceDetail(ApiView):
     queryset = Trace.objects.select_related("agent", "model_version")
     serializer_class = TraceDetailOut
 
-    @operation(
-        "get_trace",
-        "One trace with its newest feedback",
-        {200: TraceDetailOut},
-        404,
-        tags=["traces"],
-    )
+    @operation("get_trace", "One trace with its newest feedback", {200: TraceDetailOut}, 404, tags=["traces"])
     def get(self, request: Request, **kwargs: Any) -> Response:
         try:
             trace = self.get_object()

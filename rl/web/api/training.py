@@ -47,7 +47,6 @@ class CalculatePending(ApiView):
         {202: Pending},
         *BAD_BODY,
         tags=["training"],
-        request=Nothing,
         description="The queue does it in the background. Asking again while it is at work does no harm.",
     )
     def post(self, request: Request) -> Response:

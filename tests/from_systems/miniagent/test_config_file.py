@@ -8,8 +8,7 @@ import pytest
 
 from rl.base.errors import BadFile
 from rl.environments.config_file import AgentFile, agent_file_of, read_document
-from rl.from_systems.miniagent.config_file import group_size, translate
-from rl.from_systems.miniagent.search_keys import DEFAULTS
+from rl.from_systems.miniagent.config_file import SEARCH_DEFAULTS, group_size, translate
 
 CODE = """
 model: {name: minimind-base, dtype: float32}
@@ -82,9 +81,9 @@ def search_of(folder: Path, section: str, env: str = "{type: search}") -> dict[s
 
 
 def test_the_web_is_searched_by_tavily_without_a_limit_unless_it_says_otherwise(tmp_path: Path):
-    web = {"mode": "web", "provider": "tavily", "rate_limit_per_min": None, **DEFAULTS}
+    web = {"mode": "web", "provider": "tavily", "rate_limit_per_min": None, **SEARCH_DEFAULTS}
     assert search_of(tmp_path, "{max_retries: 2}") == web
-    assert search_of(tmp_path, "{}") == {"mode": "corpus", **DEFAULTS}
+    assert search_of(tmp_path, "{}") == {"mode": "corpus", **SEARCH_DEFAULTS}
 
 
 def test_a_list_of_texts_is_searched_where_a_task_has_none(tmp_path: Path):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.files import write_json
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.corpus import corpus_index
 from rl.environments.tools.search import SearchDocuments, count_of_results
 from rl.environments.tools.web_search import pace
 from rl.environments.tools.web_search.backend import SearchResult, plain
-from rl.environments.tools.web_search.cache import SearchCache
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Answer
 from rl.environments.tools.web_search.settings import SearchSettings
 
@@ -135,3 +136,31 @@ def _refusal(status: int) -> str:
 def _format_result(number: int, result: SearchResult, most: int) -> str:
     title = " — ".join(part for part in (result.title, result.url) if part)
     return "\n".join(part for part in (f"[{number}] {title}".rstrip(), result.snippet[:most]) if part)
+
+
+class SearchCache:
+    """What was asked before: one file for each question in a folder, for good. Keys and failures are not stored."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, provider: str, endpoint: str, query: str, params: Mapping[str, Any]) -> Path:
+        question = json.dumps([provider, endpoint, query, params], sort_keys=True)
+        return self.folder / f"{hashlib.sha256(question.encode()).hexdigest()}.json"
+
+    def read(self, path: Path) -> list[SearchResult] | None:
+        """None: not there, or damaged."""
+        try:
+            stored = json.loads(path.read_bytes())["results"]
+            results = [SearchResult(entry["title"], entry["url"], entry["snippet"]) for entry in stored]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return None
+        return results if all(isinstance(part, str) for result in results for part in result) else None
+
+    def write(self, path: Path, query: str, results: Sequence[SearchResult]) -> None:
+        """A disk that refuses costs the next one a request, not this one its answer."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(path, {"query": query, "results": [result._asdict() for result in results]})
+        except OSError as error:
+            log.warning("a search result could not be kept in %s: %s", self.folder, error.strerror or error)

@@ -49,7 +49,6 @@ class DecisionList(ApiView):
         404,
         409,
         tags=["decisions"],
-        request=DecisionIn,
         description="The same id again adds what is new: details, feedback, outcomes. Another state or action under it is "
         "refused with 409. Without an id, the same decision is known by its content.",
     )
@@ -127,7 +126,6 @@ class DecisionFeedback(FollowUp):
         404,
         409,
         tags=["decisions"],
-        request=DecisionFeedbackIn,
         description="`userFeedback` becomes a rating, and a newer one of the same user supersedes it; `userCorrection` "
         "becomes a correction. The id is Ratchet's or your own.",
     )
@@ -150,7 +148,6 @@ class DecisionOutcomes(FollowUp):
         404,
         409,
         tags=["decisions"],
-        request=DecisionOutcomesIn,
         description="Each number, true (1) or false (0) becomes an outcome. The id is Ratchet's or your own.",
     )
     def post(self, request: Request, pk: str) -> Response:

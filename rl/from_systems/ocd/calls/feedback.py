@@ -30,7 +30,6 @@ class OcdFeedback(OcdView, FollowUp):
         404,
         409,
         tags=["decisions"],
-        request=OcdFeedbackIn,
         description="`correction` names the fields of the action that change; `editedContent` is its text.",
     )
     def patch(self, request: Request, pk: str) -> Response:
@@ -58,7 +57,6 @@ class StatusChangeFeedback(OcdFeedback):
         404,
         409,
         tags=["decisions"],
-        request=OcdFeedbackIn,
         description="The decision that was stored with this id as its `statusChangeId`, the newest where there are several; "
         "else the one with this id.",
     )

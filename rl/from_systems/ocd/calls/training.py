@@ -55,7 +55,7 @@ class TrainingDecisions(OcdView):
         selected = Selection.of(self.parameters).decisions(self.key)
         return Response([rows.decision_row(trace) for trace in with_feedback(selected)])
 
-    @operation("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY, tags=["decisions"], request=Ids)
+    @operation("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY, tags=["decisions"])
     def post(self, request: Request) -> Response:
         ids = self.check_body(Ids)["decisionIds"]
         known = list(by_external_id(decisions(self.key), ids).values_list("pk", flat=True))
@@ -79,9 +79,7 @@ class PendingRewards(OcdView):
         count = _waiting(self.key).count()
         return Response({"pendingRewards": count, "message": f"{count} decisions wait for their reward"})
 
-    @operation(
-        "reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY, tags=["decisions"], request=Nothing
-    )
+    @operation("reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY, tags=["decisions"])
     def post(self, request: Request) -> Response:
         self.check_body(Nothing)
         done = _reward(_waiting(self.key), AT_ONCE)
@@ -125,7 +123,6 @@ class TrackOutcomes(Outcomes):
         REPORT,
         *BAD_BODY,
         tags=["decisions"],
-        request=Nothing,
         parameters=[LIMIT],
     )
     def post(self, request: Request) -> Response:

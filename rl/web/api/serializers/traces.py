@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
+from rl.collect.traces.records import FACTS
 from rl.models import Trace
 from rl.web.api.serializers.feedback import FeedbackOut
 from rl.web.api.serializers.fields import (
@@ -84,13 +85,7 @@ class TraceOut(serializers.ModelSerializer):
             "tool_calls",
             "reasoning_steps",
             "tasks",
-            "state",
-            "action",
-            "tokens_in",
-            "tokens_out",
-            "llm_calls",
-            "cost",
-            "duration_ms",
+            *FACTS,
             "occurred_at",
             "created_at",
         ]

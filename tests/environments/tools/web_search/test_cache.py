@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rl.environments.tools.web_search.backend import SearchResult
-from rl.environments.tools.web_search.cache import SearchCache
+from rl.environments.tools.web_search.tool import SearchCache
 
 FOUND = [SearchResult("Tower", "https://tower.example/", "330 m — élevé")]
 
