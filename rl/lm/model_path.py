@@ -96,8 +96,8 @@ def weight_files(directory: Path) -> list[str]:
         return [_SINGLE]
     try:
         names = set(json.loads((directory / _INDEX).read_text(encoding="utf-8"))["weight_map"].values())
-        if not all(name and Path(name).name == name for name in names):
-            raise ValueError(f"{_INDEX} names files that are not beside it")
+        if stray := [name for name in names if Path(name).name != name or not name]:
+            raise ValueError(f"it names a file outside of its directory: {stray[0]}")
         return sorted(names)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{_INDEX} names no weight files") from error
@@ -146,8 +146,8 @@ def _missing_weights(path: Path) -> str:
     """What is wrong with the weights, or nothing. Pickled weights count as missing: loading them can run code."""
     try:
         files = weight_files(path)
-    except ValueError:
-        return f"{_INDEX} cannot be read"
+    except ValueError as error:
+        return f"{_INDEX} cannot be read: {error}"
     missing = [name for name in files if not (path / name).is_file()]
     if missing == [_SINGLE]:
         pickles = sorted(file for file in path.iterdir() if file.suffix in _PICKLES)
