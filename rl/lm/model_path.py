@@ -23,7 +23,6 @@ _PATH_STARTS = ("/", ".", "~", "data/", "models/")
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _SINGLE = "model.safetensors"
 _PICKLES = (".bin", ".pth", ".pt")
-_INDEX = "model.safetensors.index.json"
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 """Keys of config.json that may name a kernel on the hub: a program, which transformers would fetch."""
 
@@ -90,17 +89,20 @@ def is_reward_model(directory: Path) -> bool:
     return any(str(name).endswith("ForSequenceClassification") for name in architectures)
 
 
-def weight_files(directory: Path) -> list[str]:
-    """The weight files of a whole model: the one file, or its parts. Raises ValueError for an index that cannot be read."""
-    if (directory / _SINGLE).is_file() or not (directory / _INDEX).is_file():
-        return [_SINGLE]
+def weight_files(directory: Path, single_file: str = _SINGLE) -> list[str]:
+    """The weight files of a whole model: the one file, or its parts. Raises ValueError for an index that cannot be read, or
+    that leads out of the directory."""
+    index = directory / f"{single_file}.index.json"
+    if (directory / single_file).is_file() or not index.is_file():
+        return [single_file]
     try:
-        names = set(json.loads((directory / _INDEX).read_text(encoding="utf-8"))["weight_map"].values())
-        if stray := [name for name in names if Path(name).name != name or not name]:
-            raise ValueError(f"it names a file outside of its directory: {stray[0]}")
-        return sorted(names)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{_INDEX} names no weight files") from error
+        files = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        stray = [file for file in files if not file or Path(file).name != file]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{index.name} names no weight files: {error}") from error
+    if stray:
+        raise ValueError(f"{index.name} names a file outside of its directory: {stray[0]}")
+    return files
 
 
 def _read_entry(file: Path, name: str) -> str:
@@ -147,7 +149,7 @@ def _missing_weights(path: Path) -> str:
     try:
         files = weight_files(path)
     except ValueError as error:
-        return f"{_INDEX} cannot be read: {error}"
+        return str(error)
     missing = [name for name in files if not (path / name).is_file()]
     if missing == [_SINGLE]:
         pickles = sorted(file for file in path.iterdir() if file.suffix in _PICKLES)

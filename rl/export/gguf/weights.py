@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from rl.base.errors import ExportFailed
+from rl.lm.model_path import weight_files
 
 Array = NDArray[np.float32]
 
@@ -59,15 +59,10 @@ def require_finite(values: torch.Tensor, name: str) -> None:
 
 def _weight_files(directory: Path, single_file: str) -> list[str]:
     """A single file comes before an index, as in transformers."""
-    if (directory / single_file).is_file():
-        return [single_file]
     index = directory / f"{single_file}.index.json"
-    if not index.is_file():
+    if not (directory / single_file).is_file() and not index.is_file():
         raise ExportFailed(f"{directory} has no {single_file}")
     try:
-        files = sorted({str(file) for file in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ExportFailed(f"{index} names no weight files: {error}") from error
-    if stray := [file for file in files if Path(file).name != file]:
-        raise ExportFailed(f"{index} names a file outside of its directory: {stray[0]}")
-    return files
+        return weight_files(directory, single_file)
+    except (OSError, ValueError) as error:
+        raise ExportFailed(f"{directory}: {error}") from error

@@ -190,7 +190,7 @@ def spoil_config(model: Path) -> None:
     [
         (spoil_tokenizer, "cannot load the tokenizer of "),
         (point_outside, r"names a file outside of its directory: \.\./secret.safetensors"),
-        (spoil_index, "is not a whole model: model.safetensors.index.json cannot be read"),
+        (spoil_index, "is not a whole model: model.safetensors.index.json names no weight files"),
         (cut_short, r"cannot read .*model.safetensors: "),
         (spoil_config, "cannot build the model of "),
     ],
