@@ -7,16 +7,7 @@ from django.utils.safestring import SafeString
 
 from rl.admin.markup import badge, change_link, column, join_links, list_link, value_table
 from rl.admin.readonly import ReadOnlyAdmin
-from rl.models import (
-    Evaluation,
-    Feedback,
-    MetricPoint,
-    ModelVersion,
-    Trace,
-    TrainingRun,
-    TrainingSet,
-    TrainingSetTrace,
-)
+from rl.models import Evaluation, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TrainingSet, TrainingSetTrace
 
 
 @admin.register(TrainingSet)

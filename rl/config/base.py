@@ -61,14 +61,7 @@ class TrainingConfig:
     PATTERNS: ClassVar[Mapping[str, str]] = {}
     """What a field's text must match."""
     LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "automatic": (
-            "epochs",
-            "batch_size",
-            "gradient_accumulation",
-            "learning_rate",
-            "train_layers",
-            "lora_dropout",
-        ),
+        "automatic": ("epochs", "batch_size", "gradient_accumulation", "learning_rate", "train_layers", "lora_dropout")
     }
     """What a field with several words may name."""
     OF_PRESETS: ClassVar[Mapping[str, str]] = {}

@@ -123,12 +123,7 @@ class Method:
 
 _PAIR: Mapping[str, Column] = {"chosen": Column.MESSAGES, "rejected": Column.MESSAGES}
 _SCORED: Mapping[str, Column] = {"completion": Column.MESSAGES, "score": Column.SCORE}
-PAIRS = Rows(
-    name="dpo",
-    builder="rl.dataset_builder.rows.pairs.PairRows",
-    columns=_PAIR,
-    has_pair_types=True,
-)
+PAIRS = Rows(name="dpo", builder="rl.dataset_builder.rows.pairs.PairRows", columns=_PAIR, has_pair_types=True)
 """The rows of DPO: pairs of a preferred and a rejected answer."""
 PROMPTS = Rows(
     name="prompts",

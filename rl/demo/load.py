@@ -75,9 +75,7 @@ def _feedback(agent: Agent, answers: list[Trace], opinion: Opinion) -> Feedback:
 def _support_questions(seed: int) -> list[RatedQuestion]:
     return [
         RatedQuestion(
-            question.question,
-            tuple(answer.text for answer in question.answers),
-            tuple(_thumbs(question.answers)),
+            question.question, tuple(answer.text for answer in question.answers), tuple(_thumbs(question.answers))
         )
         for question in demo_answers(seed)
     ]

@@ -59,11 +59,7 @@ def evaluate_checkpoint(
 
 
 def evaluate_pairs(
-    agent: Agent,
-    measured: ModelVersion | Path,
-    held_out: HeldOut,
-    report: Report,
-    options: EvaluationOptions = DEFAULT,
+    agent: Agent, measured: ModelVersion | Path, held_out: HeldOut, report: Report, options: EvaluationOptions = DEFAULT
 ) -> dict[str, Any]:
     """A version, or a checkpoint's directory, on pairs of one's own; nothing is stored."""
     subject, origin = _find_unstored(agent, measured, options, report)
@@ -75,11 +71,7 @@ def evaluate_pairs(
 
 
 def evaluate_answers(
-    agent: Agent,
-    measured: ModelVersion | Path,
-    held_out: HeldOut,
-    report: Report,
-    options: EvaluationOptions = DEFAULT,
+    agent: Agent, measured: ModelVersion | Path, held_out: HeldOut, report: Report, options: EvaluationOptions = DEFAULT
 ) -> dict[str, Any]:
     """The same on prompts with their right answers, JSON objects: each model's answers are compared with them, field by
     field. Raises UsageError for a reward model, NotEnoughData where no line can be used."""

@@ -13,17 +13,7 @@ from django.db.models import Q, QuerySet
 
 from rl.collect.feedback.rating_rows import await_reward
 from rl.forgetting.person import Person
-from rl.models import (
-    AnswerPair,
-    Assignment,
-    Claim,
-    Feedback,
-    Invite,
-    PendingSpan,
-    Quarantine,
-    Trace,
-    WaitingRating,
-)
+from rl.models import AnswerPair, Assignment, Claim, Feedback, Invite, PendingSpan, Quarantine, Trace, WaitingRating
 
 Id = TypeVar("Id", int, UUID)
 AT_ONCE = 400

@@ -87,10 +87,7 @@ def use_compact_head() -> None:
 
 @torch.inference_mode()
 def answer_log_probs(
-    model: torch.nn.Module,
-    sequences: Sequences,
-    autocast: torch.dtype | None,
-    report: Report,
+    model: torch.nn.Module, sequences: Sequences, autocast: torch.dtype | None, report: Report
 ) -> list[float]:
     """Natural-log probability of each whole answer given its prompt, in the order given.
 

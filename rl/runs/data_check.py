@@ -29,12 +29,7 @@ MESSAGE_TOKENS, OPENING_TOKENS = 5, 3
 
 
 def checked_survey(
-    agent: Agent,
-    config: TrainingConfig,
-    options: RunOptions,
-    method: str,
-    directory: Path,
-    texts: Texts | None = None,
+    agent: Agent, config: TrainingConfig, options: RunOptions, method: str, directory: Path, texts: Texts | None = None
 ) -> Survey:
     """``directory``: of the base model, which need not be there; ``texts``: is shown the rows to train on. Raises
     NotEnoughData and UsageError as the run would."""

@@ -34,12 +34,7 @@ AGAIN_SECONDS: Final = 300.0
 
 
 def run(
-    code: str,
-    language: str = "python",
-    stdin: str = "",
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    backend: str | None = None,
+    code: str, language: str = "python", stdin: str = "", limits: Limits = DEFAULT_LIMITS, *, backend: str | None = None
 ) -> Result:
     """Returns when nothing of the program is left. ``backend``: only this one.
 

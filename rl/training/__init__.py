@@ -13,14 +13,7 @@ from rl.base.leaves import lazy_name, leaf
 from rl.base.records import TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig, find_method
 
-__all__ = [
-    "RLTrainer",
-    "RewardModelConfig",
-    "TrainingConfig",
-    "TrainingPipeline",
-    "TrainingResult",
-    "method",
-]
+__all__ = ["RLTrainer", "RewardModelConfig", "TrainingConfig", "TrainingPipeline", "TrainingResult", "method"]
 
 
 _LAZY = {"RLTrainer": "rl.runs.pipeline.RLTrainer", "TrainingPipeline": "rl.runs.pipeline.TrainingPipeline"}

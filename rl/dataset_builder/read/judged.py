@@ -12,18 +12,7 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from django.db.models import (
-    Exists,
-    F,
-    FilteredRelation,
-    FloatField,
-    Func,
-    OuterRef,
-    Q,
-    QuerySet,
-    TextField,
-    Value,
-)
+from django.db.models import Exists, F, FilteredRelation, FloatField, Func, OuterRef, Q, QuerySet, TextField, Value
 
 from rl.base.ratings import AnswerRating
 from rl.base.records import JudgedAnswer

@@ -86,10 +86,7 @@ def _end_ids(model_dir: Path, config: Any) -> object:
 
 
 def _write_tensors(
-    writer: gguf.GGUFWriter,
-    tensors: list[PlannedTensor],
-    kinds: dict[str, gguf.GGMLQuantizationType],
-    report: Report,
+    writer: gguf.GGUFWriter, tensors: list[PlannedTensor], kinds: dict[str, gguf.GGMLQuantizationType], report: Report
 ) -> None:
     """All names, shapes and types first, then the data, so that one tensor at a time is in memory."""
     for tensor in tensors:

@@ -13,12 +13,7 @@ from typing import Any, Final
 from rl.base.leaves import lazy_name
 
 _MODULES: Final = {
-    "pairs": (
-        "build_combined_dpo_pairs",
-        "build_fixture_dpo_pairs",
-        "build_widget_dpo_pairs",
-        "get_all_scenarios",
-    ),
+    "pairs": ("build_combined_dpo_pairs", "build_fixture_dpo_pairs", "build_widget_dpo_pairs", "get_all_scenarios"),
     "dataset": ("get_fixture_descriptions", "prepare_training_dataset"),
     "trainer": ("CommandCenterDPOTrainer",),
     "export": ("export_to_ollama",),

@@ -5,12 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from rl.from_systems.ocd.calls import training
-from rl.from_systems.ocd.calls.decisions import (
-    DecisionBulk,
-    DecisionFeedback,
-    DecisionList,
-    DecisionOutcomes,
-)
+from rl.from_systems.ocd.calls.decisions import DecisionBulk, DecisionFeedback, DecisionList, DecisionOutcomes
 from rl.from_systems.ocd.calls.feedback import OcdFeedback, StatusChangeFeedback
 
 urlpatterns = [

@@ -99,13 +99,7 @@ def _describe(model: Mapping[str, Any]) -> str:
 
 def get_rl_training_tools() -> list[tuple[Tool, str, str]]:
     """Function, name and description of each."""
-    tools: list[Tool] = [
-        start_rl_training,
-        stop_rl_training,
-        check_training_status,
-        switch_rl_model,
-        list_rl_models,
-    ]
+    tools: list[Tool] = [start_rl_training, stop_rl_training, check_training_status, switch_rl_model, list_rl_models]
     return [(tool, tool.__name__, (tool.__doc__ or "").partition("\n")[0]) for tool in tools]
 
 

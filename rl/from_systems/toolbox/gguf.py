@@ -49,10 +49,7 @@ class GGUFExporter:
     checkout whose converter is used for architectures that Ratchet does not convert itself."""
 
     def __init__(
-        self,
-        model_path: Path | str,
-        llama_cpp_path: Path | str | None = None,
-        output_dir: Path | str | None = None,
+        self, model_path: Path | str, llama_cpp_path: Path | str | None = None, output_dir: Path | str | None = None
     ) -> None:
         self.model_path = Path(model_path)
         self.output_dir = Path(output_dir) if output_dir else self.model_path.absolute().parent / "gguf"

@@ -199,11 +199,7 @@ def prompt_row(row: Row) -> dict[str, Any]:
     return {"details": {}}
 
 
-ROWS: Final[Mapping[str, Callable[[Row], dict[str, Any]]]] = {
-    "kto": kto_row,
-    "grpo": grpo_row,
-    "prompts": prompt_row,
-}
+ROWS: Final[Mapping[str, Callable[[Row], dict[str, Any]]]] = {"kto": kto_row, "grpo": grpo_row, "prompts": prompt_row}
 
 
 def write_rows(dataset: Any, kind: str, path: Path) -> int:

@@ -10,12 +10,7 @@ from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
-from rl.management.experiment_options import (
-    StartOptions,
-    find_experiment,
-    find_variant,
-    parse_arms,
-)
+from rl.management.experiment_options import StartOptions, find_experiment, find_variant, parse_arms
 from rl.management.options import argument
 from rl.models import Agent, Experiment
 from rl.serving import judge_server

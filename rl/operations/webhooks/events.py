@@ -8,16 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from rl.base.errors import BadFile
-from rl.models import (
-    Agent,
-    AuditEvent,
-    Deployment,
-    Evaluation,
-    Experiment,
-    TrainingRun,
-    WebhookDelivery,
-    version_name,
-)
+from rl.models import Agent, AuditEvent, Deployment, Evaluation, Experiment, TrainingRun, WebhookDelivery, version_name
 from rl.operations.webhooks.endpoints import Endpoint, endpoints
 
 logger = logging.getLogger(__name__)

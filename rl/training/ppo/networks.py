@@ -63,12 +63,7 @@ class Sequences:
     def inputs(self) -> dict[str, Any]:
         # positions: counted from the first token of each prompt, not from the padding before it (B, P + T)
         positions = (self.attention.cumsum(dim=1) - 1).clamp(min=0)
-        return {
-            "input_ids": self.ids,
-            "attention_mask": self.attention,
-            "position_ids": positions,
-            "use_cache": False,
-        }
+        return {"input_ids": self.ids, "attention_mask": self.attention, "position_ids": positions, "use_cache": False}
 
 
 class Networks:

@@ -102,12 +102,7 @@ class OwnRatingRetract(ApiView):
     serializer_class = RetractOwn
 
     @operation(
-        "retract_rating",
-        "Withdraw a rater's rating of a trace",
-        {200: Retracted},
-        *BAD_BODY,
-        404,
-        tags=["feedback"],
+        "retract_rating", "Withdraw a rater's rating of a trace", {200: Retracted}, *BAD_BODY, 404, tags=["feedback"]
     )
     def post(self, request: Request) -> Response:
         data = self.check_body(RetractOwn)
