@@ -62,7 +62,8 @@ def csv_lines(events: QuerySet[AuditEvent]) -> Iterator[str]:
     yield writer.writerow(COLUMNS)
     for values in _documents(events):
         details = json.dumps(values["details"], ensure_ascii=False) if values["details"] else ""
-        yield writer.writerow([_cell(str(value)) for value in {**values, "details": details}.values()])
+        cells = map(str, {**values, "details": details}.values())
+        yield writer.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
 
 
 def json_lines(events: QuerySet[AuditEvent]) -> Iterator[str]:
@@ -75,7 +76,3 @@ FORMATS: Final = {"csv": (csv_lines, "text/csv"), "jsonl": (json_lines, "applica
 def _documents(events: QuerySet[AuditEvent]) -> Iterator[dict[str, Any]]:
     for row in events.values(*COLUMNS).iterator(chunk_size=_ROWS_AT_ONCE):
         yield {**row, "at": row["at"].isoformat()}
-
-
-def _cell(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -110,7 +110,7 @@ class _Scenario(Opinion):
 def _scenario_opinions(
     answers: Sequence[RatedAnswer], options: Options, skipped: Counter[str], taken: Counter[str]
 ) -> Iterator[_Scenario]:
-    for name, of_scenario in group_answers(answers, _scenario_name):
+    for name, of_scenario in group_answers(answers, lambda answer: _widget(answer).scenario):
         left_out: Counter[str] = Counter()
         fixtures = opinions(of_scenario, _fixture, options, left_out)
         if len({fixture.verdict for fixture in fixtures}) > 1:
@@ -199,10 +199,6 @@ def _question(answer: RatedAnswer) -> str:
 
 def _question_and_scenario(answer: RatedAnswer) -> tuple[str, str]:
     return answer.prompt_key, _widget(answer).scenario
-
-
-def _scenario_name(answer: RatedAnswer) -> str:
-    return _widget(answer).scenario
 
 
 def _fixture(answer: RatedAnswer) -> str:

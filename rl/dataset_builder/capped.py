@@ -101,7 +101,9 @@ class _CappedRows:
             else:
                 self._tally.taken[WEIGHED_DOWN] += 1
                 share = float(bound / weights[owner])
-                yield replace(part, rows=[{**row, "weight": _six_digits(row["weight"] * share)} for row in part.rows])
+                yield replace(
+                    part, rows=[{**row, "weight": float(f"{row['weight'] * share:.6g}")} for row in part.rows]
+                )
 
     def _leave_out(self, parts: Iterator[PromptRows], most: int) -> Iterator[PromptRows]:
         over, feedback, prompts = self._over(most), _Lost(), _Lost()
@@ -149,7 +151,3 @@ def _verdict(row: Mapping[str, Any]) -> object:
     if "label" in row or "score" in row:
         return row.get("label", row.get("score"))
     return None
-
-
-def _six_digits(weight: float) -> float:
-    return float(f"{weight:.6g}")

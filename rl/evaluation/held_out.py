@@ -44,7 +44,8 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
         learned = _learned_tasks(others.filter(method=kind.name))
         unseen = [row for row in rows if row["split_key"] not in learned]
         return HeldOut(unseen, training_set.val_split, len(rows) - len(unseen))
-    share = min([training_set.val_split, *others.exclude(method__in=_of_tasks()).values_list("val_split", flat=True)])
+    of_tasks = [name for name, rows_of in all_rows().items() if rows_of.of_tasks]
+    share = min([training_set.val_split, *others.exclude(method__in=of_tasks).values_list("val_split", flat=True)])
     unseen = rows
     if share < training_set.val_split:
         split = Split(training_set.agent, share)
@@ -74,14 +75,6 @@ def _learned_tasks(sets: Iterable[TrainingSet]) -> set[str]:
     return {row["split_key"] for file, method in files for row in read_training_rows(file, method)}
 
 
-def _of_tasks() -> list[str]:
-    return [name for name, kind in all_rows().items() if kind.of_tasks]
-
-
-def _of_scoring_methods() -> list[str]:
-    return [method.rows.name for method in METHODS.values() if method.scores]
-
-
 def _measured_by(*measures: str) -> list[str]:
     return [name for name, kind in all_rows().items() if kind.measure in measures]
 
@@ -97,7 +90,7 @@ def latest_training_set(agent: Agent, version: ModelVersion | None = None, *, sc
     if version and version.is_reward_model:
         sets = sets.filter(method=find_method(version.run.method).rows.name)
     elif not scores:
-        sets = sets.exclude(method__in=_of_scoring_methods())
+        sets = sets.exclude(method__in=[method.rows.name for method in METHODS.values() if method.scores])
     ranked = [sets.filter(method__in=_measured_by(measure)) for measure in ("preference", *TRIED)]
     if learned_from and learned_from.method in _measured_by(*TRIED):
         ranked.insert(0, sets.filter(method=learned_from.method))

@@ -158,14 +158,10 @@ def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, A
     split, chooses = Split(agent, share), agent.pair_type != Agent.PairType.PREFERENCE
     answers = agent.traces.order_by("-created_at", "id").values_list("prompt", "prompt_key", "details")
     for prompt, key, details in answers[:MOST_READ].iterator(chunk_size=500):
-        if key in known or not _is_question(prompt) or (chooses and widget_choice(details, prompt)):
+        if key in known or not prompt or prompt[-1]["role"] != "user" or (chooses and widget_choice(details, prompt)):
             continue
         known.add(key)
         if split.is_held_out(prompt_key(prompt)):
             details = details if isinstance(details, dict) else {}
             given = prompt_messages(with_calls(prompt, details))
             yield {"prompt": given, "prompt_key": key, "details": details, **tools_column(offered(details))}
-
-
-def _is_question(prompt: Any) -> bool:
-    return bool(prompt) and prompt[-1]["role"] == "user"

@@ -94,7 +94,7 @@ def _model(job: ExportJob, result: ExportResult, known: Provenance) -> str:
         "version before": known.parent,
         "base model": _name_of_base(known.base_model) or "not known",
         "licence of the base model": _licence(known.base_model) or UNKNOWN_LICENCE,
-        "what was trained": _adapter(job.adapter_dir) if job.adapter_dir else _whole(known),
+        "what was trained": _adapter(job.adapter_dir) if job.adapter_dir else "all weights" if known.method else "",
         "weights stored as": result.quantization,
     }
     return _table(("", ""), {name: value for name, value in rows.items() if value}.items())
@@ -102,10 +102,6 @@ def _model(job: ExportJob, result: ExportResult, known: Provenance) -> str:
 
 def _name_of_base(base: str) -> str:
     return Path(base).name if base and (base.startswith(("/", ".", "~")) or Path(base).exists()) else base
-
-
-def _whole(known: Provenance) -> str:
-    return "all weights" if known.method else ""
 
 
 def _adapter(directory: Path) -> str:

@@ -6,7 +6,7 @@ command again finds what was left to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,7 +59,8 @@ def forget(
     receipt["files"] = {"deleted": gone + swept.deleted, "kept": swept.kept}
     if retrain:
         known = {} if deleted else receipts.known_runs(before)
-        receipt["retrain"] = [_retrain(agent, known) for agent in _learners(uses)]
+        learners = {run.agent_id: run.agent for run in uses.runs}.values()  # who had begun to learn from them
+        receipt["retrain"] = [_retrain(agent, known) for agent in learners]
     receipt["remains"]["database"] = erase()
     receipt |= {"state": "done", "finished_at": _now(), "receipt": path.name}
     receipts.write(path, receipt)
@@ -104,11 +105,6 @@ def _summary(receipt: Receipt, name: str) -> dict[str, Any]:
     versions = [f"{row['agent']} {row['version']}" for row in uses["versions"]]
     sets = [row["id"] for row in uses["training_sets"]]
     return {"deleted": receipt["deleted"], "training_sets": sets, "versions": versions, "receipt": name}
-
-
-def _learners(uses: Uses) -> Iterable[Agent]:
-    """Agents with a run that had begun to learn from them."""
-    return {run.agent_id: run.agent for run in uses.runs}.values()
 
 
 def _retrain(agent: Agent, known: dict[str, int]) -> dict[str, Any]:

@@ -71,7 +71,8 @@ class Seconds:
         return {
             Part.START: self.speed.start + (self.work.rows + self.work.heldout_rows) / _ROWS_A_SECOND,
             Part.LOADING: self._loading(),
-            Part.WEIGHING: self._weighing(),
+            # half of the layers under answers that people rated
+            Part.WEIGHING: self.work.weighed_rows * self._sequences * self._forward(self.model.layers) / 2,
             Part.SAMPLES: self._samples(),
             Part.IMITATION: self._imitation(),
             Part.REFERENCE: self._reference() if self._scores_first else 0.0,
@@ -86,10 +87,6 @@ class Seconds:
     def _loading(self) -> float:
         times = 1 + bool(self.work.heldout_rows) + bool(self.work.weighed_rows)  # to train, to measure, to judge
         return times * (_LOAD_SECONDS + 2 * self.model.parameters / _BYTES_A_SECOND)
-
-    def _weighing(self) -> float:
-        """Half of the layers under answers that people rated."""
-        return self.work.weighed_rows * self._sequences * self._forward(self.model.layers) / 2
 
     def _samples(self) -> float:
         """Answers that a judge ranks for further pairs: half of the layers under them."""

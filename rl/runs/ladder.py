@@ -41,7 +41,7 @@ def train_within_memory(train: Train, job: TrainingJob, report: Report, method: 
         if steps_down + 1 == len(rungs):
             raise TrainingFailed(_bottom(rungs[-1], result))
         steps_down, resume = steps_down + 1, True
-        _write_steps_down(job, steps_down)
+        write_text(_file(job), json.dumps({"steps_down": steps_down}))
         report("log", {"text": f"{result}: once more with {_words(_changed_settings(job.config, rungs[steps_down]))}"})
 
 
@@ -108,7 +108,3 @@ def _read_steps_down(job: TrainingJob) -> int:
         return int(json.loads(_file(job).read_text(encoding="utf-8"))["steps_down"])
     except FileNotFoundError:
         return 0
-
-
-def _write_steps_down(job: TrainingJob, steps_down: int) -> None:
-    write_text(_file(job), json.dumps({"steps_down": steps_down}))

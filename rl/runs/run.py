@@ -30,7 +30,7 @@ from rl.config.authority import Owner
 from rl.config.training_job import TrainingJob
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
-from rl.hardware import HardwareConfig, choose_gpu, detect_hardware
+from rl.hardware import choose_gpu, detect_hardware
 from rl.lm import base_models
 from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
 from rl.operations import audit
@@ -142,7 +142,8 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     if isinstance(config, AgentConfig):
         choose_gpu(config.device)
     training_set = _freeze_data(run, options, monitor)
-    with device_lock(settings.DATA_DIR / "locks", _device(hardware), lambda: _wait(monitor)):
+    device = "gpu" if hardware.gpus else "cpu"
+    with device_lock(settings.DATA_DIR / "locks", device, lambda: _wait(monitor)):
         with memory_for_training(run, monitor):
             _leave_cores(monitor)
             version = run.version or versions.register(run, _train(run, training_set, options, monitor))
@@ -175,10 +176,6 @@ def _require_rewards(run: TrainingRun, options: RunOptions) -> None:
 
 def _config(run: TrainingRun) -> TrainingConfig:
     return config_class(run.method)(**run.config)
-
-
-def _device(hardware: HardwareConfig) -> str:
-    return "gpu" if hardware.gpus else "cpu"
 
 
 def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:

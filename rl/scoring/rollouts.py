@@ -17,7 +17,6 @@ from rl.collect.traces.records import trace_record, with_feedback
 from rl.config import TrainingConfig, find_method
 from rl.data_formatter.fresh import fresh_trace
 from rl.models import Agent, Trace
-from rl.rewards.base import RewardResult
 from rl.rewards.engine import RewardEngine
 from rl.scoring.stored import engine_for
 from rl.versions import reward_models
@@ -107,7 +106,7 @@ def require_rewards(agent: Agent, names: str = "") -> None:
         results = engine.compute_all(_as_fresh(trace))
         if engine.combine(results) is not None:
             return
-        reasons = reasons or _reasons(results)
+        reasons = reasons or "; ".join(f"{result.name}: {result.reason}" for result in results if result.value is None)
     if newest:
         raise NotEnoughData(
             f"no reward applies to any of the {len(newest)} newest answers of {agent.name}, so none would to fresh ones "
@@ -140,7 +139,3 @@ def _as_fresh(trace: Trace) -> TraceRecord:
     record = trace_record(trace)
     row = {"prompt": record.prompt, "prompt_key": record.prompt_key, "details": record.details}
     return replace(fresh_trace(row, record.response), agent=record.agent)
-
-
-def _reasons(results: list[RewardResult]) -> str:
-    return "; ".join(f"{result.name}: {result.reason}" for result in results if result.value is None)

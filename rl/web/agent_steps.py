@@ -97,7 +97,7 @@ def look_at(agent: Agent) -> Loop:
     """A constant number of queries."""
     week = timezone.now() - timedelta(days=7)
     counts = agent.traces.aggregate(all=Count("pk"), new=Count("pk", filter=Q(created_at__gte=week)))
-    newest = _newest(agent)
+    newest = agent.versions.select_related("agent").exclude(run__method__in=scoring_methods()).first()
     return Loop(
         agent=agent,
         traces=counts["all"],
@@ -110,10 +110,6 @@ def look_at(agent: Agent) -> Loop:
         champion=Deployment.champion(agent),
         served=list(agent.deployments.select_related("version").order_by("-alias", "-created_at")[:20]),
     )
-
-
-def _newest(agent: Agent) -> ModelVersion | None:
-    return agent.versions.select_related("agent").exclude(run__method__in=scoring_methods()).first()
 
 
 def why_queued(run: TrainingRun | None) -> str:

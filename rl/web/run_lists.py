@@ -71,13 +71,9 @@ def _sparks(runs: Iterable[TrainingRun]) -> dict[int, str]:
     points = MetricPoint.objects.filter(run__in=[run.pk for run in runs]).alias(rest=F("step") % width)
     losses: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for run_id, step, values in points.filter(rest=0).order_by("run", "step").values_list("run_id", "step", "values"):
-        if (loss := _loss(values)) is not None:
+        if (loss := next((values[name] for name in sorted(values) if "loss" in name), None)) is not None:
             losses[run_id].append((step, loss))
     return {run_id: _draw(of_run) for run_id, of_run in losses.items()}
-
-
-def _loss(values: dict[str, float | None]) -> float | None:
-    return next((values[name] for name in sorted(values) if "loss" in name), None)
 
 
 def _draw(points: list[tuple[float, float]]) -> str:

@@ -118,7 +118,7 @@ def open_unpacked(path: Path) -> Iterator[BufferedReader]:
 
 
 def _json(path: Path, file: BufferedReader, lists: tuple[str, ...]) -> Iterator[_Row]:
-    first = _first_character(file)
+    first = file.peek(BUFFER).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first == b"[":
         reader = JsonReader(path, file)
         yield from _elements(reader)
@@ -129,11 +129,6 @@ def _json(path: Path, file: BufferedReader, lists: tuple[str, ...]) -> Iterator[
         reader.end()
     else:
         yield from _lines(file)
-
-
-def _first_character(file: BufferedReader) -> bytes:
-    """The file stays where it is."""
-    return file.peek(BUFFER).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
 
 def _is_lines(path: Path, file: BufferedReader) -> bool:

@@ -43,7 +43,7 @@ def _answer(span: Span, kind: Any) -> Answer:
         response=with_calls(_content(first), requested),
         requested=requested,
         tools=tuple(_tools(attributes)),
-        reasoning=tuple(_reasoning(first)),
+        reasoning=tuple(as_text(part.get("content")) for part in _parts(first) if part.get("type") == "reasoning"),
         model=text(attributes, "gen_ai.response.model", "gen_ai.request.model"),
         response_id=text(attributes, "gen_ai.response.id"),
         session_id=text(attributes, "gen_ai.conversation.id", "session.id"),
@@ -121,10 +121,6 @@ def _requested_calls(entry: Mapping[str, Any]) -> Iterator[Requested]:
     for part in _parts(entry):
         if part.get("type") == "tool_call":
             yield Requested(as_text(part.get("name")), as_value(part.get("arguments")), as_text(part.get("id")))
-
-
-def _reasoning(entry: Mapping[str, Any]) -> Iterator[str]:
-    yield from (as_text(part.get("content")) for part in _parts(entry) if part.get("type") == "reasoning")
 
 
 def _tool_run(span: Span) -> ToolRun:

@@ -63,7 +63,7 @@ class TraceStore:
             for record, reason in zip(records, reasons, strict=True)
             if isinstance(record, ImportedTrace) and not reason
         ]
-        written = iter(self._write_with_retries(answers))
+        written = iter(look_again(partial(self._write, answers), STORED_BY_OTHERS))
         remarks = iter(match_remarks(records, self._agent))
         outcomes = [
             self._next_outcome(record, reason, written, remarks)
@@ -173,9 +173,6 @@ class TraceStore:
         return saved
 
     # --- answers -----------------------------------------------------------------------------------------------------
-
-    def _write_with_retries(self, records: Sequence[ImportedTrace]) -> list[Taken]:
-        return look_again(partial(self._write, records), STORED_BY_OTHERS)
 
     def _write(self, records: Sequence[ImportedTrace]) -> list[Taken]:
         agents = self._agents({record.agent for record in records})

@@ -50,11 +50,7 @@ def write(path: Path, columns: Mapping[str, Column], rows: Iterator[dict[str, An
 
 
 def _flat(row: dict[str, Any], columns: Mapping[str, Column]) -> dict[str, Any]:
-    return {name: _FLATTEN.get(columns[name], _same)(value) for name, value in row.items()}
-
-
-def _same(value: Any) -> Any:
-    return value
+    return {name: _FLATTEN.get(columns[name], lambda same: same)(value) for name, value in row.items()}
 
 
 def _json(value: Any) -> str:

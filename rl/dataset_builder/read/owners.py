@@ -49,7 +49,8 @@ class Owners:
         names = _raters(sorted({number for row in trained for number in evidence(row)}))
         for part in waiting:
             owner = NOBODY if part.held_out else self._owner(part.rows, names)
-            weight = 0 if part.held_out else sum(map(self._weight, part.rows))
+            rows = [] if part.held_out else part.rows
+            weight = sum(round(row["weight"] * UNITS) for row in rows) if self._weighed else len(rows)
             self.of_rows.append(owner)
             self.hashes.append(0 if owner == NOBODY else stable_hash(_words(part.rows[0])))
             if owner == NOBODY:
@@ -68,9 +69,6 @@ class Owners:
             self._numbers[rater] = len(self.weights)
             self.weights.append(0)
         return self._numbers[rater]
-
-    def _weight(self, row: Mapping[str, Any]) -> int:
-        return round(row["weight"] * UNITS) if self._weighed else 1
 
 
 def evidence(row: Mapping[str, Any]) -> list[int]:

@@ -30,7 +30,7 @@ class MixedRows:
         self._made = PairsMade()
         self._pairs = _Pairs(agent, source, options, self._of_pairs)
         arguments = (agent, source, options, self._of_singles)
-        self._singles = _Singles(*arguments, keep=self._stands_alone) if source.has_ids else None
+        self._singles = _Singles(*arguments, keep=lambda answer: not self._made.has(answer)) if source.has_ids else None
 
     def prompts(self) -> Iterator[PromptRows]:
         singles = 0
@@ -45,9 +45,6 @@ class MixedRows:
         if self._made.count and train and train + held_out >= self._options.min_samples:
             return ""
         return (self._singles or self._pairs).problem(train, held_out)
-
-    def _stands_alone(self, answer: JudgedAnswer) -> bool:
-        return not self._made.has(answer)
 
     def _take_stock(self, rows: dict[str, int]) -> None:
         """What the first pass read counts as read: what arrives between the two waits for the next run."""

@@ -110,13 +110,9 @@ def _solution(value: Any) -> str:
     if not isinstance(value, list) or not value or not isinstance(value[-1], str):
         return "must be a list that ends with the answer, a text"
     for number, turn in enumerate(value[:-1], start=1):
-        if not (isinstance(turn, list) and turn and all(_is_call(call) for call in turn)):
+        if not (isinstance(turn, list) and turn and not any(any(problems(call, CALL_FIELDS)) for call in turn)):
             return f"must have lists of calls before the answer, but number {number} is not one"
     return ""
-
-
-def _is_call(value: Any) -> bool:
-    return not any(problems(value, CALL_FIELDS))
 
 
 REPLAY_FIELDS: Mapping[str, Field] = {

@@ -123,12 +123,10 @@ def _check_tokens(answer: LlamaAnswer, probe: _Probe, tokenizer: Any, name: str)
 def _same(tokens: list[int], right: list[int], tokenizer: Any, what: str) -> None:
     for number, (ours, theirs) in enumerate(zip_longest(tokens, right)):
         if ours != theirs:
-            texts = [_describe_token(token, tokenizer) for token in (ours, theirs)]
+            texts = [
+                "missing" if token is None else f"{token} {tokenizer.decode([token])!r}" for token in (ours, theirs)
+            ]
             raise ExportFailed(f"{what}: token {number} is {texts[0]} instead of {texts[1]}; export merged instead")
-
-
-def _describe_token(token: int | None, tokenizer: Any) -> str:
-    return "missing" if token is None else f"{token} {tokenizer.decode([token])!r}"
 
 
 @torch.inference_mode()

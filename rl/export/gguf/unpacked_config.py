@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import gguf
@@ -104,16 +105,8 @@ def _count_layers(metadata: Metadata) -> int:
     return metadata.count("block_count", most=len(metadata.tensors))
 
 
-def _read_llama(metadata: Metadata) -> PretrainedConfig:
-    return LlamaConfig(**_read_common(metadata), rope_parameters=_read_rope(metadata))
-
-
-def _read_qwen2(metadata: Metadata) -> PretrainedConfig:
-    return Qwen2Config(**_read_common(metadata), rope_parameters=_read_rope(metadata))
-
-
-def _read_qwen3(metadata: Metadata) -> PretrainedConfig:
-    return Qwen3Config(**_read_common(metadata), rope_parameters=_read_rope(metadata))
+def _read_plain(kind: type[PretrainedConfig], metadata: Metadata) -> PretrainedConfig:
+    return kind(**_read_common(metadata), rope_parameters=_read_rope(metadata))
 
 
 def _read_gpt2(metadata: Metadata) -> PretrainedConfig:
@@ -190,9 +183,9 @@ def _find_llama3_scaling(metadata: Metadata, rope: dict[str, Any]) -> dict[str, 
 
 
 _READERS: Final[Mapping[str, Callable[[Metadata], PretrainedConfig]]] = {
-    "llama": _read_llama,
-    "qwen2": _read_qwen2,
-    "qwen3": _read_qwen3,
+    "llama": partial(_read_plain, LlamaConfig),
+    "qwen2": partial(_read_plain, Qwen2Config),
+    "qwen3": partial(_read_plain, Qwen3Config),
     "gemma2": _read_gemma2,
     "gemma3": _read_gemma3,
     "gpt2": _read_gpt2,

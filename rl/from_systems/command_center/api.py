@@ -54,7 +54,9 @@ class PageView(APIView):
             body: Any = exc.detail
         else:
             body = {"error": response.data.get("detail", "") if isinstance(response.data, dict) else str(exc)}
-        return Response(body, status=response.status_code, headers=_headers(response))
+        kept = ("WWW-Authenticate", "Retry-After")
+        headers = {name: response[name] for name in kept if response.has_header(name)}
+        return Response(body, status=response.status_code, headers=headers)
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """A query parameter. Raises BadRequest."""
@@ -156,7 +158,3 @@ def _outcomes(caller: Caller, trace: Trace, interactions: list[Mapping[str, Any]
     return [
         observation(trace, metric=f"interaction:{action}", value=count, **common) for action, count in counts.items()
     ]
-
-
-def _headers(response: Response) -> dict[str, str]:
-    return {name: response[name] for name in ("WWW-Authenticate", "Retry-After") if response.has_header(name)}

@@ -64,7 +64,10 @@ def get_fixture_descriptions(agent: str | None = None) -> dict[str, dict[str, st
     """Scenario to the fixtures that the imported runs have shown, with their names in words."""
     known = Agent.objects.filter(name__iexact=agent or the_agent()).first()
     fixtures = DatabaseSource(known).fixtures() if known else {}
-    return {scenario: {slug: _words(slug) for slug in slugs} for scenario, slugs in fixtures.items()}
+    return {
+        scenario: {slug: slug.replace("_", " ").replace("-", " ") for slug in slugs}
+        for scenario, slugs in fixtures.items()
+    }
 
 
 def _read(file: Path) -> Iterator[dict[str, Any]]:
@@ -72,7 +75,3 @@ def _read(file: Path) -> Iterator[dict[str, Any]]:
         for line in lines:
             row = json.loads(line)
             yield {**{name: row[name] for name in COLUMNS[:3]}, "question_id": row["prompt_key"]}
-
-
-def _words(slug: str) -> str:
-    return slug.replace("_", " ").replace("-", " ")

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any
 
 from django.db.models import Prefetch
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -35,13 +34,11 @@ class _OfAgent(PageView):
             raise BadRequest(str(error)) from None
 
 
-@extend_schema(exclude=True)
 class Status(_OfAgent):
     def get(self, request: Request) -> Response:
         return Response({"agent": self.agent.name, **status_of(self.agent)})
 
 
-@extend_schema(exclude=True)
 class History(_OfAgent):
     def get(self, request: Request) -> Response:
         runs = self.agent.runs.select_related("version").order_by("-created_at", "-pk")

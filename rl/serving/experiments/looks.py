@@ -130,7 +130,8 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     tally = metrics.new_tally(question.metric, question.minimum_effect)
     past = _Past(question) if with_history else None
     _fill(tally, experiment, arms, question.metric, past)
-    evidence = Evidence(tally, _guard(experiment, arms, question, tally), frozenset(_stopped_arms(arms)), now_shares)
+    stopped = frozenset(arm.pk for arm in arms if arm.is_stopped)
+    evidence = Evidence(tally, _guard(experiment, arms, question, tally), stopped, now_shares)
     history = past.until(tally) if past else {}
     rows = tuple(_arm_look(question, evidence, arm, history.get(arm.pk, ())) for arm in arms)
     users = metrics.users(experiment)
@@ -172,10 +173,6 @@ def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: T
     guard = metrics.new_tally(question.guard_metric, question.guard_margin)
     _fill(guard, experiment, arms, question.guard_metric)
     return guard
-
-
-def _stopped_arms(arms: Sequence[Arm]) -> list[int]:
-    return [arm.pk for arm in arms if arm.is_stopped]
 
 
 def _arm_look(question: Question, evidence: Evidence, arm: Arm, history: Sequence[Point]) -> ArmLook:

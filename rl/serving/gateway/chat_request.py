@@ -77,7 +77,7 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
     if not isinstance(model, str) or not model:
         raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
     document, left_out = choose_fields(sent)
-    messages = _messages(document["messages"])
+    messages = tuple(_message(given, f"messages[{index}]") for index, given in enumerate(document["messages"]))
     session = _check_label(headers.get(SESSION_HEADER) or document.get("metadata", {}).get("session_id"), "session_id")
     unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
     unit = _check_label(unit, "user") or session or _conversation(key, messages)
@@ -102,10 +102,6 @@ def _parse_json(body: bytes) -> dict[str, Any]:
         field = pointer_to_unstorable(document)
         raise Refusal(400, f"{field or 'the body'} {problem}", code="invalid_json")
     return document
-
-
-def _messages(messages: Sequence[Any]) -> tuple[Message, ...]:
-    return tuple(_message(document, f"messages[{index}]") for index, document in enumerate(messages))
 
 
 def _message(document: object, name: str) -> Message:

@@ -158,14 +158,12 @@ class Collector:
             beat()
             part = sequences[rows.to(sequences.ids.device)]
             # log-probabilities (b, T) of the policy, then of the reference; the logits (b, T, V) are not kept
-            logits = (network(part, self._config.temperature) for network in self._policies())
+            networks = (self._networks.logits, self._networks.reference_logits)
+            logits = (network(part, self._config.temperature) for network in networks)
             policy, reference = (token_log_probs(of, part.answers) * part.mask for of in logits)
             parts.append((policy, reference, self._networks.values(part)))
         policies, references, values = zip(*parts, strict=True)
         return torch.cat(policies), torch.cat(references), torch.cat(values)
-
-    def _policies(self) -> tuple[Callable[[Sequences, float], Tensor], ...]:
-        return self._networks.logits, self._networks.reference_logits
 
 
 def _values(scores: Sequence[AnswerScore]) -> list[float]:

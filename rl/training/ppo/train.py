@@ -137,7 +137,8 @@ class _Loop:
             self.progress.step += 1
             self.progress.log.append(metrics)
             stopped = processes.stopped_anywhere(stopped or self._report_metrics(metrics))
-            if stopped or self._is_time_to_save():
+            is_due = self.progress.step % int(self.config.save_steps) == 0
+            if stopped or (is_due and not self.progress.diverging):  # from one that runs away nobody goes on
                 self.checkpoints.save(self.progress)
             if stopped:
                 raise stopped
@@ -184,10 +185,6 @@ class _Loop:
         except Interrupted as stop:
             return stop
         return None
-
-    def _is_time_to_save(self) -> bool:
-        """A policy that is running away is not worth going on from."""
-        return self.progress.step % int(self.config.save_steps) == 0 and not self.progress.diverging
 
     def _check(self, metrics: Mapping[str, float]) -> None:
         step = self.progress.step + 1

@@ -18,7 +18,7 @@ from rl.serving import machine
 from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import why_queued
-from rl.web.dashboard_counts import AgentFigures, VersionFigures
+from rl.web.dashboard_counts import VersionFigures
 from rl.web.pages.guards import for_users
 
 
@@ -45,7 +45,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "runs": runs,
         "served": dashboard_counts.served_deployments() if may_see(Deployment) else [],
         "experiments": dashboard_counts.running_experiments() if may_see(Experiment) else [],
-        "deploy_command": _deploy_command(agents),
+        "deploy_command": deploy_command(agents[0].agent.name, version_name(agents[0].champion)) if agents else "",
         "decisions": machine.decisions() if may_see(Deployment) else [],
         "has_traces": Trace.objects.exists(),
         "has_feedback": any(row.current for row in agents),
@@ -76,8 +76,3 @@ def _needs(runs: Sequence[TrainingRun], versions: Sequence[VersionFigures]) -> d
         "failed": [run for run in newest_runs if run.state == TrainingRun.State.FAILED],
         "open_verdicts": [row for row in newest_versions if row.evaluation and row.evaluation.verdict == undecided],
     }
-
-
-def _deploy_command(agents: Sequence[AgentFigures]) -> str:
-    """For the first agent; empty without one."""
-    return deploy_command(agents[0].agent.name, version_name(agents[0].champion)) if agents else ""

@@ -51,7 +51,7 @@ def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpRespon
 def answer_fault(request: HttpRequest, fault: Fault, error: BaseException | None) -> HttpResponse:
     log.error("%s %s: %s: %s", request.method, request.path, type(error).__name__, error)
     answer: HttpResponse
-    if _wants_a_page(request):
+    if not request.path.startswith(("/api/", "/v1/")) and not request.path.endswith(".json"):
         page = render_to_string("rl/fault.html", {"fault": fault})
         answer = HttpResponse(page, status=fault.status)
     else:
@@ -60,7 +60,3 @@ def answer_fault(request: HttpRequest, fault: Fault, error: BaseException | None
     answer["Retry-After"] = str(fault.retry_seconds)
     add_never_cache_headers(answer)
     return answer
-
-
-def _wants_a_page(request: HttpRequest) -> bool:
-    return not request.path.startswith(("/api/", "/v1/")) and not request.path.endswith(".json")

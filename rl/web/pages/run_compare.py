@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -57,12 +57,8 @@ def _settings(row: RunFigures) -> dict[str, str]:
         "training set": str(rows) if rows else "–",
     }
     options = {name: value for name, value in run.options.items() if name not in ("data", "origins")}
-    data = run.options.get("data") or {}
-    return {name: _word(value) for name, value in {**facts, **run.config, **options, **_flat("data", data)}.items()}
-
-
-def _flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}: {name}": value for name, value in values.items()}
+    options |= {f"data: {name}": value for name, value in (run.options.get("data") or {}).items()}
+    return {name: _word(value) for name, value in {**facts, **run.config, **options}.items()}
 
 
 def _word(value: Any) -> str:

@@ -141,7 +141,7 @@ class SearchSettings:
         if not isinstance(self.default_params, Mapping):
             raise _impossible("default_params", "a mapping", self.default_params)
         for name, value in self.default_params.items():
-            if not isinstance(name, str) or not all(_is_plain(element) for element in _as_list(value)):
+            if not isinstance(name, str) or not all(map(_is_plain, value if isinstance(value, list) else [value])):
                 raise _impossible(f"default_params.{name}", "a text, a number, true, false or a list of such", value)
             if _SECRET.fullmatch(name):
                 raise UsageError(
@@ -151,10 +151,6 @@ class SearchSettings:
 
 def _impossible(key: str, right: str, value: Any) -> UsageError:
     return UsageError(f"tools.search.{key} must be {right}, not {str(value)[:100]!r}")
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _are_texts(value: Any) -> bool:

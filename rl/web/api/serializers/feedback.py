@@ -133,13 +133,9 @@ class FeedbackOut(serializers.ModelSerializer):
     @cached_property
     def _readers(self) -> list[tuple[str, Callable[[Feedback], Any], Callable[[Any], Any]]]:
         return [
-            (name, attrgetter(str(field.source)), _WRITTEN.get(type(field), _as_it_is))
+            (name, attrgetter(str(field.source)), _WRITTEN.get(type(field), lambda same: same))
             for name, field in self.fields.items()
         ]
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _in_utc(moment: datetime) -> str:
