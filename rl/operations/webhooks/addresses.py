@@ -12,16 +12,11 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final
 
 Address = IPv4Address | IPv6Address
-_SPECIAL_4: Final = tuple(
-    map(
-        IPv4Network,
-        (
-            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
-            *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24"),
-            *("192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
-        ),
-    )
-)
+_NETWORKS_4 = """
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.31.196.0/24
+    192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
+"""
+_SPECIAL_4: Final = tuple(map(IPv4Network, _NETWORKS_4.split()))
 _UNICAST: Final = IPv6Network("2000::/3")
 """All of IPv6 that is given to anybody; what is reserved, local or multicast lies outside."""
 _SPECIAL_6: Final = tuple(

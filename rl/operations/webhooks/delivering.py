@@ -20,18 +20,8 @@ from rl.operations.webhooks.signing import signed_headers
 
 logger = logging.getLogger(__name__)
 
-_MINUTE, _HOUR = 60, 3600
-DELAYS: Final = (
-    _MINUTE,
-    5 * _MINUTE,
-    30 * _MINUTE,
-    2 * _HOUR,
-    5 * _HOUR,
-    10 * _HOUR,
-    14 * _HOUR,
-    20 * _HOUR,
-    24 * _HOUR,
-)
+_HOUR = 3600
+DELAYS: Final = (60, 300, 1800, 2 * _HOUR, 5 * _HOUR, 10 * _HOUR, 14 * _HOUR, 20 * _HOUR, 24 * _HOUR)
 """Seconds after each attempt that failed; after the tenth it is given up, three days after the first."""
 JITTER: Final = 0.2
 """Share by which a delay varies, so that what failed together does not come together again."""
