@@ -50,7 +50,7 @@ class Process:
             raise UsageError(f"the command {command[0]!r} cannot be started: {why}") from None
         self._keeper = keeper
         keeper.watch(self._process.pid)
-        self._output, self._errors = _Tail(self._process.stdout), _Tail(self._process.stderr)
+        self._output, self._errors = Tail(self._process.stdout), Tail(self._process.stderr)
         Thread(target=_write, args=(self._process.stdin, stdin), daemon=True).start()
 
     def wait(self, seconds: float) -> int | None:
@@ -99,11 +99,11 @@ def _kill_marked(process: Path, mark: str) -> bool:
     return False
 
 
-class _Tail:
+class Tail:
     """The last bytes of a pipe, however much comes through it."""
 
     def __init__(self, pipe: IO[bytes] | None) -> None:
-        assert pipe  # noqa: S101  both were asked for
+        assert pipe  # noqa: S101  it was asked for
         self._kept = b""
         self._thread = Thread(target=self._drain, args=(pipe,), daemon=True)
         self._thread.start()
