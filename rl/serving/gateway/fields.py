@@ -157,28 +157,25 @@ def _never(instead: str) -> Check:
     return check
 
 
-_GRAMMAR: Final = _never("use response_format with a JSON schema")
-_TOOLS: Final = _never("use tools and tool_choice")
+_GRAMMARS: Final = (
+    *("grammar", "grammar_lazy", "grammar_triggers", "json_schema", "structured_outputs", "structural_tag"),
+    *("guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+)
 FIELDS: Final[Mapping[str, Check]] = {
     "model": _text,
     "messages": _messages,
     # sampling
     "temperature": _number(0, 2),
-    "top_p": _number(0, 1),
+    **dict.fromkeys(("top_p", "min_p", "typical_p"), _number(0, 1)),
     "top_k": _whole(-1, 1000),
-    "min_p": _number(0, 1),
-    "typical_p": _number(0, 1),
-    "presence_penalty": _number(-2, 2),
-    "frequency_penalty": _number(-2, 2),
-    "repeat_penalty": _number(0.1, 2),
-    "repetition_penalty": _number(0.1, 2),
+    **dict.fromkeys(("presence_penalty", "frequency_penalty"), _number(-2, 2)),
+    **dict.fromkeys(("repeat_penalty", "repetition_penalty"), _number(0.1, 2)),
     "repeat_last_n": _whole(0, 4096),
     "logit_bias": _logit_bias,
     "seed": _whole(-(2**63), 2**63 - 1 - MOST_ANSWERS),
     # how much
     "n": _whole(1, MOST_ANSWERS),
-    "max_tokens": _whole(1),
-    "max_completion_tokens": _whole(1),
+    **dict.fromkeys(("max_tokens", "max_completion_tokens"), _whole(1)),
     "stop": _stop,
     "logprobs": _flag,
     "top_logprobs": _whole(0, 20),
@@ -187,31 +184,17 @@ FIELDS: Final[Mapping[str, Check]] = {
     "tools": _tools,
     "tool_choice": _tool_choice,
     "parallel_tool_calls": _flag,
-    "reasoning_effort": _text,
-    "verbosity": _text,
+    **dict.fromkeys(("reasoning_effort", "verbosity"), _text),
     "chat_template_kwargs": _pairs,
     "stream": _flag,
     "stream_options": _stream_options,
     # whose it is
-    "user": _text,
-    "safety_identifier": _text,
+    **dict.fromkeys(("user", "safety_identifier", "service_tier", "prompt_cache_key"), _text),
     "metadata": _pairs,
     "store": _flag,
-    "service_tier": _text,
-    "prompt_cache_key": _text,
     # a grammar may hold a server up however short it is
-    "grammar": _GRAMMAR,
-    "grammar_lazy": _GRAMMAR,
-    "grammar_triggers": _GRAMMAR,
-    "json_schema": _GRAMMAR,
-    "guided_json": _GRAMMAR,
-    "guided_regex": _GRAMMAR,
-    "guided_choice": _GRAMMAR,
-    "guided_grammar": _GRAMMAR,
-    "structured_outputs": _GRAMMAR,
-    "structural_tag": _GRAMMAR,
-    "functions": _TOOLS,
-    "function_call": _TOOLS,
+    **dict.fromkeys(_GRAMMARS, _never("use response_format with a JSON schema")),
+    **dict.fromkeys(("functions", "function_call"), _never("use tools and tool_choice")),
     "audio": _never("answers are text"),
 }
 

@@ -7,8 +7,8 @@ one for a token (of 49,000) where most is open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from rl.serving.gateway.patterns import NotPassed, count_ways
 from rl.serving.gateway.refusals import Refusal
@@ -31,8 +31,10 @@ _NAMED: Final = ("properties", "$defs", "definitions", "patternProperties", "dep
 """Keywords whose values are schemas by name."""
 _LEAST: Final = ("minItems", "minLength", "minProperties", "minContains")
 _COUNTS: Final = (*_LEAST, "maxItems", "maxLength", "maxProperties", "maxContains")
-_TYPES: Final = ("object", "array", "string", "number", "boolean", "null")
+_NAMES: Final = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+_TYPES: Final = {*_NAMES.values(), "null"}
 Schema = Mapping[str, Any]
+T = TypeVar("T", list[Any], dict[str, Any])
 
 
 class Schemas:
@@ -151,16 +153,16 @@ class _Ways:
             return 1
         if _refers(schema):
             return self._known[schema["$ref"]]
-        properties, required = _schemas_in(schema, "properties"), _list_in(schema, "required")
+        properties, required = _get(schema, "properties", dict), _get(schema, "required", list)
         inner = [schema.get("items"), schema.get("additionalProperties"), *properties.values()]
-        inner += [*_list_in(schema, "prefixItems"), *_list_in(schema, "items")]
+        inner += [*_get(schema, "prefixItems", list), *_get(schema, "items", list)]
         return max(
-            len(_list_in(schema, "enum")),
+            len(_get(schema, "enum", list)),
             1 + len(properties.keys() - {name for name in required if isinstance(name, str)}),
             self._patterns.get(schema.get("pattern", ""), 1),
             *map(self._of, inner),
-            *(self._choice(_list_in(schema, name)) for name in ("anyOf", "oneOf")),
-            sum(map(self._of, _list_in(schema, "allOf"))),
+            *(self._choice(_get(schema, name, list)) for name in ("anyOf", "oneOf")),
+            sum(map(self._of, _get(schema, "allOf", list))),
         )
 
     def _choice(self, choices: Sequence[Any]) -> int:
@@ -182,7 +184,7 @@ class _Ways:
             schema = self._targets[schema["$ref"]]
         return schema if isinstance(schema, dict) else {}
 
-    def _types(self, schema: Any) -> Sequence[str]:
+    def _types(self, schema: Any) -> Collection[str]:
         schema = self._resolve(schema)
         if isinstance(types := schema.get("type"), str | list):
             names = [types] if isinstance(types, str) else types
@@ -190,32 +192,22 @@ class _Ways:
         if "properties" in schema:
             return ("object",)
         values = [schema["const"]] if "const" in schema else schema.get("enum")
-        return [_type_of(value) for value in values] if isinstance(values, list) else _TYPES
+        return [_NAMES.get(type(value), "null") for value in values] if isinstance(values, list) else _TYPES
 
     def _tag(self, schema: Any) -> str | None:
         schema = self._resolve(schema)
         required = schema.get("required")
-        for name, inner in _schemas_in(schema, "properties").items():
+        for name, inner in _get(schema, "properties", dict).items():
             if isinstance(required, list) and name in required and isinstance(inner, dict):
                 values = [inner["const"]] if "const" in inner else inner.get("enum")
                 return repr((name, values[0])) if isinstance(values, list) and len(values) == 1 else None
         return None
 
 
+def _get(schema: Schema, name: str, kind: type[T]) -> T:
+    """Empty where it is of another kind."""
+    return value if isinstance(value := schema.get(name), kind) else kind()
+
+
 def _refers(schema: Any) -> bool:
     return isinstance(schema, dict) and isinstance(schema.get("$ref"), str)
-
-
-def _schemas_in(schema: Schema, name: str) -> Schema:
-    value = schema.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _list_in(schema: Schema, name: str) -> Sequence[Any]:
-    value = schema.get(name)
-    return value if isinstance(value, list) else ()
-
-
-def _type_of(value: object) -> str:
-    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-    return names.get(type(value), "null")
