@@ -24,19 +24,20 @@ _MOST_VALUES: Final = 4_000_000
 """In all lists together: the reader makes an object of each. Vocabularies of 260,000 tokens come to a quarter of it."""
 _MOST_DIMENSIONS, _MOST_WEIGHTS = 4, 2**48
 _LONGEST_NAME = 65_535
-_FORMATS: Final = {
-    GGUFValueType.UINT8: "B",
-    GGUFValueType.INT8: "b",
-    GGUFValueType.UINT16: "H",
-    GGUFValueType.INT16: "h",
-    GGUFValueType.UINT32: "I",
-    GGUFValueType.INT32: "i",
-    GGUFValueType.FLOAT32: "f",
-    GGUFValueType.BOOL: "B",
-    GGUFValueType.UINT64: "Q",
-    GGUFValueType.INT64: "q",
-    GGUFValueType.FLOAT64: "d",
-}
+_NUMBERS: Final = (
+    "UINT8",
+    "INT8",
+    "UINT16",
+    "INT16",
+    "UINT32",
+    "INT32",
+    "FLOAT32",
+    "BOOL",
+    "UINT64",
+    "INT64",
+    "FLOAT64",
+)
+_FORMATS: Final = {GGUFValueType[name]: form for name, form in zip(_NUMBERS, "BbHhIifBQqd", strict=True)}
 
 
 def open_gguf(path: Path) -> GGUFReader:
