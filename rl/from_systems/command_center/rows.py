@@ -142,15 +142,11 @@ def rows_of(ratings: Sequence[Feedback | WaitingRating]) -> list[Row]:
 
 def _row_of(row: Feedback | WaitingRating, firsts: Mapping[tuple[UUID, str], datetime]) -> Row:
     if isinstance(row, WaitingRating):
-        times = {"rated_at": row.rated_at, "created_at": row.created_at, "updated_at": row.updated_at}
-        return _row(row.entry_id, row.rater, row.value > 0.5, row.tags, row.notes, times)
-    created_at = firsts[row.trace_id, row.rater]
-    times = {"rated_at": row.rated_at, "created_at": created_at, "updated_at": row.created_at}
-    entry_id = row.trace.external_id or str(row.trace_id)
-    return _row(entry_id, row.rater, (row.value or 0) > 0.5, row.tags, row.notes, times)
-
-
-def _row(entry_id: str, rater: str, up: bool, tags: list[str], notes: str, times: dict[str, datetime]) -> Row:
-    device_id = rater.removeprefix(DEVICE)
+        entry_id, created_at, updated_at = row.entry_id, row.created_at, row.updated_at
+    else:
+        entry_id = row.trace.external_id or str(row.trace_id)
+        created_at, updated_at = firsts[row.trace_id, row.rater], row.created_at
+    device_id = row.rater.removeprefix(DEVICE)
     about = {"id": uuid5(NAMESPACE_URL, f"{entry_id}/{device_id}"), "entry_id": entry_id, "device_id": device_id}
-    return {**about, "rating": "up" if up else "down", "tags": tags, "notes": notes, **times}
+    says = {"rating": "up" if (row.value or 0) > 0.5 else "down", "tags": row.tags, "notes": row.notes}
+    return {**about, **says, "rated_at": row.rated_at, "created_at": created_at, "updated_at": updated_at}
