@@ -71,7 +71,8 @@ def recommend(hardware: HardwareConfig, profile: str = "AUTO_DETECT") -> Recomme
         why = f" ({'; '.join(hardware.notes)})" if hardware.notes else ""
         raise UsageError(f"GPU_ENABLED needs a GPU, and none was found{why}; AUTO_DETECT takes what is there")
     on_gpu = bool(hardware.gpus) and profile in ("AUTO_DETECT", "GPU_ENABLED")
-    careful = profile == "CPU_ONLY" or (profile == "AUTO_DETECT" and not on_gpu and not _is_strong(hardware))
+    is_strong = on_gpu or (hardware.cpu_bf16 and hardware.ram_total >= _MUCH_RAM)
+    careful = profile == "CPU_ONLY" or (profile == "AUTO_DETECT" and not is_strong)
     device = hardware.device if on_gpu else "cpu"
     memory = max(gpu.memory_total for gpu in hardware.gpus) if on_gpu else hardware.ram_total
     choices = _of_the_processor(hardware, device, careful)
@@ -82,10 +83,6 @@ def recommend(hardware: HardwareConfig, profile: str = "AUTO_DETECT") -> Recomme
 def get_ryzen_optimized_config(hardware: HardwareConfig | None = None) -> TrainingConfig:
     """RYZEN_OPTIMIZED for this machine, or the one given."""
     return recommend(hardware or detect_hardware(), "RYZEN_OPTIMIZED").config()
-
-
-def _is_strong(hardware: HardwareConfig) -> bool:
-    return hardware.cpu_bf16 and hardware.ram_total >= _MUCH_RAM
 
 
 def _of_the_processor(hardware: HardwareConfig, device: str, careful: bool) -> dict[str, Choice]:

@@ -42,7 +42,8 @@ def train_within_memory(train: Train, job: TrainingJob, report: Report, method: 
             raise TrainingFailed(_bottom(rungs[-1], result))
         steps_down, resume = steps_down + 1, True
         write_text(_file(job), json.dumps({"steps_down": steps_down}))
-        report("log", {"text": f"{result}: once more with {_words(_changed_settings(job.config, rungs[steps_down]))}"})
+        less = _changed_settings(job.config, rungs[steps_down]).items()
+        report("log", {"text": f"{result}: once more with {', '.join(f'{name} {value}' for name, value in less)}"})
 
 
 def smaller(config: TrainingConfig, least_rows: int = 1) -> Iterator[TrainingConfig]:
@@ -81,10 +82,6 @@ def _with_changes(report: Report, changed: dict[str, Any]) -> Report:
         report(event, values)
 
     return tell
-
-
-def _words(changed: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in changed.items())
 
 
 def _bottom(config: TrainingConfig, what: str) -> str:

@@ -74,9 +74,8 @@ def run(
     report("stage", {"name": f"checking {data.name}"})
     total, rated = _read_through(data, ratings)
     if not dry_run and (changed := settle_in(agent, SOURCE)):
-        report(
-            "log", {"text": f"{agent.name} has no answers yet and gets {SOURCE}'s defaults: {_values(agent, changed)}"}
-        )
+        values = ", ".join(f"{name} {getattr(agent, name)}" for name in changed)
+        report("log", {"text": f"{agent.name} has no answers yet and gets {SOURCE}'s defaults: {values}"})
     if agent.pk is None:
         agent.full_clean()
         if not dry_run:
@@ -103,10 +102,6 @@ def _read_through(data: Path, ratings: Path | None) -> tuple[int, frozenset[str]
         return entries, frozenset()
     rated_ids = [rating.entry_id if isinstance(rating, Rating) else None for rating in read_ratings(ratings)]
     return entries + len(rated_ids), frozenset(entry_id for entry_id in rated_ids if entry_id is not None)
-
-
-def _values(agent: Agent, names: Sequence[str]) -> str:
-    return ", ".join(f"{name} {getattr(agent, name)}" for name in names)
 
 
 def _device(ratings: Path) -> str:

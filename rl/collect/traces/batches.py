@@ -43,7 +43,16 @@ class Batch:
         values = self._values(record, agent)
         here = self._rows.get(agent.pk, record.external_id)
         if here is None:
-            trace = self._trace(record, agent, values)
+            columns = {
+                "agent_id": agent.pk,
+                "external_id": record.external_id,
+                "source": self._source,
+                "prompt": [dict(message) for message in record.prompt],
+                "prompt_key": record.prompt_key or prompt_key(record.prompt),
+                "response": record.response,
+                **values,
+            }
+            trace = _new_trace(columns, agent=agent)
             self._rows.add(trace)
             return Taken(record, trace, "imported")
         if not same_words(here, record.prompt, record.response, record.prompt_key):
@@ -56,20 +65,6 @@ class Batch:
 
     def save(self) -> None:
         self._rows.save()
-
-    def _trace(self, record: ImportedTrace, agent: Agent, values: dict[str, Any]) -> Trace:
-        return _new_trace(
-            {
-                "agent_id": agent.pk,
-                "external_id": record.external_id,
-                "source": self._source,
-                "prompt": [dict(message) for message in record.prompt],
-                "prompt_key": record.prompt_key or prompt_key(record.prompt),
-                "response": record.response,
-                **values,
-            },
-            agent=agent,
-        )
 
     def _values(self, record: ImportedTrace, agent: Agent) -> dict[str, Any]:
         """The columns that the record says something about."""

@@ -58,14 +58,11 @@ def find_family(jinja: str, *, bos: str, eos: str) -> Family:
         for candidate in candidates:
             if _writes(candidate, _PLAIN, plain) and _writes(candidate, _WITH_SYSTEM, with_system):
                 return candidate
+    names = sorted({family.name for family in FAMILIES})
     raise ExportFailed(
-        f"this model's chat template has no known equivalent in Ollama; known: {', '.join(sorted(_names()))}. "
+        f"this model's chat template has no known equivalent in Ollama; known: {', '.join(names)}. "
         "Serve the GGUF file with llama.cpp, which reads the template itself"
     )
-
-
-def _names() -> set[str]:
-    return {family.name for family in FAMILIES}
 
 
 def _writes(family: Family, chats: list[list[Message]], expected: list[str] | None) -> bool:

@@ -192,7 +192,7 @@ def read_search(values: dict[str, Any], document: Document) -> list[str]:
     a task has none. Notes for the owner. Raises BadFile."""
     tools = values.setdefault("tools", {})
     corpus = values["env"].pop("default_corpus", None)
-    if corpus is not None and not _are_texts(corpus):
+    if corpus is not None and not (isinstance(corpus, list) and all(isinstance(text, str) for text in corpus)):
         raise document.refusal("env.default_corpus must be a list of texts", ("env", "default_corpus"))
     if not isinstance(tools, dict) or not isinstance(tools.setdefault("search", {}), dict):
         return []
@@ -208,7 +208,3 @@ def read_search(values: dict[str, Any], document: Document) -> list[str]:
         search["corpus"] = fallback
     search |= {key: value for key, value in SEARCH_DEFAULTS.items() if search.get(key) is None}
     return notes
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)

@@ -60,12 +60,8 @@ def settings_for(agent: Agent, request: Mapping[str, Any]) -> tuple[str, Trainin
         require_data(agent, settings[1], settings[2], advised)
         return settings
     except NotEnoughData:
-        return _settings(agent, _method_of_n3(agent), values)
-
-
-def _method_of_n3(agent: Agent) -> str:
-    """A reward model first, then PPO against it: each score teaches the first, however few there are."""
-    return "ppo" if _reward_models(agent).exists() else REWARD_MODEL
+        # a reward model first, then PPO against it: each score teaches the first, however few there are
+        return _settings(agent, "ppo" if _reward_models(agent).exists() else REWARD_MODEL, values)
 
 
 def _settings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -206,16 +206,12 @@ def write_rows(dataset: Any, kind: str, path: Path) -> int:
     """``dataset``: examples, dictionaries, or a ``datasets.Dataset``. How many were written. Raises UsageError for another
     method, or a row without a column that it needs."""
     require_known("method", kind, ROWS)
-    count = 0
+    rows, count = (row if isinstance(row, Mapping) else row.to_dict() for row in dataset), 0
     with replacing(path) as file:
-        for count, row in enumerate(_dictionaries(dataset), start=1):
+        for count, row in enumerate(rows, start=1):
             try:
                 made = {"prompt": messages_of(row["prompt"]), **ROWS[kind](row)}
             except (KeyError, TypeError) as error:
                 raise UsageError(f"row {count} is not one of {kind}: it lacks {error}") from None
             file.write(json.dumps(made, ensure_ascii=False) + "\n")
     return count
-
-
-def _dictionaries(dataset: Iterable[Any]) -> Iterable[Row]:
-    return (row if isinstance(row, Mapping) else row.to_dict() for row in dataset)

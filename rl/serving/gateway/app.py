@@ -118,7 +118,8 @@ async def chat(request: Request) -> Response:
     exchange = _begin(request, key, chat_request, await gateway.route(key, chat_request))
     logs.trace_id.set(str(exchange.id))
     note_request()
-    _require_room()
+    if disk_space.is_full(settings.DATA_DIR):  # an answer that could not be kept is not asked for
+        raise out_of_room()
     try:
         if exchange.route.served.upstream is None:
             raise _not_served(exchange.route)
@@ -199,12 +200,6 @@ def _models_of(agent: KnownAgent) -> list[dict[str, Any]]:
     names = [agent.name, *(f"{agent.name}@{version}" for version in agent.pins())]
     created = int(agent.created_at.timestamp())
     return [{"id": name, "object": "model", "created": created, "owned_by": "ratchet"} for name in names]
-
-
-def _require_room() -> None:
-    """Raises Refusal: an answer that could not be kept is not asked for."""
-    if disk_space.is_full(settings.DATA_DIR):
-        raise out_of_room()
 
 
 def _not_served(chosen: Route) -> Refusal:

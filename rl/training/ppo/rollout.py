@@ -76,14 +76,12 @@ class Generator:
 
     def is_unfinished(self, sequences: Sequences) -> Tensor:
         """(B,) bool: no end-of-turn token before the length ran out."""
-        return ~(self._is_end(sequences.answers) & sequences.mask.bool()).any(dim=1)
+        ends = torch.isin(sequences.answers, torch.tensor(self._ends, device=sequences.answers.device))
+        return ~(ends & sequences.mask.bool()).any(dim=1)
 
     def of_all_processes(self, own: Sequences) -> Sequences:
         stack, pad = processes.stack_rows, self._tokenizer.pad_token_id
         return Sequences(stack(own.ids, pad), stack(own.attention), stack(own.mask))
-
-    def _is_end(self, answers: Tensor) -> Tensor:
-        return torch.isin(answers, torch.tensor(self._ends, device=answers.device))
 
 
 class _BeatAtEachToken(StoppingCriteria):
