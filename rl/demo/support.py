@@ -78,7 +78,8 @@ def _write_pairs(rng: random.Random) -> Iterator[tuple[str, str, str]]:
             good = _closest([_helpful(rng, topic) for _ in range(8)], used, TYPICAL_LENGTH)
             bad = _closest([_evasive(rng, topic) for _ in range(100)], used, length(good) + longer)
             longer = -longer
-            yield _sentence_case(situation.format(problem=topic.problem)), good, bad
+            question = situation.format(problem=topic.problem)
+            yield question[0].upper() + question[1:], good, bad
 
 
 def _closest(candidates: list[str], used: set[str], target_length: int) -> str:
@@ -101,10 +102,6 @@ def _helpful(rng: random.Random, topic: phrases.Topic) -> str:
 def _evasive(rng: random.Random, topic: phrases.Topic) -> str:
     opening = rng.choice(phrases.EVASIVE_OPENINGS).format(noun=topic.noun)
     return f"{opening} {rng.choice(phrases.EVASIVE_MIDDLES)} {rng.choice(phrases.EVASIVE_ENDINGS)}"
-
-
-def _sentence_case(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def _rate_pair(rng: random.Random, question: str, good: str, bad: str) -> DemoQuestion:

@@ -52,7 +52,8 @@ class CodeExecutionReward(BaseReward):
         outcomes = list(_grade_tests(program, cases))
         passed = outcomes.count("")
         reason = f"{passed} of {len(cases)} tests passed"
-        return self.gives(passed / len(cases), reason, tests=len(cases), passed=passed, failures=_first(outcomes))
+        failures = [{"test": number, "reason": why} for number, why in enumerate(outcomes, start=1) if why][:5]
+        return self.gives(passed / len(cases), reason, tests=len(cases), passed=passed, failures=failures)
 
     def _run(self, blocks: Sequence[Block]) -> RewardResult:
         runs = list(_run_blocks(blocks))
@@ -92,10 +93,6 @@ def _grade_tests(program: str, cases: Sequence[tuple[TestCase, Limits]]) -> Iter
         (outcome,) = grade(program, [case], limits=limits).outcomes
         spent += outcome.result.duration
         yield outcome.reason
-
-
-def _first(outcomes: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"test": number, "reason": reason} for number, reason in enumerate(outcomes, start=1) if reason][:5]
 
 
 def _run_blocks(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:

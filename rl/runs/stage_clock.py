@@ -72,7 +72,8 @@ class StageClock:
 
     def __call__(self, event: str, values: dict[str, Any]) -> None:
         if event == "stage":
-            self._turn(_part_of(str(values["name"]), self._part))
+            name = str(values["name"])
+            self._turn(next((part for start, part in _PARTS if name.startswith(start)), self._part))
         elif event == "paused" and self._part:
             self._seconds[self._part.value] -= values["seconds"]
 
@@ -89,10 +90,6 @@ class StageClock:
             self._seconds[self._part.value] += now[0] - self._turned[0]
             self._cpu_seconds[self._part.value] += now[1] - self._turned[1]
         self._part, self._turned = part, now
-
-
-def _part_of(stage: str, current: Part | None) -> Part | None:
-    return next((part for start, part in _PARTS if stage.startswith(start)), current)
 
 
 def _cpu_seconds() -> float:

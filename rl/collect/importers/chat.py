@@ -6,7 +6,7 @@ their results, thoughts, remarks, the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -52,7 +52,8 @@ def talk(messages: object, field: str = "messages") -> Talk:
     if not answers:
         raise Refused(f"{field} has no message of the assistant")
     questions = [index for index, turn in enumerate(turns[: answers[-1]]) if turn.role == "user"]
-    start = questions[-1] + 1 if questions else _leading_system(turns)
+    system = next((index for index, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    start = questions[-1] + 1 if questions else system
     if start == 0:
         raise Refused(f"{field} has nothing before the answer")
     prompt, work = turns[:start], [turn for turn in turns[start:] if turn.role in ("assistant", "tool")]
@@ -135,10 +136,6 @@ def _content(value: object, field: str) -> str:
         texts = (part if isinstance(part, str) else part.get("text") or part.get("refusal") for part in value)
         return "\n".join(part for part in texts if isinstance(part, str))
     raise Refused(f"{field}.content must be text or a list of parts, not {value!r:.50}")
-
-
-def _leading_system(turns: Sequence[_Turn]) -> int:
-    return next((index for index, turn in enumerate(turns) if turn.role != "system"), len(turns))
 
 
 # --- what the model did ------------------------------------------------------------------------------------------------

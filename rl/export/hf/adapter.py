@@ -87,7 +87,9 @@ class Adapter:
 
     def _find_special(self) -> str:
         options = (
-            f"{key} is {self.config[key]!r}" for key, plain in _PLAIN.items() if _differs(self.config, key, plain)
+            f"{key} is {self.config[key]!r}"
+            for key, plain in _PLAIN.items()
+            if self.config.get(key, plain[0]) not in plain
         )
         trained = (f"it trains {key}" for key in self.weights.shapes if not _KEY.fullmatch(key))
         return next(itertools.chain(options, trained), "")
@@ -126,10 +128,6 @@ def read_adapter_config(directory: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ExportFailed(f"{path} is not a JSON object")
     return config
-
-
-def _differs(config: dict[str, Any], key: str, plain: tuple[Any, ...]) -> bool:
-    return config.get(key, plain[0]) not in plain
 
 
 def _on(model: PreTrainedModel, directory: Path) -> PeftModel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rl.base.records import FeedbackRecord, TraceRecord
+from rl.base.records import TraceRecord
 from rl.rewards.decision import is_of_decision
 
 RATINGS: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": 0.0, "OVERRIDDEN": 0.0, "IGNORED": 0.5}
@@ -16,12 +16,9 @@ FEEDBACK: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": -0.5, "OVERRIDDE
 
 def feedback_word(trace: TraceRecord) -> str:
     """The word of the last rating of the decision, else the one that came with it; empty: none."""
-    words = (tag.upper() for event in reversed(trace.feedback) if _may_have_word(event) for tag in event.tags)
+    ratings = (event for event in reversed(trace.feedback) if event.kind == "rating" and is_of_decision(event))
+    words = (tag.upper() for event in ratings for tag in event.tags)
     return next((word for word in words if word in RATINGS), "") or _word_of_record(trace.details.get("decision"))
-
-
-def _may_have_word(event: FeedbackRecord) -> bool:
-    return event.kind == "rating" and is_of_decision(event)
 
 
 def _word_of_record(decision: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from django.core.management.base import CommandError
 from rich.table import Table
 from rich.text import Text
@@ -25,7 +27,7 @@ class Command(RatchetCommand):
         healthy = is_healthy(examined)
         document = {
             "healthy": healthy,
-            "checks": [{"check": check.check, **check.symptom.as_dict()} for check in examined],
+            "checks": [{"check": check.check, **asdict(check.symptom)} for check in examined],
         }
         line = f"problems: {severities.count(Severity.PROBLEM)}, warnings: {severities.count(Severity.WARNING)}"
         self.result(document, _table(examined), lines=(line,))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from rl.base.errors import NotEnoughData, UsageError
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.exporting import FORMATS
@@ -68,7 +66,8 @@ class Command(RatchetCommand):
             "limited": done.limited,
             "skipped": dict(done.skipped.most_common()),
         }
-        self.result(document, *_tables(done), lines=[_line(done, options, path)])
+        left_out = [two_columns("Left out", dict(done.skipped.most_common()))] if done.skipped else []
+        self.result(document, *left_out, lines=[_line(done, options, path)])
 
 
 def _advice(agent: Agent, row_format: str) -> str:
@@ -83,10 +82,6 @@ def _path(options: Options) -> Path | None:
             raise UsageError("--output is missing: name a file .jsonl or .parquet, or count first with --dry-run")
         return None
     return Path(options.output).expanduser()
-
-
-def _tables(done: ExportReport) -> list[Table]:
-    return [two_columns("Left out", dict(done.skipped.most_common()))] if done.skipped else []
 
 
 def _line(done: ExportReport, options: Options, path: Path | None) -> str:

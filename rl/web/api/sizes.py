@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
-from operator import add
 from typing import Final, TypeVar
 
 from django.db.models import Expression, F, JSONField, Model, TextField, Value
@@ -19,7 +17,7 @@ def size_of(model: type[Model], prefix: str = "") -> Expression:
     """Characters of a row's texts and JSON; ``prefix``: of a related row's, such as ``trace__``."""
     large = [field.name for field in model._meta.concrete_fields if isinstance(field, (TextField, JSONField))]
     lengths = (Coalesce(Length(Cast(F(f"{prefix}{name}"), TextField())), Value(0)) for name in large)
-    return reduce(add, lengths, Value(0))
+    return sum(lengths, Value(0))
 
 
 def within(keys: Iterable[Key], size: Callable[[Key], int], most: int = MOST_CHARACTERS) -> list[Key]:

@@ -178,20 +178,17 @@ class ExportFile(OcdView):
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
         asked = {"minReward": LEAST_REWARD, **{name: self.parameters[name] for name in self.parameters}}
         selection = Selection.of(asked, needs_reward=True)
-        name = self.agent_type().lower() or "decisions"
+        agent = self.agent_type().lower() or "decisions"
+        name = "".join(character for character in agent if character.isalnum() or character in "-_")[:64]
         lines = "".join(_lines(_for_training(selection.decisions(self.key))))
         response = HttpResponse(lines, content_type=LINES)
-        response["Content-Disposition"] = f'attachment; filename="{_file_name(name)}-training.jsonl"'
+        response["Content-Disposition"] = f'attachment; filename="{name}-training.jsonl"'
         return response
 
 
 def _lines(traces: QuerySet[Trace]) -> Iterator[str]:
     for trace in traces:
         yield json.dumps(rows.training_row(trace), ensure_ascii=False) + "\n"
-
-
-def _file_name(name: str) -> str:
-    return "".join(character for character in name if character.isalnum() or character in "-_")[:64]
 
 
 def _for_training(selected: QuerySet[Trace]) -> QuerySet[Trace]:
