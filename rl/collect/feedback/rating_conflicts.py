@@ -35,7 +35,7 @@ class RatingMemory:
 
     def agreeing(self, ratings: Sequence[Feedback], now: datetime) -> list[Feedback]:
         """Those that contradict no earlier part. Whatever is said to be of the future is of the moment ``now``."""
-        rows = [(_moment(event, now), _hash(*content(event))) for event in ratings]
+        rows = [(_moment(event, now), digest_of(*content(event))) for event in ratings]
         self._file.execute("BEGIN")
         new = self._file.executemany("INSERT OR IGNORE INTO rating VALUES (?, ?)", rows).rowcount
         self._file.execute("COMMIT")
@@ -49,8 +49,9 @@ class RatingMemory:
 
 
 def _moment(event: Feedback, now: datetime) -> bytes:
-    return _hash(event.trace_id.int, event.rater, event.rated_at.isoformat() if event.rated_at < now else None)
+    return digest_of(event.trace_id.int, event.rater, event.rated_at.isoformat() if event.rated_at < now else None)
 
 
-def _hash(*parts: object) -> bytes:
+def digest_of(*parts: object) -> bytes:
+    """Sixteen bytes."""
     return blake2b(repr(parts).encode(errors="backslashreplace"), digest_size=16).digest()

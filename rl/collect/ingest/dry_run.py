@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
-from hashlib import blake2b
 
+from rl.collect.feedback.rating_conflicts import digest_of
 from rl.collect.traces.imported import ImportedTrace
 
 
@@ -22,7 +22,7 @@ class Rehearsal:
         return self._look_up(agent, external_id) is not None
 
     def remember(self, agent: str, record: ImportedTrace) -> None:
-        row = (_hash(agent, record.external_id), _words(record), _whole(record))
+        row = (digest_of(agent, record.external_id), _words(record), _whole(record))
         self._file.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", row)
 
     def verdict(self, agent: str, record: ImportedTrace) -> str:
@@ -36,18 +36,14 @@ class Rehearsal:
         return "unchanged" if whole == _whole(record) else "updated"
 
     def _look_up(self, agent: str, external_id: str) -> tuple[bytes, bytes] | None:
-        cursor = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [_hash(agent, external_id)])
+        cursor = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [digest_of(agent, external_id)])
         row: tuple[bytes, bytes] | None = cursor.fetchone()
         return row
 
 
 def _words(record: ImportedTrace) -> bytes:
-    return _hash(record.prompt, record.prompt_key, record.response)
+    return digest_of(record.prompt, record.prompt_key, record.response)
 
 
 def _whole(record: ImportedTrace) -> bytes:
-    return _hash(replace(record, where=""))
-
-
-def _hash(*parts: object) -> bytes:
-    return blake2b(repr(parts).encode(errors="backslashreplace"), digest_size=16).digest()
+    return digest_of(replace(record, where=""))
