@@ -23,8 +23,8 @@ from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import kinds_of
 from rl.evaluation.guards.measure import PROMPTS, Guards
 from rl.evaluation.guards.rails import Answers, rails
-from rl.evaluation.judges.choosing import choose
 from rl.evaluation.measures import fresh
+from rl.evaluation.preferring import choose_judge
 from rl.evaluation.stats.budget import at_look
 from rl.evaluation.weighing import Terms, weigh
 from rl.lm import loading
@@ -108,7 +108,7 @@ def _judge(bench: Bench, version: Version, old: list[str]) -> tuple[fresh.Fresh 
     rows = [{**row, "prompt_key": row["prompt"][0]["content"]} for row in mixed_rows(given)]
     both = (("new", version.new), ("base", old))
     answers = {name: [GeneratedAnswer(text, 1, 1) for text in texts] for name, texts in both}
-    judge = choose("", bench.base.folder, 512, silent)
+    judge = choose_judge("", bench.base.folder, 512, silent)
     judged = fresh.measure(judge, "mpo", rows, [_row(prompt) for prompt in bench.unseen], answers)
     unknown = Verdict("undecided", fresh.Interval(0.0, -1.0, 1.0), None, "")
     return judged, weigh(None, judged, unknown, {}, TERMS).verdict

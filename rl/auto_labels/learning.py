@@ -12,8 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from rl.auto_labels.opinions import read_opinions
-from rl.auto_labels.predicting import newest
-from rl.auto_labels.reading import HEAD, RATERS, load_reader
+from rl.auto_labels.predicting import HEAD, RATERS, load_reader, newest
 from rl.base.errors import BadFile, NotEnoughData
 from rl.base.leaves import leaf
 from rl.base.records import Report, silent

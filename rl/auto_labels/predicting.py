@@ -1,4 +1,4 @@
-"""What the newest model expects people to say."""
+"""What the newest model expects people to say. Only what labels and what trains loads a base model, never the site."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from rl.auto_labels.reading import HEAD, load_reader
 from rl.base.errors import UsageError
 from rl.base.leaves import leaf
-from rl.base.records import TraceRecord, silent
+from rl.base.records import Report, TraceRecord, silent
+from rl.lm import base_models
 from rl.models import Agent, LabelModel
+
+FEATURES, HEAD, RATERS = "rl.judge.features", "rl.judge.head", "rl.judge.raters"
+MOST_TOKENS = 1024
+"""That are read of a prompt and its answer together."""
 
 
 def newest(agent: Agent) -> LabelModel | None:
@@ -60,3 +64,10 @@ def _as_proposed(trace: TraceRecord) -> float | None:
         return None
     good, confidence = trace.proposed
     return confidence if good else 1 - confidence
+
+
+def load_reader(agent: Agent, report: Report) -> Any:
+    """The agent's base model, as the judge reads answers with it: a ``rl.judge.features.Reader``. Raises what that
+    raises, and UsageError where torch is not installed."""
+    folder = base_models.resolve(agent.base_model, report)
+    return leaf(FEATURES).Reader(folder, max_length=min(agent.context_length, MOST_TOKENS), report=report)

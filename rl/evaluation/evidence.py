@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rl.evaluation.stats.bootstrap import bootstrap_interval
-from rl.evaluation.stats.intervals import counts_of
-from rl.evaluation.stats.mcnemar import mcnemar
+from rl.evaluation.stats.exact_tests import mcnemar
+from rl.evaluation.stats.intervals import bootstrap_interval, counts_of
 from rl.evaluation.stats.sample_size import POWER, prompts_for_power_of_counts, prompts_for_power_of_means
 
 

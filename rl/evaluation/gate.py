@@ -20,9 +20,9 @@ from typing import Literal
 
 from rl.base.measurements import Interval, PairScore
 from rl.evaluation.stats.budget import ONCE, Look
+from rl.evaluation.stats.exact_tests import sign_flip_p
 from rl.evaluation.stats.intervals import counts_of, difference_interval, mean_interval, prompt_changes
 from rl.evaluation.stats.sample_size import Plan, gain_of_prompts, plan
-from rl.evaluation.stats.sign_flips import sign_flip_p
 from rl.evaluation.wording import ACCURACY, REWARD, WIN_RATE, Words, percent, round_up
 
 FEWEST_PROMPTS = 8

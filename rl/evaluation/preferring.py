@@ -3,16 +3,18 @@ which only rank."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 
-from rl.base.errors import JudgeFailed
+from rl.base.errors import BadFile, JudgeFailed, UsageError
+from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.collect.command_center import widget_choice
+from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
 from rl.dataset_builder.read.runs import with_calls
@@ -20,16 +22,25 @@ from rl.dataset_builder.read.tools import OfferedTools
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
-from rl.evaluation.judges.choosing import choose
+from rl.evaluation.judges.duels import Duel, Judge, Judged
+from rl.evaluation.judges.servers import OWN, JudgeServer, find_server
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures import preference as pairs
 from rl.evaluation.measures.picks import Picks, count_picks
 from rl.evaluation.stats.budget import ONCE, Look
 from rl.evaluation.subject import Measured, Subject
 from rl.evaluation.weighing import Terms, Weighed, weigh
+from rl.judge.labels import text_of
 from rl.lm.model_path import is_reward_model
 from rl.models import Agent, prompt_key
 from rl.training.calibration import calibration
+
+JUDGING: Final = "rl.evaluation.torch.judging"
+ASKING: Final = "rl.evaluation.judges.asking"
+OWN_JUDGE: Final = "a judge that has learned from its users' ratings"
+MOST_CHECKS: Final = 100
+"""How many of people's comparisons a model on a server is checked on: each is two requests."""
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,7 @@ def _compare_answers(
     if not watch.answers:
         return None
     try:
-        judge = choose(subject.judge, subject.base_model, subject.max_length, report)
+        judge = choose_judge(subject.judge, subject.base_model, subject.max_length, report)
         return fresh.measure(judge, labels.method, labels.rows, watch.asked, watch.answers)
     except JudgeFailed as failure:
         report("log", {"text": f"fresh answers are not compared: {failure}"})
@@ -165,3 +176,43 @@ def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, A
             details = details if isinstance(details, dict) else {}
             given = prompt_messages(with_calls(prompt, details))
             yield {"prompt": given, "prompt_key": key, "details": details, **tools_column(offered(details))}
+
+
+def choose_judge(name: str, base_model: str, max_length: int, report: Report) -> Judge:
+    """``name``: empty or OWN for the agent's own, which reads answers by this base model, up to so many tokens. Raises
+    JudgeFailed for a name that is not registered, and for a JUDGES_FILE that cannot be read."""
+    if name and name != OWN:
+        try:
+            return judge_on_server(find_server(name), report)
+        except (UsageError, BadFile) as error:
+            raise JudgeFailed(str(error)) from error
+
+    def compare(labelled: Sequence[Row], contrasts: Sequence[Row], duels: Sequence[Duel]) -> Judged | None:
+        judged: Judged | None = leaf(JUDGING).judge(
+            base_model, labelled, contrasts, duels, max_length=max_length, report=report
+        )
+        return judged
+
+    return Judge(OWN_JUDGE, compare)
+
+
+def judge_on_server(server: JudgeServer, report: Report) -> Judge:
+    """It learns nothing, and is checked on one contrast of each prompt. Answers to different prompts it cannot compare."""
+
+    def compare(labelled: Sequence[Row], contrasts: Sequence[Row], duels: Sequence[Duel]) -> Judged:
+        checked = _sample(contrasts)
+        known = [
+            Duel(row["prompt"], row["prompt_key"], text_of(row["chosen"]), text_of(row["rejected"])) for row in checked
+        ]
+        shares = leaf(ASKING).compare(server, [*known, *duels], report)
+        checks = [(duel.prompt_key, [share]) for duel, share in zip(known, shares, strict=False)]
+        return Judged(checks, [[share] for share in shares[len(known) :]], opinions=0)
+
+    return Judge(f"{server.name} ({server.model})", compare)
+
+
+def _sample(contrasts: Sequence[Row]) -> list[Row]:
+    """By a hash, so that it has nothing to do with the order of arrival."""
+    by_prompt = {row["prompt_key"]: row for row in reversed(contrasts) if "rejected_prompt" not in row}
+    keys = sorted(by_prompt, key=lambda key: stable_hash("check " + key))
+    return [by_prompt[key] for key in keys[:MOST_CHECKS]]

@@ -8,9 +8,8 @@ from __future__ import annotations
 from rl.hardware.choosing import choose_gpu, require_device
 from rl.hardware.cost import TrainingEstimate, estimate
 from rl.hardware.detecting import GIB, Gpu, HardwareConfig, cpu_runs_bf16, detect_hardware, usable_cores
-from rl.hardware.four_bit import in_4bit
 from rl.hardware.parts import Part, Workload
-from rl.hardware.precision import REPLACED, precision_here, precision_on, trains_in_bf16
+from rl.hardware.precision import REPLACED, in_4bit, precision_here, precision_on, trains_in_bf16
 from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend
 from rl.hardware.speed import ModelShape, Speed, assumed_speed
 

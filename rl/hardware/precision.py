@@ -1,14 +1,20 @@
 """Where bfloat16 is computed in. On a CPU that has nothing for it a step takes some 25 times as long
-as in float32 (figures in docs/training.md)."""
+as in float32 (figures in docs/training.md).
+
+Loading the base model in 4 bits is bitsandbytes's work; training so is proven on NVIDIA GPUs.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Final
 
+from rl.base.errors import UsageError
 from rl.config import TrainingConfig
 from rl.hardware.detecting import HardwareConfig
 
 REPLACED: Final = "float32 instead of bfloat16, for which this CPU has no instructions that PyTorch uses"
+PACKAGE = "bitsandbytes"
 
 
 def precision_on(precision: str, device: str, cpu_runs_bf16: bool) -> str:
@@ -23,3 +29,21 @@ def precision_here(config: TrainingConfig, hardware: HardwareConfig) -> str:
 def trains_in_bf16(config: TrainingConfig, hardware: HardwareConfig) -> bool:
     precision = precision_here(config, hardware)
     return precision == "bf16" or (precision == "auto" and bool(hardware.gpus))
+
+
+def in_4bit(quantize_base: str, hardware: HardwareConfig) -> bool:
+    """``quantize_base``: none, auto or 4bit. Raises UsageError for 4bit where it cannot work."""
+    if quantize_base == "none":
+        return False
+    obstacle = _obstacle(hardware)
+    if obstacle and quantize_base == "4bit":
+        raise UsageError(f"the base model cannot be loaded in 4 bits here: {obstacle}; use --no-quantization")
+    return not obstacle
+
+
+def _obstacle(hardware: HardwareConfig) -> str:
+    if hardware.device != "cuda":
+        return "that needs an NVIDIA GPU"
+    if importlib.util.find_spec(PACKAGE) is None:
+        return f"that needs the package {PACKAGE} ('pip install {PACKAGE}')"
+    return ""

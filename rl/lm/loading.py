@@ -13,20 +13,21 @@ import huggingface_hub
 import torch
 import transformers
 from huggingface_hub.errors import StrictDataclassError
-from peft import PeftModel, get_peft_model_state_dict
+from peft import PeftModel, get_peft_model_state_dict, prepare_model_for_kbit_training
 from safetensors import SafetensorError, safe_open
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    BitsAndBytesConfig,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
-from rl.hardware import choose_gpu, cpu_runs_bf16, precision_on, usable_cores
-from rl.lm import minimind, processes, quantizing
+from rl.hardware import choose_gpu, cpu_runs_bf16, detect_hardware, in_4bit, precision_on, usable_cores
+from rl.lm import minimind, processes
 from rl.lm.chat.template_trial import require_modest
 from rl.lm.lengths import UNKNOWN_CONTEXT
 from rl.lm.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
@@ -121,8 +122,8 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
     release_memory()  # the last model may still be there, and both may not fit
     try:
         with errors_as(TrainingFailed, f"cannot load the model of {describe_base(base)}"), resource_advice():
-            if quantizing.is_wanted(quantize, device()):
-                return quantizing.read(check_model_path(base), dtype, device())
+            if wants_4bit(quantize, device()):
+                return read_4bit(check_model_path(base), dtype, device())
             return read_model(base, dtype).to(device())
     except OutOfMemory as error:  # no smaller step of a training would help
         raise TrainingFailed(
@@ -239,3 +240,33 @@ def errors_as(failure: type[RatchetError], what: str) -> Iterator[None]:
 
 def describe_base(base: str) -> str:
     return base if Path(base).is_dir() else f"{base} (it is not a folder here, so the hub was asked)"
+
+
+def wants_4bit(quantize_base: str, device: torch.device) -> bool:
+    """Raises UsageError for 4bit where it cannot work."""
+    if quantize_base == "none" or (quantize_base == "auto" and device.type != "cuda"):
+        return False
+    return in_4bit(quantize_base, detect_hardware())
+
+
+def read_4bit(source: str, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
+    """QLoRA (Dettmers et al., 2023): a quarter of bf16's memory; the adapter trains as ever. Frozen weights W are stored as
+    NF4, in blocks with a scale each; a forward pass computes W x + (alpha / r) B A x with W unpacked to ``dtype``, and
+    gradients reach A and B alone."""
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",  # levels at the quantiles of a normal distribution, which weights follow
+        bnb_4bit_use_double_quant=True,  # the blocks' scales are quantised too: 0.37 bits a weight less
+        bnb_4bit_compute_dtype=dtype,
+    )
+    model = AutoModelForCausalLM.from_pretrained(
+        source,
+        dtype=dtype,
+        quantization_config=settings,
+        device_map={"": device.index or 0},
+        use_safetensors=True,
+        trust_remote_code=False,
+    )
+    # Freezes the weights and casts the rest, norms and embeddings, to float32. Recomputed activations are the trainer's
+    # business.
+    return prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import BooleanOptionalAction
+from argparse import ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 
 from rl import dataset_builder
@@ -15,7 +18,6 @@ from rl.base.slugs import check_slug
 from rl.config import METHODS, PRESETS, TrainingConfig
 from rl.config.levels import LEVELS, check_level
 from rl.management.options import add_arguments, argument
-from rl.management.run_numbers import number_of_run
 from rl.models import Agent
 from rl.runs import choosing
 from rl.runs import run as runs
@@ -27,6 +29,23 @@ from rl.versions import versions
 METHODS_OF_ROWS = [name for name, method in METHODS.items() if not method.rows.of_tasks]
 """Tasks come from a file of their own: train_agent."""
 FULL_HELP = "train all weights instead of an adapter, with a tenth of the learning rate if none is given"
+
+
+def number_of_run(text: str) -> int:
+    """``text``: a number, or the path of a run's folder or of a checkpoint in it. Raises ArgumentTypeError for a folder that
+    belongs to no run."""
+    if text.isdecimal():
+        return int(text)
+    runs_folder = (settings.DATA_DIR / "runs").resolve()
+    with suppress(OSError, RuntimeError):  # a name that is too long, links that lead to each other
+        folder = Path(text).expanduser().resolve()
+        parts = folder.relative_to(runs_folder).parts if folder.is_relative_to(runs_folder) else ()
+        if folder.is_dir() and parts and parts[0].isdecimal():
+            return int(parts[0])
+    raise ArgumentTypeError(
+        f"{text:.300} belongs to no run here, whose folders are {runs_folder}/NUMBER; "
+        "'manage.py runs' lists them. To train on from weights of elsewhere, give a whole model's folder as --base-model"
+    )
 
 
 def count_of_layers(text: str) -> int:

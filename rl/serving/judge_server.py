@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from rl import auto_labels
-from rl.auto_labels.reading import MOST_TOKENS
+from rl.auto_labels.predicting import MOST_TOKENS
 from rl.base.errors import RatchetError, UsageError
 from rl.base.locks import device_lock
 from rl.base.records import Report, silent

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rl.base.measurements import PairScore
-from rl.evaluation.breakdown import MOST_GROUPS, breakdown
+from rl.evaluation.measures.preference import MOST_GROUPS, breakdown
 from rl.models import Feedback, Trace
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.hardware import GIB, accelerators, detect_hardware
+from rl.hardware import GIB, detect_hardware, detecting
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_gpus_are_read_from_nvidia_smi(nvidia_smi):
     ],
 )
 def test_a_gpu_that_cannot_be_read_leaves_a_note(nvidia_smi, monkeypatch, script, note):
-    monkeypatch.setattr(accelerators, "SECONDS", 0.5)
+    monkeypatch.setattr(detecting, "PROGRAM_SECONDS", 0.5)
     nvidia_smi(script)
     found = detect_hardware()
     assert found.gpus == ()

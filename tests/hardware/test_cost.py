@@ -228,7 +228,7 @@ def test_ppo_trains_on_each_batch_several_times():
 
 
 def test_four_bits_hold_the_weights_in_less_memory(monkeypatch):
-    monkeypatch.setattr("rl.hardware.four_bit.importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr("rl.hardware.precision.importlib.util.find_spec", lambda name: object())
     config = preset("default")
     plain, small = (
         estimate(work(10, 100), HALF_BILLION, config.with_overrides({"quantize_base": how}), SERVER).peak_memory_bytes

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from rl.lm.drawing import Draw, draw, keep_likely
+from rl.lm.generating import Draw, draw, keep_likely
 
 SETTINGS = [(1.0, 1.0, 0), (0.7, 1.0, 0), (1.0, 1.0, 50), (1.0, 0.95, 0), (1.3, 0.9, 50), (0.5, 0.3, 5), (1.0, 0.01, 0)]
 SCORES = torch.randn(4, 3000, generator=torch.Generator().manual_seed(0)) * torch.tensor([[0.1], [1.0], [3.0], [9.0]])

@@ -6,7 +6,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.hardware import GIB, HardwareConfig, detect_hardware
-from rl.hardware.accelerators import Gpu
+from rl.hardware.detecting import Gpu
 from rl.serving.hosting import PROFILES, hosting_profile
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from rl.training.reward_loss import Batches, metrics, reward_loss, sides, sums
+from rl.training.reward_model import Batches, metrics, reward_loss, sides, sums
 
 NUMBERS, SCORES = torch.tensor([2.0, 0.0, 1.0, 0.5, -1.0]), torch.tensor([0.75])
 """Of two pairs (2 against 1, 0 against 0.5) and of one answer (-1)."""

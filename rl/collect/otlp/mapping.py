@@ -1,19 +1,21 @@
-"""Spans to answers, and to what belongs to an answer that may arrive in another batch: tool calls and evaluations."""
+"""Spans to answers, and to what belongs to an answer that may arrive in another batch: tool calls and evaluations.
+
+``gen_ai.evaluation.result`` is what a program thinks of an answer, as a span event or as a span of its own.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rl.base.errors import UsageError
 from rl.base.messages import has_calls
 from rl.base.records import Message, ReasoningStep, ToolCall
-from rl.base.slugs import check_slug
-from rl.collect.limits import MAX_ID_LENGTH
+from rl.base.slugs import check_slug, one_line
+from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH
 from rl.collect.otlp import gen_ai, openinference
-from rl.collect.otlp.evaluations import evaluations
 from rl.collect.otlp.history import History, split, turn
 from rl.collect.otlp.messages import with_calls
 from rl.collect.otlp.spans import Answer, Span, ToolRun, moment
@@ -27,6 +29,23 @@ NO_CONTENT = (
     "or what switches messages on in your client"
 )
 _STORED_ELSEWHERE = (*gen_ai.CONTENT, *openinference.CONTENT)
+NAME = "gen_ai.evaluation.result"
+VERDICTS: Mapping[str, float] = {
+    "pass": 1.0,
+    "passed": 1.0,
+    "correct": 1.0,
+    "relevant": 1.0,
+    "good": 1.0,
+    "fail": 0.0,
+    "failed": 0.0,
+    "incorrect": 0.0,
+    "not_relevant": 0.0,
+    "irrelevant": 0.0,
+    "bad": 0.0,
+}
+"""Labels that say which way a score points."""
+LESS_IS_BETTER = ("toxic", "hallucinat", "bias", "harm", "violen", "injection", "jailbreak")
+"""Parts of the names of evaluators whose high scores are not praise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +233,41 @@ def _check_storable(loose: LooseSpan) -> LooseSpan:
     if reason := unstorable([loose.tool_call, loose.evaluations]):
         raise UsageError(reason)
     return loose
+
+
+def evaluations(span: Span) -> Iterator[tuple[str, ImportedFeedback]]:
+    """Each with the id of the response that it names, or none. Without a score and a known label there is nothing."""
+    if span.name == NAME or "gen_ai.evaluation.name" in span.attributes:
+        yield from _read(span.attributes, span.end or span.start)
+    for event in span.events:
+        if event.name == NAME:
+            yield from _read(event.attributes, event.time)
+
+
+def _read(attributes: Mapping[str, Any], time: int) -> Iterator[tuple[str, ImportedFeedback]]:
+    name = one_line(text(attributes, "gen_ai.evaluation.name")).strip() or "evaluation"
+    label, score = text(attributes, "gen_ai.evaluation.score.label"), _score(attributes)
+    common: dict[str, Any] = {
+        "rater": f"system:{name}"[:MAX_RATER_LENGTH],
+        "notes": text(attributes, "gen_ai.evaluation.explanation")[:MAX_NOTES_LENGTH],
+        "tags": (label[:MAX_TAG_LENGTH],) if label else (),
+        "rated_at": moment(time),
+    }
+    verdict = VERDICTS.get(label.lower().replace(" ", "_"))
+    rating = verdict if verdict is not None else _as_rating(name, score)
+    response_id = text(attributes, "gen_ai.response.id")
+    if rating is not None:
+        yield response_id, ImportedFeedback(kind="rating", scale="score", value=rating, **common)
+    elif score is not None:
+        yield response_id, ImportedFeedback(kind="outcome", metric=name[:MAX_METRIC_LENGTH], value=score, **common)
+
+
+def _score(attributes: Mapping[str, Any]) -> float | None:
+    value = attributes.get("gen_ai.evaluation.score.value")
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _as_rating(name: str, score: float | None) -> float | None:
+    """A score from 0 to 1 rates the answer, unless its evaluator looks for something bad."""
+    praises = not any(part in name.lower() for part in LESS_IS_BETTER)
+    return score if praises and score is not None and 0 <= score <= 1 else None

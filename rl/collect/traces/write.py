@@ -7,9 +7,12 @@ people may have judged the first ones. Transactions are short: whatever was take
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property, partial
+from hashlib import blake2b
 
 from django.db import IntegrityError, transaction
 
@@ -18,7 +21,6 @@ from rl.base.slugs import check_slug
 from rl.collect.feedback.imported_feedback import JudgedAnswer, count_again, match_remarks, store_feedback
 from rl.collect.feedback.rating_conflicts import RatingMemory
 from rl.collect.importers.report import ImportReport
-from rl.collect.ingest.dry_run import Rehearsal
 from rl.collect.lookups import agents_named
 from rl.collect.traces.batches import OTHER_ANSWER, Batch, Taken
 from rl.collect.traces.checks import problem
@@ -216,3 +218,49 @@ def _save_agent(agent: Agent) -> Agent:
         return agent
     except IntegrityError:
         return Agent.by_name(agent.name)
+
+
+class Rehearsal:
+    """Knows what a dry run has seen: the database forgets each chunk at once, and a file may name an answer again later.
+
+    Kept in a temporary file as hashes, so that a dry run of a million answers takes no more memory than one of a thousand.
+    """
+
+    def __init__(self) -> None:
+        # An empty name is a file of its own that SQLite removes when the connection goes.
+        self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._file.execute("CREATE TABLE seen (id BLOB PRIMARY KEY, words BLOB, whole BLOB) WITHOUT ROWID")
+
+    def knows(self, agent: str, external_id: str) -> bool:
+        return self._look_up(agent, external_id) is not None
+
+    def remember(self, agent: str, record: ImportedTrace) -> None:
+        row = (_hash(agent, record.external_id), _words(record), _whole(record))
+        self._file.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", row)
+
+    def verdict(self, agent: str, record: ImportedTrace) -> str:
+        """``unchanged``, ``updated``, or ``other`` for other words; empty for an answer that was not seen yet."""
+        seen = self._look_up(agent, record.external_id)
+        if seen is None:
+            return ""
+        words, whole = seen
+        if words != _words(record):
+            return "other"
+        return "unchanged" if whole == _whole(record) else "updated"
+
+    def _look_up(self, agent: str, external_id: str) -> tuple[bytes, bytes] | None:
+        cursor = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [_hash(agent, external_id)])
+        row: tuple[bytes, bytes] | None = cursor.fetchone()
+        return row
+
+
+def _words(record: ImportedTrace) -> bytes:
+    return _hash(record.prompt, record.prompt_key, record.response)
+
+
+def _whole(record: ImportedTrace) -> bytes:
+    return _hash(replace(record, where=""))
+
+
+def _hash(*parts: object) -> bytes:
+    return blake2b(repr(parts).encode(errors="backslashreplace"), digest_size=16).digest()

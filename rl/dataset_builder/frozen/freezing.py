@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from rl.base.errors import NotEnoughData
 from rl.base.files import publish_directory, remove
@@ -26,7 +27,7 @@ from rl.dataset_builder.frozen.files import (
     write_manifest,
 )
 from rl.dataset_builder.frozen.marking import mark
-from rl.dataset_builder.frozen.membership import Members, enroll
+from rl.dataset_builder.id_lists import as_parameter
 from rl.dataset_builder.methods import RowBuilder
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.files import FileSource
@@ -35,6 +36,15 @@ from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.dataset_builder.read.scores import score_figures
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.models import Agent, TrainingSet
+
+CHUNK = 4000
+"""Rows a transaction, which takes a fraction of a second."""
+_BYTES = 16
+_ENROLL = {
+    "sqlite": "INSERT OR IGNORE INTO rl_trainingsettrace (trace_id, training_set_id) SELECT value, %s FROM json_each(%s)",
+    "postgresql": "INSERT INTO rl_trainingsettrace (trace_id, training_set_id) "
+    "SELECT value, %s::uuid FROM unnest(%s::uuid[]) AS value ON CONFLICT DO NOTHING",
+}
 
 
 def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo", report: Report = silent) -> TrainingSet:
@@ -181,3 +191,34 @@ def _keep(folder: Path, frozen: TrainingSet) -> TrainingSet:
         remove(frozen.directory)
         raise
     return frozen
+
+
+class Members:
+    """Ids of traces, 16 bytes each."""
+
+    def __init__(self) -> None:
+        self._ids = bytearray()
+
+    def add(self, trace_ids: Iterable[str]) -> None:
+        self._ids += bytes.fromhex("".join(trace_ids).replace("-", ""))
+
+    def __len__(self) -> int:
+        return len(self._ids) // _BYTES
+
+    def chunks(self) -> Iterator[list[str]]:
+        """Each id once, as 32 hexadecimal digits, in the order of the indexes, which are then filled from end to end."""
+        import numpy as np  # the website does not load it at its start
+
+        ids = np.frombuffer(self._ids, dtype=f"S{_BYTES}")
+        ids.sort()  # in its place
+        firsts = np.flatnonzero(np.append([True], ids[1:] != ids[:-1])[: len(ids)])
+        for start in range(0, len(firsts), CHUNK):
+            digits = ids[firsts[start : start + CHUNK]].tobytes().hex()
+            yield [digits[at : at + 2 * _BYTES] for at in range(0, len(digits), 2 * _BYTES)]
+
+
+def enroll(training_set: TrainingSet, members: Members) -> None:
+    """Those that are members already stay so."""
+    for ids in members.chunks():
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_ENROLL[connection.vendor], [training_set.pk.hex, as_parameter(ids)])

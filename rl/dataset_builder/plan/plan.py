@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
-from rl.dataset_builder.plan.advice import REMARKS, Advice, MethodPlan, advise, plans
-from rl.dataset_builder.plan.figures import Figures, figures
-from rl.dataset_builder.plan.over_cap import apply_cap
+from django.db import connection
+
+from rl.data_formatter.opinions import OVER_CAP
+from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.plan.advice import ENOUGH, REMARKS, Advice, MethodPlan, advise, plans
+from rl.dataset_builder.plan.figures import PAIRS_PER_PROMPT, RATINGS, Figures, figures
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.taking import can_be_taken
 from rl.models import Agent
+from rl.raters.shares import limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +60,79 @@ def _wording(agent: Agent) -> str:
             f"the gateway recorded {plural(recorded, 'prompt')}: {take} makes a template of one, to train what is asked"
         )
     return ""
+
+
+class _Own(NamedTuple):
+    """What rests on one rater alone; with an empty name, on several."""
+
+    rater: str
+    pairs: int
+    labels: int
+
+
+def apply_cap(agent: Agent, figures: Figures, methods: list[MethodPlan]) -> list[MethodPlan]:
+    """The plans with fewer rows, where one of several raters has too many. Rows with weights are weighed down instead, and
+    those of rewards are nobody's. Two queries more, where several people have rated."""
+    if agent.rater_cap >= 1 or not figures.several_raters:
+        return methods
+    pairs, labels = _pairs_and_labels(agent)
+    of_method = {"dpo": pairs, "kto": labels, "reward_model": pairs}
+    return [_with_cap(agent, plan, of_method[plan.method]) if plan.method in of_method else plan for plan in methods]
+
+
+def _with_cap(agent: Agent, plan: MethodPlan, rows_of: Counter[str]) -> MethodPlan:
+    own = {rater: number for rater, number in rows_of.items() if rater and number}
+    bound = limit(own.values(), agent.rater_cap, max(0, plan.rows - sum(own.values())))
+    trained = 1 - DataOptions().val_split
+    over = round(trained * sum(max(0, number - int(bound)) for number in own.values())) if bound is not None else 0
+    if not over:
+        return plan
+    rows = plan.rows - over
+    missing = plan.missing or ("" if rows >= ENOUGH else f"{ENOUGH - rows} more rows: let other raters rate too")
+    return replace(plan, rows=rows, made_of=f"{plan.made_of}; about {over:,} {OVER_CAP} are left out", missing=missing)
+
+
+def _pairs_and_labels(agent: Agent) -> tuple[Counter[str], Counter[str]]:
+    pairs: Counter[str] = Counter()
+    labels: Counter[str] = Counter()
+    direct = int(agent.pair_type == Agent.PairType.PREFERENCE)
+    with connection.cursor() as cursor:
+        cursor.execute(_RATED, [PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS])
+        rated = list(map(_Own._make, cursor.fetchall()))
+        cursor.execute(_DIRECT, [direct, agent.pk])
+        for own in (*rated, *map(_Own._make, cursor.fetchall())):
+            pairs[own.rater] += int(own.pairs)
+            labels[own.rater] += int(own.labels)
+    return pairs, labels
+
+
+_RATED = """
+SELECT owner, sum(CASE WHEN liked * disliked < %s THEN liked * disliked ELSE %s END), sum(liked + disliked)
+FROM (
+    SELECT t.prompt_key, CASE WHEN min(a.first) = max(a.last) THEN min(a.first) ELSE '' END AS owner,
+           sum(CASE WHEN t.response <> '' AND a.up > a.down THEN 1 ELSE 0 END) AS liked,
+           sum(CASE WHEN t.response <> '' AND a.down > a.up THEN 1 ELSE 0 END) AS disliked
+    FROM (
+        SELECT trace_id, min(rater) AS first, max(rater) AS last,
+               sum(CASE WHEN value > 0.5 THEN 1 ELSE 0 END) AS up,
+               sum(CASE WHEN value < 0.5 THEN 1 ELSE 0 END) AS down
+        FROM (
+            SELECT trace_id, rater, value FROM rl_feedback
+            WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction') AND kind = 'rating'
+            ORDER BY created_at DESC, id LIMIT %s
+        ) newest
+        GROUP BY trace_id
+    ) a
+    JOIN rl_trace t ON t.id = a.trace_id
+    GROUP BY t.prompt_key
+) by_prompt
+GROUP BY owner
+"""
+
+_DIRECT = """
+SELECT rater, %s * sum(CASE WHEN kind = 'correction' OR choice IN ('left', 'right') THEN 1 ELSE 0 END),
+       2 * sum(CASE WHEN choice = 'both_bad' THEN 1 ELSE 0 END)
+FROM rl_feedback
+WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction') AND kind IN ('comparison', 'correction')
+GROUP BY rater
+"""

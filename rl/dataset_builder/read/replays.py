@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from rl.base.errors import NotEnoughData
+from rl.base.errors import NotEnoughData, UsageError
+from rl.collect.capture.cleaning import MOST_CHARACTERS, MOST_ITEMS
+from rl.collect.traces.episodes import REPLAY
 from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.plan.shortage import plural
+from rl.dataset_builder.read.groups import Tally
+from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.dataset_builder.read.replay_traces import RecordedTrace, traces_with_calls
-from rl.dataset_builder.read.replay_verdicts import Verdicts
+from rl.dataset_builder.read.tools import declared_tools
 from rl.dataset_builder.rows.tasks import TaskSource
+from rl.environments import environment_class
+from rl.environments.options import option_types
 from rl.environments.settings import EnvironmentSettings
-from rl.environments.tools.recorded import merge_traces, schemas_of
+from rl.environments.tools.recorded import key_of, merge_traces, schemas_of
 from rl.models import Agent, Episode
 
 MOST_PROMPTS = 10_000
 MOST_CALLS = 1000
 """Most tool calls of one prompt that are played back."""
 NO_CALLS = "prompt: its calls of tools have arguments that cannot be read"
+UNJUDGED = "prompt: no episode, liked answer, correction or won comparison tells what is right"
+GONE = "prompt: the environment of its episodes cannot be made any more"
+NOT_WHOLE = "prompt: the task of its episodes was too large to be stored whole"
+Verdict = dict[str, Any]
+"""Fields of a task for replays."""
 
 
 class Replays(NamedTuple):
@@ -85,3 +97,111 @@ def _shortage(agent: Agent, replays: Replays) -> str:
         f"{agent.name} has no traces with calls of tools to be replayed: train it in an environment, record or import what "
         "it does, or name a folder of replay tasks by --dataset-dir"
     )
+
+
+class Verdicts:
+    def __init__(self, agent: Agent) -> None:
+        self._accepted = accepted_answers(agent)
+        self._settings = {
+            run: settings
+            for run, settings in agent.runs.filter(config__has_key="environment").values_list(
+                "pk", "config__environment"
+            )
+            if isinstance(settings, dict)
+        }
+        self._tools: dict[str, list[dict[str, Any]]] = {}
+
+    def of(self, words: str, traces: Sequence[RecordedTrace]) -> Verdict | str:
+        """The environment judges where there is an episode, else what people said; or why nobody can. ``traces``: of the
+        prompt with this hash, the oldest first."""
+        episodes = [trace for trace in traces if trace.environment]
+        verdict = self._of_environment(episodes) if episodes else UNJUDGED
+        if isinstance(verdict, str) and words in self._accepted:
+            return _of_people(self._accepted[words], traces)
+        return verdict
+
+    def _of_environment(self, episodes: Sequence[RecordedTrace]) -> Verdict | str:
+        newest = episodes[-1]
+        name, episode = str(newest.environment), newest.facts.get("episode") or {}
+        task, options = episode.get("task"), self._options(newest)
+        try:
+            kind = environment_class(name)
+            if not kind.judges_alone:
+                return UNJUDGED
+            tools = self._schemas(name, options)
+        except (UsageError, TypeError):
+            return GONE
+        if not _is_whole(task) or any(kind.tasks.problems(task)):
+            return NOT_WHOLE
+        solved = (script for trace in episodes if trace.success and (script := _turns(trace)))
+        solution = min(solved, key=len, default=None)
+        fields = {"environment": name, "task": task, "options": options, "tools": tools, "solution": solution}
+        return {"task_id": f"{newest.task_id}-", **{name: value for name, value in fields.items() if value}}
+
+    def _options(self, trace: RecordedTrace) -> dict[str, Any]:
+        """Those by which the environment judges. Of those that the replay has too, such as the number of turns, its own
+        count."""
+        settings = self._settings.get(trace.run or 0, {})
+        options = settings.get("options") if settings.get("type") == trace.environment else None
+        own = option_types(environment_class(REPLAY))
+        return {name: value for name, value in (options or {}).items() if name not in own}
+
+    def _schemas(self, name: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+        key = json.dumps([name, options], sort_keys=True)
+        if key not in self._tools:
+            self._tools[key] = environment_class(name)(**options).tools.schemas
+        return self._tools[key]
+
+
+def accepted_answers(agent: Agent) -> dict[str, list[str]]:
+    """The hash of a prompt's words to the answers that more people like than not, or wrote, or preferred to another; not
+    those that more people dislike."""
+    answers: dict[str, list[str]] = {}
+    for group in DatabaseSource(agent, runs=False).groups(Tally()):
+        disliked = {answer.response for answer in group.answers if answer.verdict == "down"}
+        liked = [answer.response for answer in group.answers if answer.verdict == "up"]
+        texts = dict.fromkeys([*liked, *(direct.chosen for direct in group.direct)])
+        if accepted := [text for text in texts if text.strip() and text not in disliked]:
+            answers.setdefault(group.split_key, []).extend(accepted)
+    return answers
+
+
+def _of_people(accepted: Sequence[str], traces: Sequence[RecordedTrace]) -> Verdict:
+    known = ([*([call] for call in trace.tool_calls), trace.response] for trace in traces if trace.response in accepted)
+    solution = min((script for script in known if _is_readable(script)), key=len, default=None)
+    tools = next(
+        (offered for trace in reversed(traces) if (offered := list(declared_tools(trace.facts.get("tools"))))), None
+    )
+    verdict = {"accepted": list(accepted), "tools": tools, "solution": solution}
+    return {name: value for name, value in verdict.items() if value}
+
+
+def _turns(trace: RecordedTrace) -> list[Any] | None:
+    """An episode's calls turn by turn, and last what it answered; None where a call cannot be read."""
+    calls = trace.tool_calls
+    turns = (trace.facts.get("episode") or {}).get("turns") or []
+    script = [[calls[number] for number in turn["calls"]] for turn in turns if turn["calls"]]
+    solution = [*script, trace.response]
+    return solution if _is_readable(solution) else None
+
+
+def _is_readable(script: Iterable[Any]) -> bool:
+    *turns, answer = script
+    return bool(answer.strip()) and all(key_of(call) for calls in turns for call in calls)
+
+
+def _is_whole(task: Any) -> bool:
+    """Whether nothing was left out when it was stored: then it is smaller than what is kept at most."""
+    characters, items = _size(task)
+    return characters < MOST_CHARACTERS and items < MOST_ITEMS
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """Characters, and values of any kind."""
+    if isinstance(value, str):
+        return len(value), 1
+    parts: list[Any] = (
+        [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    )
+    sizes = [_size(part) for part in parts]
+    return sum(size for size, _ in sizes), 1 + sum(count for _, count in sizes)

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from rl.base.errors import UsageError
+from rl.base.errors import BadFile, UsageError
+from rl.config import AgentConfig
 from rl.environments import environment_class
-from rl.environments.config_file.document import Document, read_document
-from rl.environments.config_file.hyper import EPISODES, NAMES, hyper_parameters
+from rl.environments.config_file.document import Document, KeyPath, describe_value, read_document
 from rl.environments.options import option_types
 from rl.environments.settings import TOOLS, EnvironmentSettings
 
 _SPLITS = {"train_split": "train", "eval_split": "eval"}
 _SECTIONS = ("agent", "model", "policy", "env", "tools", "rollout", "train", "eval", "data")
+MOST_IN_A_PASS = 8
+"""Episodes in one forward pass, unless the file says otherwise."""
+_OWN = {entry.name: entry.name for entry in fields(AgentConfig) if entry.name != "environment"}
+NAMES: dict[str, dict[str, str]] = {
+    "model": {"dtype": "precision"},
+    "policy": {
+        "max_new_tokens": "max_new_tokens",
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "type": "policy_type",
+    },
+    "rollout": {
+        "num_generations": "num_generations",
+        "async_workers": "async_rollout_workers",
+        "async_rollout_workers": "async_rollout_workers",
+    },
+    "train": {"num_iters": "max_steps", "lr": "learning_rate", "grad_clip": "max_grad_norm", **_OWN},
+    "eval": {"eval_interval": "eval_interval", "num_tasks": "eval_tasks"},
+}
+"""Section, then key to hyper-parameter."""
+EPISODES = "num_episodes_per_iter"
+"""Key of the section rollout: the episodes of one optimiser step."""
+_PRECISIONS = {"auto": "auto", "float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16"}
+_LONGEST = 500
+"""Characters of a sentence."""
+_DEFAULTS = AgentConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +126,83 @@ def _data(document: Document) -> dict[str, str]:
 def _beside(document: Document, path: str) -> Path:
     """Relative to the folder of the configuration file."""
     return document.path.parent / Path(path).expanduser()
+
+
+def hyper_parameters(document: Document) -> dict[str, Any]:
+    """Overrides for AgentConfig. Raises BadFile with the line of what is impossible, or said twice."""
+    overrides: dict[str, Any] = {}
+    sources: dict[str, KeyPath] = {}
+    for section, names in NAMES.items():
+        for key, value in document.section(section, None).items():
+            key_path = (section, key)
+            for name, right in _translate(document, key_path, value, names).items():
+                if name in sources:
+                    both = f"{'.'.join(sources[name])} and {'.'.join(key_path)} say the same: leave out one"
+                    raise document.refusal(both, key_path)
+                sources[name], overrides[name] = key_path, right
+    try:
+        _DEFAULTS.with_overrides(overrides)
+    except UsageError as error:
+        mentioned = [sources[word] for word in re.findall(r"\w+", str(error)) if word in sources]
+        raise document.refusal(str(error), *mentioned[:1]) from None
+    return overrides
+
+
+def _translate(document: Document, key_path: KeyPath, value: Any, names: dict[str, str]) -> dict[str, Any]:
+    section, key = key_path
+    if key_path == ("rollout", EPISODES):
+        return _passes(document, key_path, value)
+    if key not in names:
+        return {}
+    if key_path == ("model", "dtype"):
+        return {"precision": _precision(document, key_path, value)}
+    return {names[key]: _check_value(document, key_path, names[key], value)}
+
+
+def _precision(document: Document, key_path: KeyPath, value: Any) -> str:
+    dtype = document.text(key_path, value)
+    if dtype in _PRECISIONS:
+        return _PRECISIONS[dtype]
+    if dtype in ("float16", "fp16", "half"):
+        what = "model.dtype float16 overflows in training: choose bfloat16 on a GPU that has it, float32, or auto"
+        raise document.refusal(what, key_path)
+    raise document.refusal(
+        f"model.dtype must be one of {', '.join(_PRECISIONS)}, not {describe_value(value)}", key_path
+    )
+
+
+def _passes(document: Document, key_path: KeyPath, value: Any) -> dict[str, int]:
+    """Equal parts of at most MOST_IN_A_PASS."""
+    most = int(AgentConfig.RANGES["gradient_accumulation"][1])
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or not 1 <= value <= most:
+        raise document.refusal(
+            f"{'.'.join(key_path)} must be a whole number from 1 to {most}, not {describe_value(value)}", key_path
+        )
+    episodes = int(value)
+    together = max(size for size in range(1, MOST_IN_A_PASS + 1) if episodes % size == 0)
+    return {"batch_size": together, "gradient_accumulation": episodes // together}
+
+
+def _check_value(document: Document, key_path: KeyPath, name: str, value: Any) -> Any:
+    default = getattr(_DEFAULTS, name)
+    if name in AgentConfig.INTEGERS and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    key = ".".join(key_path)
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise document.refusal(f"{key} must be true or false, not {describe_value(value)}", key_path)
+    if isinstance(default, int | float) and not isinstance(value, int | float):
+        raise document.refusal(f"{key} must be a number, not {describe_value(value)}", key_path)
+    if isinstance(default, str):
+        document.text(key_path, value)
+    try:
+        _DEFAULTS.with_overrides({name: value})
+    except UsageError as error:
+        raise _refusal_about(document, key_path, name, str(error)) from None
+    return value
+
+
+def _refusal_about(document: Document, key_path: KeyPath, name: str, what: str) -> BadFile:
+    """Where the sentence begins with our name, the file's takes its place."""
+    what = what[:_LONGEST]
+    key = ".".join(key_path)
+    return document.refusal(f"{key}{what.removeprefix(name)}" if what.startswith(name) else f"{key}: {what}", key_path)

@@ -1,14 +1,17 @@
-"""What can be wrong with an answer whatever it says: kinds of errors, for guard rails and reports."""
+"""What can be wrong with an answer whatever it says: kinds of errors, for guard rails and reports.
+
+A refusal is known by how it opens, in English only: other languages are not recognised.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rl.base.records import GeneratedAnswer
 from rl.data_formatter.degeneration import degenerations
 from rl.data_formatter.fresh import fresh_trace
-from rl.evaluation.guards.refusals import is_refusal
 from rl.rewards.format_compliance import FormatComplianceReward
 
 KINDS = {
@@ -26,6 +29,41 @@ KINDS = {
 DEGENERATE = ("empty", "repeats", "unending", "echo", "other_language")
 NOT_READABLE = ("parse", "format", "tool")
 HALF = 0.5
+REGRETS = (
+    "sorry",
+    "i'm sorry",
+    "i am sorry",
+    "i'm very sorry",
+    "i am very sorry",
+    "i apologize",
+    "i apologise",
+    "my apologies",
+    "apologies",
+    "unfortunately",
+)
+"""May stand before a refusal; alone they are politeness."""
+REFUSALS = (
+    "i can't",
+    "i cannot",
+    "i can not",
+    "i won't",
+    "i will not",
+    "i'm unable to",
+    "i am unable to",
+    "i'm not able to",
+    "i am not able to",
+    "i'm not allowed to",
+    "i am not allowed to",
+    "i must decline",
+    "i have to decline",
+    "as an ai",
+    "as a language model",
+    "as a large language model",
+)
+"""How refusals open. To recognise another, add its first words here, in lower case."""
+_APOSTROPHES = str.maketrans("\u2019\u2018\u02bc", "'''")
+_LOOKED_AT = 120
+"""Characters: a refusal says so at once."""
 
 
 def kinds_of(
@@ -59,3 +97,15 @@ def _format_errors(text: str, row: Mapping[str, Any], answer_format: str) -> lis
     if compliance.value >= HALF:
         return []
     return ["parse"] if compliance.value == 0 else ["format"]
+
+
+def _any_of(openings: tuple[str, ...]) -> str:
+    return "|".join(map(re.escape, sorted(openings, key=len, reverse=True)))
+
+
+_OPENING = re.compile(rf"\W*(?:(?:{_any_of(REGRETS)})\b[\s,.;:!-]*)?(?:but\s+|that\s+)?(?:{_any_of(REFUSALS)})\b")
+
+
+def is_refusal(answer: str) -> bool:
+    """By its first words: ``I'm sorry, but I can't``, ``As an AI``."""
+    return bool(_OPENING.match(answer[:_LOOKED_AT].translate(_APOSTROPHES).lower()))

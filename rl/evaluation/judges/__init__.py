@@ -4,5 +4,4 @@ registered. Both are checked on people's labels in the same way.
 - ``duels``: what is compared, and what comes of it
 - ``servers``: the operator's JUDGES_FILE
 - ``asking``: what a model on a server is asked, and what its reply means
-- ``choosing``: the judge of an agent
 """

@@ -2,6 +2,8 @@
 
 What is compared is by how much likelier a model finds an answer than the base model does, DPO's implicit reward. Raw
 log-probabilities of whole answers rank by length and hardly follow what a model says (Chen et al., 2024, arXiv 2405.19534).
+
+A part of the pairs is a tag that raters gave, or one of Command Center's scenarios.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -19,11 +22,11 @@ from rl.base.leaves import leaf
 from rl.base.measurements import Interval, PairScore
 from rl.base.records import Report
 from rl.evaluation import SCORERS, evidence
-from rl.evaluation.breakdown import breakdown
 from rl.evaluation.contest import MODELS, Contest, of_each
 from rl.evaluation.gate import Verdict
 from rl.evaluation.held_out import HeldOut
 from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy, prompt_changes
+from rl.models import Feedback
 
 WORST_EXAMPLES = 10
 NEAR_TIE = 0.5
@@ -32,6 +35,8 @@ SAMPLED = 200
 """Pairs, of a report that keeps each of their margins."""
 Row = Mapping[str, Any]
 _OTHER_BASE = "the base model of the version in use"
+MOST_GROUPS = 20
+"""Those with the most prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +171,43 @@ def _worst(scores: Sequence[PairScore], rows: Sequence[Row]) -> list[dict[str, A
 
 def _finite(value: float, otherwise: Any) -> Any:
     return value if math.isfinite(value) else otherwise
+
+
+def breakdown(rows: Sequence[Row], scores: Mapping[str, Sequence[PairScore]]) -> dict[str, Any]:
+    """``tags`` and ``scenarios``, each a list of groups. A pair is in the groups of all feedback behind it, so it may be in
+    several; those of files are in none. ``scores``: of each model, in the order of the rows."""
+    marks = dict(_marks_of({number for row in rows for number in row.get("feedback", ())}))
+    parts = {}
+    for kind in ("tags", "scenarios"):
+        members: defaultdict[str, list[int]] = defaultdict(list)
+        for position, row in enumerate(rows):
+            for name in {name for number in row.get("feedback", ()) for name in marks.get(number, {}).get(kind, ())}:
+                members[name].append(position)
+        parts[kind] = _groups(members, scores)
+    return parts
+
+
+def _groups(members: Mapping[str, Sequence[int]], scores: Mapping[str, Sequence[PairScore]]) -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = []
+    for name, positions in members.items():
+        of_group = {model: [of_pairs[position] for position in positions] for model, of_pairs in scores.items()}
+        groups.append(
+            {
+                "name": name,
+                "pairs": len(positions),
+                "prompts": len({score.prompt_key for score in of_group["new"]}),
+                "models": {model: asdict(prompt_accuracy(of_pairs)) for model, of_pairs in of_group.items()},
+            }
+        )
+    return sorted(groups, key=lambda group: (-group["prompts"], group["name"]))[:MOST_GROUPS]
+
+
+def _marks_of(feedback: Iterable[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
+    """Tags of each event, and the scenario of the answer that it is about."""
+    for events in Feedback.by_ids(feedback):
+        for number, tags, scenario in events.values_list("pk", "tags", "trace__details__scenario"):
+            yield number, {"tags": _names(tags), "scenarios": _names([scenario])}
+
+
+def _names(values: Any) -> list[str]:
+    return [value for value in values if isinstance(value, str) and value] if isinstance(values, list) else []

@@ -13,8 +13,7 @@ from rl.base.leaves import lazy_name
 _MODULES: Final = {
     "training_config": ("DatasetConfig", "RewardModelConfig", "TrainingConfig"),
     "feedback_rows": ("FeedbackExample", "prepare_feedback_dataset", "prepare_ppo_dataset"),
-    "reward_model": ("RewardModel", "train_reward_model"),
-    "trainer": ("RLHFTrainer",),
+    "trainer": ("RLHFTrainer", "RewardModel", "train_reward_model"),
     "result_file": ("TrainingResult",),
 }
 NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}

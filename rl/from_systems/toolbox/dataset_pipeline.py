@@ -1,17 +1,31 @@
-"""From the traces of one agent, in files and in checkpoints, to data sets."""
+"""From the traces of one agent, in files and in checkpoints, to data sets.
+
+Checkpoints by ToolBoxV2's calls. They are read as data, in a process of their own, and never executed.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rl.collect.capture import execution_trace as trace_file
+from rl.collect.traces.imported import Rejected
 from rl.from_systems.toolbox import places
-from rl.from_systems.toolbox.checkpoint_loader import CheckpointLoader
+from rl.from_systems.toolbox.checkpoints import AgentsFolder, read_checkpoint
+from rl.from_systems.toolbox.checkpoints.agents_folder import training_statistics
+from rl.from_systems.toolbox.checkpoints.folders import CheckpointFile, named_file
+from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, merge_checkpoints
 from rl.from_systems.toolbox.collector import TraceCollector
 from rl.from_systems.toolbox.grpo import GRPODatasetBuilder, GRPOExample
 from rl.from_systems.toolbox.kto import KTODatasetBuilder, KTOExample
-from rl.from_systems.toolbox.records import ExecutionTrace
+from rl.from_systems.toolbox.records import ExecutionTrace, from_core
 from rl.from_systems.toolbox.reward_engine import RewardEngine
+
+_OF_NOTHING = ("total_traces", "agents_discovered", "checkpoints_available")
 
 
 class DatasetPipeline:
@@ -59,3 +73,116 @@ class DatasetPipeline:
             "collector": self.trace_collector.get_statistics(),
             "checkpoints": {"count": len(sizes), "total_size_mb": sum(sizes)},
         }
+
+
+class CheckpointLoader:
+    """``checkpoint_path``: the folder of the agent, or without ``agent_name`` the one with a folder for each agent; by
+    default in ``~/.toolbox/Agents/checkpoint``. ``rejected`` says which files could not be read, and why."""
+
+    def __init__(self, agent_name: str | None = None, checkpoint_path: Path | str | None = None) -> None:
+        base = places.data_folder() / places.CHECKPOINTS
+        if agent_name:
+            path = Path(checkpoint_path) if checkpoint_path else base / agent_name
+            self.checkpoint_path, self._folders, self._only = path, path.absolute().parent, path.absolute().name
+        else:
+            self.checkpoint_path = Path(checkpoint_path) if checkpoint_path else base
+            self._folders, self._only = self.checkpoint_path, ""
+        self.agent_name = agent_name
+
+    @property
+    def rejected(self) -> list[Rejected]:
+        return self._agents_folder.rejected if self._there else []
+
+    def list_checkpoints(self) -> list[dict[str, Any]]:
+        """Newest first: ``path``, ``filename``, ``size_mb``, ``modified`` (ISO 8601)."""
+        files = [file for agent in self._names() for file in self._agents_folder.list_checkpoints(agent)]
+        return [_describe(file) for file in sorted(files, key=lambda file: file.modified, reverse=True)]
+
+    def load_checkpoint(self, path: Path | str) -> Checkpoint:
+        """What one file holds, for ``extract_traces_from_checkpoint``. Raises BadFile."""
+        return read_checkpoint(named_file(Path(path)))
+
+    def extract_traces_from_checkpoint(
+        self, checkpoint: Checkpoint, agent_name: str | None = None
+    ) -> list[ExecutionTrace]:
+        """``agent_name`` is not needed: no trace says whose it is."""
+        return [from_core(conversation.trace) for conversation in merge_checkpoints([checkpoint])]
+
+    def discover_all_agents(self) -> list[str]:
+        return self._agents_folder.discover_all_agents() if self._there else []
+
+    def load_all_traces(self, deduplicate: bool = True, max_age_hours: float | None = None) -> list[ExecutionTrace]:
+        """``max_age_hours``: of the checkpoints that are looked at."""
+        by_agent = (self._load(name, deduplicate, max_age_hours) for name in self._names())
+        return [from_core(trace) for traces in by_agent for trace in traces]
+
+    def load_all_agents_traces(self, deduplicate: bool = True) -> dict[str, list[ExecutionTrace]]:
+        """Agents without traces are left out."""
+        by_agent = {name: list(self._load(name, deduplicate)) for name in self.discover_all_agents()}
+        return {name: [from_core(trace) for trace in traces] for name, traces in by_agent.items() if traces}
+
+    def get_training_statistics(self) -> dict[str, Any]:
+        """Three figures only where there is no trace."""
+        traces = {name: list(self._load(name, True)) for name in self._names()}
+        statistics = training_statistics(traces, self.discover_all_agents(), len(self.list_checkpoints()))
+        return statistics if statistics["total_traces"] else {name: statistics[name] for name in _OF_NOTHING}
+
+    def generate_synthetic_tasks(self, num_tasks: int = 100) -> list[dict[str, str]]:
+        """``prompt``, ``category`` and ``source``, from what went well: liked, or with tasks that were completed."""
+        return synthetic_tasks(self.load_all_traces(), num_tasks)
+
+    def _names(self) -> list[str]:
+        """Folders of agents. A loader of one agent has its own, under whatever name."""
+        if not self._only:
+            return self.discover_all_agents()
+        return [self._only] if self.checkpoint_path.is_dir() else []
+
+    def _load(
+        self, name: str, deduplicate: bool, max_age_hours: float | None = None
+    ) -> Iterator[trace_file.ExecutionTrace]:
+        since = None if max_age_hours is None else datetime.now().astimezone() - timedelta(hours=max_age_hours)
+        checkpoints = self._agents_folder.checkpoints(name, since)
+        groups = [checkpoints] if deduplicate else ([checkpoint] for checkpoint in checkpoints)
+        return (conversation.trace for group in groups for conversation in merge_checkpoints(group))
+
+    @property
+    def _there(self) -> bool:
+        return self._folders.is_dir()
+
+    @property
+    def _agents_folder(self) -> AgentsFolder:
+        if not hasattr(self, "_opened"):
+            self._opened = AgentsFolder(self._folders)
+        return self._opened
+
+
+def _describe(file: CheckpointFile) -> dict[str, Any]:
+    return {
+        "path": str(file.path),
+        "filename": file.filename,
+        "size_mb": file.size_mb,
+        "modified": file.modified.isoformat(),
+    }
+
+
+SOURCE = "checkpoint_derived"
+_CODE = re.compile(r"\b(?:code|function|class|script|python|javascript|regex|bug|unit test)\b", re.IGNORECASE)
+_SHELL = re.compile(r"\b(?:shell|bash|terminal|command line|directory|folder)\b", re.IGNORECASE)
+_SHELL_TOOL = re.compile(r"shell|command|exec|terminal", re.IGNORECASE)
+
+
+def synthetic_tasks(traces: Iterable[ExecutionTrace], most: int) -> list[dict[str, str]]:
+    """Each question once: ``prompt``, ``category``, ``source``."""
+    good = (trace for trace in traces if trace.label or (trace.label is None and trace.tasks_completed))
+    questions = {trace.user_query: trace for trace in good if trace.user_query.strip()}
+    tasks = ({"prompt": query, "category": category(trace), "source": SOURCE} for query, trace in questions.items())
+    return list(islice(tasks, max(0, most)))
+
+
+def category(trace: ExecutionTrace) -> str:
+    """code_tasks, shell_tasks, interaction_tasks (talk that needs no tool), else general_tasks."""
+    if "```" in trace.final_response or _CODE.search(trace.user_query):
+        return "code_tasks"
+    if _SHELL.search(trace.user_query) or any(_SHELL_TOOL.search(call.tool_name) for call in trace.tool_calls):
+        return "shell_tasks"
+    return "general_tasks" if trace.tool_calls else "interaction_tasks"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,170 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 from rich.table import Table
 
-from rl.config import TrainingConfig
+from rl.base.errors import UsageError
+from rl.base.slugs import check_slug
+from rl.config import AgentConfig, TrainingConfig
+from rl.environments.config_file import agent_file_of, read_document
+from rl.from_systems.miniagent import command_line
 from rl.from_systems.miniagent.command_line import policy_type_of
-from rl.management.agent_options import (
-    AgentOptions,
-    EpisodeGroup,
-    agent_for,
-    require_file,
-    require_possible,
-    with_environment,
-    with_file,
-    with_model,
-)
+from rl.from_systems.miniagent.config_file import translate
+from rl.from_systems.miniagent.tasks import are_miniagents
+from rl.hardware import detect_hardware, require_device
+from rl.lm import base_models
 from rl.management.base import RatchetCommand
-from rl.management.options import add_arguments
+from rl.management.options import add_arguments, argument
 from rl.management.tables import task_table
 from rl.management.training import train_command
-from rl.management.training_options import add_training_options, run_options, training_config
+from rl.management.training_options import (
+    TaskGroup,
+    TrainOptions,
+    VllmGroup,
+    add_training_options,
+    run_options,
+    training_config,
+)
 from rl.models import Agent
+from rl.models.agents import default_base_model
+from rl.registered import environment_file, environment_of
 from rl.runs.run import RunOptions, tasks_of
+
+NONE_HELD_OUT = ("eval_split", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeGroup:
+    policy_type: str | None = argument(
+        "--policy-type",
+        choices=(*AgentConfig.CHOICES["policy_type"], command_line.HUGGINGFACE),
+        help="how tools are written",
+    )
+    num_generations: int | None = argument(
+        "--num-generations", type=int, help="episodes of a task, compared with each other"
+    )
+    async_rollout_workers: int | None = argument(
+        "--async-rollout-workers", type=int, help="processes in which environments run"
+    )
+    temperature: float | None = argument("--temperature", type=float, help="of sampling; 1 is the model's own")
+    max_new_tokens: int | None = argument("--max-new-tokens", type=int, help="most tokens of one turn")
+    beta: float | None = argument("--beta", type=float, help="weight of the divergence from the base model")
+    device: str | None = argument("--device", help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions(TrainOptions, TaskGroup, EpisodeGroup, VllmGroup):
+    agent: str | None = argument(
+        "--agent", "--agent-type", help="whose model it is, made if there is none; default: the file's name"
+    )
+    config: str | None = argument(
+        "--config", one_of="where", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools"
+    )
+    environment_name: str = argument(
+        "--environment", one_of="where", default="", metavar="NAME", help="of a file in ENVIRONMENTS_DIR"
+    )
+    base_model: str = argument("--base-model", "--model", default="", help="hub id or directory; default: the file's")
+    model_path: str = argument("--model-path", default="", metavar="FOLDER", help="folder of the model, as --model")
+    hf_model_name: str = argument(
+        "--hf-model-name", default="", help="hub id, as --model; for --policy-type huggingface"
+    )
+
+
+def with_environment(options: AgentOptions) -> AgentOptions:
+    """With the file of the environment that was chosen by its name. Raises UsageError, and BadFile for the file."""
+    if not options.environment_name:
+        return options
+    return replace(options, config=str(environment_file(options.environment_name)), environment_name="")
+
+
+def with_model(options: AgentOptions) -> AgentOptions:
+    """The options, with one of them for the model. Raises UsageError."""
+    given = options.policy_type, options.base_model, options.model_path, options.hf_model_name
+    return replace(options, base_model=command_line.base_model_of(*given), model_path="", hf_model_name="")
+
+
+def with_file(options: AgentOptions, path: Path) -> tuple[AgentOptions, dict[str, Any], list[str]]:
+    """The options, with the file's values where none was given; all that the file settles: hyper-parameters without an
+    option too; notes for who wrote it. Raises UsageError or BadFile."""
+    document, notes = read_document(path), []
+    if translation := translate(document):
+        document, notes = translation.document, list(translation.notes)
+    file = agent_file_of(document)
+    values = {
+        **file.hyper,
+        "base_model": file.base_model,
+        "dataset_dir": file.dataset_dir,
+        "train_split": file.train_split,
+        "eval_split": file.eval_split,
+        "environment": asdict(environment_of(file)),
+    }
+    if translation:
+        defaults = command_line.defaults_for(file, None if options.base_model else options.policy_type)
+        values |= {"dataset_dir": defaults.dataset_dir, "preview_tasks": defaults.preview_tasks}
+        values["base_model"] = defaults.base_model or file.base_model
+        notes += () if options.dataset_dir else defaults.notes
+    settled = {name: value for name, value in values.items() if not _is_given(options, name)}
+    with_options = {field.name: settled[field.name] for field in fields(options) if field.name in settled}
+    settled.pop("preview_tasks", None)
+    merged = replace(options, config=None, agent=options.agent or file.agent or path.stem, **with_options)
+    if merged.dataset_dir:
+        merged = replace(merged, dataset_dir=str(Path(merged.dataset_dir).expanduser().resolve()))
+    return merged, settled, [*notes, *_by_tasks(merged, settled["environment"])]
+
+
+def _by_tasks(options: AgentOptions, environment: dict[str, Any]) -> list[str]:
+    """Sets in the environment what its tasks mean. Notes."""
+    is_open = environment["type"] == "code_exec" and "reward_on" not in environment["options"]
+    if not (is_open and options.dataset_dir and are_miniagents(Path(options.dataset_dir), options.train_split)):
+        return []
+    environment["options"] = {**environment["options"], "reward_on": "tool_call"}
+    return ["the tasks are Miniagent's: env has reward_on tool_call unless it says otherwise"]
+
+
+def _is_given(options: AgentOptions, name: str) -> bool:
+    value = getattr(options, name, None)
+    return value not in (None, "") or (name, value) == NONE_HELD_OUT
+
+
+def agent_for(options: AgentOptions) -> Agent:
+    """The agent of that name, made where there is none, unless a run is to be resumed. Raises UsageError for a name that
+    none can have."""
+    name = options.agent
+    assert name is not None  # noqa: S101  require_file and with_file see to it
+    if options.resume is not None:
+        return Agent.by_name(name)
+    if agent := Agent.objects.filter(name__iexact=name).first():
+        return agent
+    defaults = AgentConfig()
+    return Agent.objects.create(
+        name=check_slug(name, "agent name"),
+        description="Learns from tasks, with tools.",
+        base_model=options.base_model or default_base_model(),
+        context_length=defaults.max_length,
+        response_length=defaults.max_new_tokens,
+    )
+
+
+def require_file(options: AgentOptions) -> None:
+    if not options.config and not (options.agent and options.resume is not None):
+        raise UsageError(
+            "--config is missing: a YAML file that says which environment, see docs/agents.md; or --environment, for one "
+            "in ENVIRONMENTS_DIR"
+        )
+
+
+def require_possible(options: AgentOptions) -> None:
+    """Raises UsageError for a GPU that is not here, and for a model that is neither here nor on the hub."""
+    device = options.device or ""
+    backends = (
+        [gpu.backend.replace("rocm", "cuda") for gpu in detect_hardware().gpus] if device not in ("", "cpu") else []
+    )
+    if device.startswith("cuda"):
+        require_device(device, backends.count("cuda"))
+    elif device == "mps":
+        require_device(device, backends.count("mps"))
+    if ":" in device and options.num_processes > 1:
+        raise UsageError(f"--device {device} is one GPU: leave out --num-processes")
+    if options.base_model and not options.dry_run:
+        base_models.require(options.base_model)
 
 
 class Command(RatchetCommand):

@@ -8,7 +8,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.collect import ExecutionTrace, TraceCollector
-from rl.collect.capture.payload import payload
+from rl.collect.capture.sender import payload
 from rl.collect.storable import unstorable
 from tests.collect.capture.conftest import only, run_once, traces
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rl.collect import ExecutionTrace, TraceCollector
-from rl.collect.capture.payload import body, payload
+from rl.collect.capture.sender import body, payload
 from rl.collect.capture.trace_files import document
 from rl.collect.importers.trace_file import trace
 from rl.collect.ingest.importing import import_files

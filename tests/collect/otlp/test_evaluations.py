@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rl.collect.otlp import PROTOBUF, decode
-from rl.collect.otlp.evaluations import NAME, evaluations
+from rl.collect.otlp.mapping import NAME, evaluations
 from rl.collect.traces.imported import ImportedFeedback
 from tests.collect.otlp.make_spans import body, evaluation, span
 

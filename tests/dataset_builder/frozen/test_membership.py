@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from rl.collect.feedback.write import compare, correct
 from rl.collect.importers import importer
 from rl.dataset_builder import DataOptions, freeze, freeze_files
-from rl.dataset_builder.frozen.membership import Members, enroll
+from rl.dataset_builder.frozen.freezing import Members, enroll
 from rl.models import Agent, TrainingSetTrace
 from tests.collect.make_command_center import write_files
 from tests.conftest import make_trace
@@ -70,7 +70,7 @@ def test_every_method_has_members(agent, data_dir, method):
 
 
 def test_members_are_written_in_short_transactions(agent, data_dir, monkeypatch):
-    monkeypatch.setattr("rl.dataset_builder.frozen.membership.CHUNK", 2)
+    monkeypatch.setattr("rl.dataset_builder.frozen.freezing.CHUNK", 2)
     rate_prompts(agent, 1)
     frozen = freeze(agent, ONE)
     found = Members()

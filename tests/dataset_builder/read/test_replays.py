@@ -16,8 +16,7 @@ from rl.collect.feedback.write import compare, correct
 from rl.collect.traces.episodes import store_episodes
 from rl.dataset_builder import DataOptions, freeze_tasks, survey_tasks, task_source
 from rl.dataset_builder.read import replay_traces
-from rl.dataset_builder.read.replay_verdicts import GONE, NOT_WHOLE, UNJUDGED
-from rl.dataset_builder.read.replays import NO_CALLS, replay_tasks
+from rl.dataset_builder.read.replays import GONE, NO_CALLS, NOT_WHOLE, UNJUDGED, replay_tasks
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.episode import Turn
 from rl.environments.replay import ReplayEnv

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rl.environments.tasks.validating import MOST_SECONDS, code_problems, search_problems
+from rl.environments.tasks.records import MOST_SECONDS, code_problems, search_problems
 
 CODE = {"task_id": "t", "prompt": "Print 1.", "tests": [{"input": "", "output": "1"}]}
 SEARCH = {"task_id": "t", "question": "Which?", "answer": "this", "documents": ["this one", "that one"]}

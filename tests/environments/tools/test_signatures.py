@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from rl.base.errors import UsageError
-from rl.environments.tools.signatures import schema_of
+from rl.environments.tools.registry import schema_of
 
 
 def book(

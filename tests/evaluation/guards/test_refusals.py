@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.evaluation.guards.refusals import REFUSALS, is_refusal
+from rl.evaluation.guards.answer_errors import REFUSALS, is_refusal
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from rl.base.records import GeneratedAnswer, silent
 from rl.evaluation.evaluate import evaluate
-from rl.evaluation.judges import choosing
 from rl.evaluation.measures import fresh
+from rl.evaluation.preferring import choose_judge
 from rl.evaluation.subject import EvaluationOptions
 from rl.management.tables import evaluation_tables
 from tests.evaluation.conftest import pair
@@ -39,7 +39,7 @@ def measure(labelled: list[dict], new: str, old: str) -> fresh.Fresh | None:
         name: [GeneratedAnswer(text.format(n), 5, 5) for n in range(len(asked))]
         for name, text in {"new": new, "base": old}.items()
     }
-    return fresh.measure(choosing.choose("careful", "", 0, silent), "dpo", labelled, asked, given)
+    return fresh.measure(choose_judge("careful", "", 0, silent), "dpo", labelled, asked, given)
 
 
 def test_it_is_checked_on_peoples_labels_and_its_error_is_taken_off(judges):
@@ -59,7 +59,7 @@ def test_one_that_takes_a_side_whatever_is_said_decides_nothing(judges):
 
 def test_it_is_not_asked_about_answers_to_different_questions(judges):
     rows = [{**rated(number), "rejected_prompt": [{"role": "user", "content": "Other"}]} for number in range(9)]
-    judge = choosing.choose("careful", "", 0, silent)
+    judge = choose_judge("careful", "", 0, silent)
     judged = judge.compare([], [*rows, rated(9)], [])
     assert judged
     assert [key for key, _ in judged.checks] == ["q9"]

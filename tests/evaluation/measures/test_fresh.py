@@ -8,10 +8,10 @@ from statistics import fmean
 import pytest
 
 from rl.base.records import GeneratedAnswer, silent
-from rl.evaluation.judges.choosing import choose
 from rl.evaluation.judges.duels import Judged
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures.fresh import check, estimate
+from rl.evaluation.preferring import choose_judge
 
 PROMPTS = [f"q{number}" for number in range(40)]
 
@@ -119,7 +119,7 @@ def answers(text: str, count: int) -> list[GeneratedAnswer]:
 def measure(tiny_base, labelled, new: str, old: str) -> fresh.Fresh | None:
     asked = [{"prompt": row["prompt"], "prompt_key": f"fresh {n}"} for n, row in enumerate(labelled[:12])]
     given = {"new": answers(new, len(asked)), "base": answers(old, len(asked))}
-    return fresh.measure(choose("", str(tiny_base), 256, silent), "dpo", labelled, asked, given)
+    return fresh.measure(choose_judge("", str(tiny_base), 256, silent), "dpo", labelled, asked, given)
 
 
 def test_a_judge_learns_from_pairs_which_fresh_answers_people_would_prefer(tiny_base):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from rl.evaluation.stats.bootstrap import bootstrap_interval
-from rl.evaluation.stats.intervals import counts_of, difference_interval
+from rl.evaluation.stats.intervals import bootstrap_interval, counts_of, difference_interval
 
 YES_OR_NO = [1.0] * 12 + [-1.0] * 2 + [0.0] * 16
 SHARES = [1 / 3, 2 / 3, 0.5, 0.0, 1.0, 1.0, -1.0, 0.25] * 4

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rl.evaluation.stats.exact_tests import mcnemar, mcnemar_p
 from rl.evaluation.stats.intervals import PairedCounts, difference_interval
-from rl.evaluation.stats.mcnemar import mcnemar, mcnemar_p
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
-from rl.evaluation.stats.mcnemar import mcnemar_p
-from rl.evaluation.stats.sign_flips import STEPS, sign_flip_p
+from rl.evaluation.stats.exact_tests import STEPS, mcnemar_p, sign_flip_p
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(8, 0), (12, 2), (40, 20), (250, 200)])

@@ -9,7 +9,7 @@ from huggingface_hub import save_torch_state_dict
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from rl.export.hf.safetensors_writer import write_shards
+from rl.export.hf.merge import write_shards
 
 WEIGHTS = {"b": torch.randn(30, 5), "a": torch.randn(170), "c.weight": torch.randn(2, 3, 4), "empty": torch.zeros(0, 4)}
 SHAPES = {name: tuple(values.shape) for name, values in WEIGHTS.items()}

@@ -12,7 +12,7 @@ import pytest
 
 from rl.base.errors import BadFile, UsageError
 from rl.from_systems.toolbox import RLTrainingManager, TraceCollector, agent_tools, register_rl_tools, training_manager
-from rl.from_systems.toolbox.training_sessions import TrainingState
+from rl.from_systems.toolbox.training_manager import TrainingState
 from tests.export.ollama_double import OllamaDouble
 from tests.from_systems.toolbox.test_training import SMALL, kto_examples
 

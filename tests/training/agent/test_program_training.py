@@ -12,7 +12,7 @@ import pytest
 from rl.base.errors import TrainingFailed
 from rl.lm import checkpoints
 from rl.training.agent import train as agent
-from rl.training.agent.trainer import AgentTrainer, parts_of
+from rl.training.agent.train import AgentTrainer, parts_of
 from tests.environments.program.agents import ASK
 from tests.training.agents import episodes, job, metrics, task
 from tests.training.conftest import Listener, Row
@@ -113,7 +113,7 @@ def test_parts_of_a_pass_add_up_to_the_same_step(
     shape = {"max_steps": 1, "seed": 3, "lora_dropout": 0.0, "loss_type": loss, "batch_size": 8}
     whole = train(answering_base, tmp_path / "whole", SEVERAL, **shape)
     cut = parts_of
-    monkeypatch.setattr("rl.training.agent.trainer.parts_of", lambda inputs, most: cut(inputs, 3))
+    monkeypatch.setattr("rl.training.agent.train.parts_of", lambda inputs, most: cut(inputs, 3))
     parts = train(answering_base, tmp_path / "parts", SEVERAL, **shape)
     assert [episode["turns"] for episode in episodes(parts)] == [episode["turns"] for episode in episodes(whole)]
     for name in ("loss", "grad_norm"):

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import os
+import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 import httpx2
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client._transport import ReadStream, TransportStreams
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp.types import CONNECTION_CLOSED
 
 from rl.environments.tools.mcp.settings import McpServer
-from rl.environments.tools.mcp.transports import transport_to
 
 _FORGOTTEN = "Session terminated"
 """What the package answers for HTTP 404: the server was started anew and does not know us."""
+CONNECT_SECONDS = 30.0
+READ_SECONDS = 300.0
+"""Without a byte."""
+
+for _name, _level in (("mcp", logging.CRITICAL), ("client", logging.CRITICAL), ("httpx2", logging.WARNING)):
+    logging.getLogger(_name).setLevel(_level)  # a line for every request, a traceback for all that is not a message
 
 
 class NotConnected(Exception):
@@ -155,3 +166,100 @@ def _describe_error(error: BaseException | None, server: McpServer) -> str:
     if isinstance(error, httpx2.TransportError):
         return f"it cannot be reached: {str(error)[:500] or type(error).__name__}"
     return str(error)[:500] or type(error).__name__
+
+
+class Transport(ABC):
+    """How messages reach a server and come back."""
+
+    @abstractmethod
+    def open(self) -> AbstractAsyncContextManager[TransportStreams]:
+        """Raises UsageError for a secret that is not set, OSError for a program that cannot be started."""
+
+    @abstractmethod
+    async def hint(self) -> str:
+        """What it saw that explains a failure; may be empty."""
+
+
+class Pipes(Transport):
+    """A program that is started here. It gets PATH, HOME, USER, LOGNAME, SHELL, TERM and what the settings name."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server, self._tail = server, Tail()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[TransportStreams]:
+        program, *arguments = self._server.command
+        with self._tail.file:
+            parameters = StdioServerParameters(
+                command=program,
+                args=arguments,
+                env=self._server.environment(),
+                cwd=self._server.cwd or None,
+                encoding_error_handler="replace",
+            )
+            async with stdio_client(parameters, errlog=self._tail.file) as streams:
+                self._tail.file.close()  # else it would not end with the program
+                yield streams
+
+    async def hint(self) -> str:
+        line = await self._tail.last_line()
+        return f"its last words: {line}" if line else ""
+
+
+class Http(Transport):
+    """Redirects are followed within the address's own origin only (``streamable_http_client``); proxies are not used."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server, self._status = server, 0
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[TransportStreams]:
+        client = httpx2.AsyncClient(
+            headers=self._server.headers(),
+            timeout=httpx2.Timeout(CONNECT_SECONDS, read=max(READ_SECONDS, 2 * self._server.timeout)),
+            verify=ssl.create_default_context(),
+            trust_env=False,
+            event_hooks={"response": [self._note]},
+        )
+        async with client, streamable_http_client(self._server.url, http_client=client) as streams:
+            yield streams
+
+    async def hint(self) -> str:
+        return f"HTTP {self._status}" if self._status >= 400 else ""
+
+    async def _note(self, response: httpx2.Response) -> None:
+        self._status = response.status_code
+
+
+def transport_to(server: McpServer) -> Transport:
+    return Pipes(server) if server.command else Http(server)
+
+
+_KEPT = 4096
+_LONGEST_LINE = 300
+
+
+class Tail:
+    """A file for a program's error output, of which the last kilobytes are kept, however much it writes."""
+
+    def __init__(self) -> None:
+        read, write = os.pipe()
+        self.file = os.fdopen(write, "w")
+        self._kept = b""
+        self._thread = Thread(target=self._drain, args=(read,), name="mcp-stderr", daemon=True)
+        self._thread.start()
+
+    async def last_line(self) -> str:
+        """The last line of a program that has ended; empty when it wrote none."""
+        for _ in range(50):  # half a second, for children of it that live on and hold the pipe
+            if not self._thread.is_alive():
+                break
+            await asyncio.sleep(0.01)
+        lines = [text for text in self._kept.decode(errors="replace").splitlines() if text.strip()]
+        line = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
+        return line.strip()[:_LONGEST_LINE]
+
+    def _drain(self, read: int) -> None:
+        with os.fdopen(read, "rb", buffering=0) as pipe:
+            while chunk := pipe.read(_KEPT):
+                self._kept = (self._kept + chunk)[-_KEPT:]

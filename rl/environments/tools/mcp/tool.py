@@ -7,13 +7,23 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mcp.types import Tool
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.mcp.connection import connection_to
-from rl.environments.tools.mcp.content import LONGEST_ERROR, text_of
 from rl.environments.tools.mcp.settings import McpServer
 from rl.environments.tools.web_search.backend import plain
 
@@ -22,6 +32,11 @@ LONGEST_DESCRIPTION = 1000
 LARGEST_SCHEMA = 8000
 """Characters of its parameters as JSON."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+LONGEST_RESULT = 16_000
+"""Characters that are kept of one result; the agent reads fewer."""
+
+
+LONGEST_ERROR = 1000
 
 
 class McpTool(BaseTool):
@@ -91,3 +106,36 @@ def _parameters(server: McpServer, tool: Tool) -> dict[str, Any]:
             f"{LARGEST_SCHEMA} are allowed: leave it out by naming the others in {server.where}.tools"
         )
     return shape
+
+
+def text_of(result: CallToolResult) -> str:
+    """What an agent can read of it."""
+    parts = [text for block in result.content if (text := _render_block(block))]
+    has_text = any(isinstance(block, TextContent | EmbeddedResource) for block in result.content)
+    if result.structured_content is not None and not has_text:
+        parts.append(json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":")))
+    text = "\n".join(parts)
+    left_out = len(text) - LONGEST_RESULT
+    return text if left_out <= 0 else f"{text[:LONGEST_RESULT]}… ({left_out} more characters)"
+
+
+def _render_block(block: ContentBlock) -> str:
+    match block:
+        case TextContent():
+            return block.text
+        case ImageContent() | AudioContent():
+            return f"[{block.type}, {_size(block.data)}, not shown]"
+        case ResourceLink():
+            return f"[{block.name}: {block.uri}]"
+        case EmbeddedResource():
+            return _resource(block.resource)
+
+
+def _resource(resource: TextResourceContents | BlobResourceContents) -> str:
+    if isinstance(resource, TextResourceContents):
+        return resource.text
+    return f"[{resource.uri}, {_size(resource.blob)}, not shown]"
+
+
+def _size(base64: str) -> str:
+    return f"{max(1, round(len(base64) * 3 / 4 / 1000))} kB"

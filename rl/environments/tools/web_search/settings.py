@@ -6,17 +6,20 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.environments.tools.web_search.backend import SearchBackend
-from rl.environments.tools.web_search.custom import custom_backend
+from rl.environments.tools.web_search.backend import SearchBackend, SearchResult, list_in, read_results
 from rl.environments.tools.web_search.endpoint import Endpoint
 from rl.environments.tools.web_search.providers import SEARCH_BACKENDS
 
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|subscription-key|key|token|secret|password)", re.IGNORECASE)
 _WORDS = {"mode": "web or corpus", "provider": "a name", "method": "GET or POST"}
+QUERY = "{query}"
+MOST = 5
+"""Results that are asked for."""
+_PLACES = ((), ("results",), ("items",), ("organic",), ("data",), ("hits",), ("web", "results"), ("webPages", "value"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +167,25 @@ def _are_texts(value: Any) -> bool:
 
 def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def custom_backend(params: Mapping[str, Any], method: Literal["GET", "POST"] = "POST") -> SearchBackend:
+    """By POST, ``{"query": …, "top_k": 5}`` as JSON; by GET, the parameter ``q``. The parameter whose value in ``params`` is
+    ``{query}`` holds the query instead; a key goes as ``Authorization: Bearer``. The answer is a list of results, or an
+    object with one at a usual place, or, where that has none, with an ``answer``."""
+    names = {"POST": "query", "GET": "q"}
+    query = next((name for name, value in params.items() if value == QUERY), names[method])
+    more = {"top_k": MOST} if method == "POST" else {}
+    return SearchBackend(method, query, ("Authorization", "Bearer {}"), _results, more)
+
+
+def _results(document: Any) -> list[SearchResult]:
+    answer = read_results(document.get("answer")) if isinstance(document, dict) else []
+    for path in _PLACES:
+        try:
+            return read_results(*list_in(document, *path)) or answer
+        except ValueError:
+            continue
+    if not answer:
+        raise ValueError("it has no list of results")
+    return answer

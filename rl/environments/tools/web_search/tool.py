@@ -5,19 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from fcntl import LOCK_EX, flock
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rl.base.errors import UsageError
 from rl.base.files import write_json
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.corpus import corpus_index
 from rl.environments.tools.search import SearchDocuments, count_of_results
-from rl.environments.tools.web_search import pace
 from rl.environments.tools.web_search.backend import SearchResult, plain
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Answer
 from rl.environments.tools.web_search.settings import SearchSettings
@@ -28,6 +34,14 @@ log = logging.getLogger(__name__)
 _KEY = re.compile(r"[!-~]+")
 _LOCKS = tuple(threading.Lock() for _ in range(64))
 """One of them is held while a question is asked, so that threads with the same one send it once."""
+LONGEST_WAIT = 60.0
+"""Seconds before another try; a server that asks for more is not asked again."""
+_MINUTE = 60.0
+_FARTHEST = 15 * _MINUTE
+"""A turn that lies farther ahead was taken before somebody set the clock back."""
+_own_lock = threading.Lock()
+_turns_here: defaultdict[Path, list[float]] = defaultdict(list)
+"""The turns of this process alone, where they cannot be written down."""
 
 
 def search_tool(settings: SearchSettings, cache_dir: Path) -> BaseTool:
@@ -90,12 +104,12 @@ class WebSearch(BaseTool):
         """The first answer that asking again would not change, or the last."""
         settings, number = self._settings, 1
         while True:
-            pace.take_turn(self._cache.folder, self._endpoint.host, settings.rate_limit_per_min)
+            take_turn(self._cache.folder, self._endpoint.host, settings.rate_limit_per_min)
             answer = self._endpoint.exchange(self._backend.method, params, self._headers, settings.timeout)
-            wait = pace.wait_before_retry(number, settings.backoff_factor, answer.retry_after)
-            if not _may_change(answer) or number > settings.max_retries or wait > pace.LONGEST_WAIT:
+            wait = wait_before_retry(number, settings.backoff_factor, answer.retry_after)
+            if not _may_change(answer) or number > settings.max_retries or wait > LONGEST_WAIT:
                 return answer
-            pace.pause(wait)
+            pause(wait)
             number += 1
 
     def _read(self, answer: Answer) -> list[SearchResult]:
@@ -164,3 +178,72 @@ class SearchCache:
             write_json(path, {"query": query, "results": [result._asdict() for result in results]})
         except OSError as error:
             log.warning("a search result could not be kept in %s: %s", self.folder, error.strerror or error)
+
+
+def take_turn(folder: Path, host: str, per_minute: int | None) -> None:
+    """Returns when another request to ``host`` is within the limit, None: none, of all processes that share ``folder``."""
+    if per_minute is None:
+        return
+    with _turns(folder / f".{host}.turns") as turns:
+        now = time.time()
+        turns[:] = sorted(turn for turn in turns if now - _MINUTE < turn < now + _FARTHEST)
+        turn = max(now, turns[-per_minute] + _MINUTE) if len(turns) >= per_minute else now
+        turns.append(turn)
+    pause(turn - now)
+
+
+@contextmanager
+def _turns(path: Path) -> Iterator[list[float]]:
+    """When requests were or will be sent, in seconds since 1970; what becomes of the list is kept."""
+    try:
+        file = _open_locked(path)
+    except OSError as error:
+        log.warning("%s cannot be written, so every process counts for itself: %s", path, error.strerror or error)
+        with _own_lock:
+            yield _turns_here[path]
+        return
+    with file:
+        turns = _read_turns(file)
+        yield turns
+        file.truncate(0)
+        json.dump(turns, file)
+
+
+def _open_locked(path: Path) -> IO[str]:
+    """Until it is closed. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+", encoding="utf-8")
+    flock(file, LOCK_EX)
+    return file
+
+
+def _read_turns(file: IO[str]) -> list[float]:
+    """Nothing where it is damaged."""
+    file.seek(0)
+    try:
+        turns = json.load(file)
+    except (ValueError, RecursionError):
+        return []
+    return (
+        [turn for turn in turns if isinstance(turn, float) and math.isfinite(turn)] if isinstance(turns, list) else []
+    )
+
+
+def wait_before_retry(number: int, factor: float, retry_after: str) -> float:
+    """Seconds; ``number`` counts the tries so far."""
+    return max(min(factor * 2 ** (number - 1), LONGEST_WAIT), _seconds(retry_after))
+
+
+def pause(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _seconds(retry_after: str) -> float:
+    """Reads both forms of the header; 0 for what is neither."""
+    if re.fullmatch(r"[0-9]{1,9}", retry_after):
+        return float(retry_after)
+    try:
+        moment = parsedate_to_datetime(retry_after)
+        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return 0.0

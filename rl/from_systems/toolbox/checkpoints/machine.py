@@ -6,6 +6,7 @@ record what was asked for. Types that are harmless and common are rebuilt by ``r
 
 from __future__ import annotations
 
+import pickletools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,32 +15,6 @@ from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
 from rl.from_systems.toolbox.checkpoints.opcodes import Operations, global_name
 from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
 
-_PUSHED = frozenset(
-    (
-        "INT",
-        "BININT",
-        "BININT1",
-        "BININT2",
-        "LONG",
-        "LONG1",
-        "LONG4",
-        "FLOAT",
-        "BINFLOAT",
-        "STRING",
-        "BINSTRING",
-        "SHORT_BINSTRING",
-        "UNICODE",
-        "SHORT_BINUNICODE",
-        "BINUNICODE",
-        "BINUNICODE8",
-        "SHORT_BINBYTES",
-        "BINBYTES",
-        "BINBYTES8",
-        "BYTEARRAY8",
-        "NONE",
-        "GLOBAL",
-    )
-)
 _NOTHING = frozenset(("PROTO", "FRAME", "STOP"))
 
 
@@ -262,3 +237,6 @@ _ACTIONS: dict[str, Callable[[Machine, Any], None]] = {
     "NEWOBJ": Machine._new,
     "NEWOBJ_EX": Machine._new_with_keywords,
 }
+_PUSHED = {code.name for code in pickletools.opcodes if code.proto <= 5 and not code.stack_before and code.stack_after}
+_PUSHED -= _ACTIONS.keys()
+"""They leave their argument on the stack."""

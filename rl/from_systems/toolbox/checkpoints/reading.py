@@ -1,18 +1,40 @@
-"""A pickle as plain data, whatever it says: nothing is imported, nothing of it is called, and its cost is bounded."""
+"""A pickle as plain data, whatever it says: nothing is imported, nothing of it is called, and its cost is bounded.
+
+==================  ====================================================================================================
+in the pickle       as plain data
+==================  ====================================================================================================
+list, tuple, set    a list
+dict                an object; ``{"$pairs": [[key, value], …]}`` where keys are not a text or number
+object              ``{"$class": "module.Name", field: value, …}``, and where it has them ``$value`` (made from one text
+                    or number, as members of an enum are) or ``$arguments``, ``$state`` (no dict), ``$elements`` (of a
+                    list), ``$mapping`` (of a dict, or keyword arguments)
+class, function     ``{"$type": "module.name"}``
+bytes               ``{"$bytes": "base64"}``
+date, time          ISO 8601; a timedelta is its seconds; a number that is not finite is null
+seen on the way     ``{"$cycle": true}``: the object contains itself here
+==================  ====================================================================================================
+
+What several places of the pickle share is converted once and shared here too, so a file of "ten times the last list, ten
+times" stays small until somebody writes it out.
+"""
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from math import isfinite
 from typing import Any
 
 from rl.base.errors import BadFile
 from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
 from rl.from_systems.toolbox.checkpoints.machine import Machine
 from rl.from_systems.toolbox.checkpoints.opcodes import Operations
-from rl.from_systems.toolbox.checkpoints.plain import Plain
+from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
 
 
 def read_pickle(data: bytes, name: object = "pickle", limits: Limits | None = None) -> Any:
-    """What ``rl.from_systems.toolbox.checkpoints.plain`` describes. Raises only BadFile, with the byte and the opcode."""
+    """What the table says. Raises only BadFile, with the byte and the opcode."""
     limits = limits or Limits()
     operations = Operations(data)
     try:
@@ -24,3 +46,133 @@ def read_pickle(data: bytes, name: object = "pickle", limits: Limits | None = No
     except MemoryError:
         what = "needs more memory than it may have"
     raise BadFile(name, f"is not a checkpoint that can be read: {what}", f"byte {operations.offset}, {operations.name}")
+
+
+class Plain:
+    def __init__(self, limits: Limits) -> None:
+        self._limit = limits.depth
+        self._done: dict[int, tuple[Any, int]] = {}
+        """By identity (every value lives as long as the pickle's root): what it became, and how many levels that has."""
+        self._open: set[int] = set()
+        self._seen = 0
+        """The deepest level below the value at hand."""
+
+    def value(self, node: Any, depth: int = 0) -> Any:
+        """Raises Refused for what is nested too deeply."""
+        if node is None or isinstance(node, (bool, int, str)):
+            return node
+        if isinstance(node, float):
+            return node if isfinite(node) else None
+        key = id(node)
+        if key in self._open:
+            return {"$cycle": True}
+        if key not in self._done:
+            self._done[key] = self._convert(node, key, depth)
+        plain, height = self._done[key]
+        self._note(depth + height)
+        return plain
+
+    def _convert(self, node: Any, key: int, depth: int) -> tuple[Any, int]:
+        self._note(depth)
+        outside, self._seen = self._seen, depth
+        self._open.add(key)
+        plain = self._build(node, depth + 1)
+        self._open.remove(key)
+        height = self._seen - depth
+        self._seen = max(outside, self._seen)
+        return plain, height
+
+    def _note(self, depth: int) -> None:
+        if depth > self._limit:
+            raise Refused(f"nested deeper than {self._limit} levels")
+        self._seen = max(self._seen, depth)
+
+    def _build(self, node: Any, depth: int) -> Any:
+        match node:
+            case list() | tuple():
+                return [self.value(item, depth) for item in node]
+            case Members():
+                return [self.value(item, depth) for item in node.items]
+            case Pairs():
+                return self._object(node, depth)
+            case Record():
+                return self._record(node, depth)
+            case Global():
+                return {"$type": str(node)}
+            case bytes():
+                return {"$bytes": b64encode(node).decode()}
+            case timedelta():
+                return node.total_seconds()
+            case datetime() | date() | time():
+                return node.isoformat()
+        return str(node)
+
+    def _object(self, pairs: Pairs, depth: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        types: dict[str, type] = {}
+        for key, value in pairs.items:
+            plain = self.value(key, depth)
+            text = _key(plain)
+            if text is None or types.setdefault(text, type(plain)) is not type(plain):
+                return {"$pairs": [[self.value(key, depth), self.value(value, depth)] for key, value in pairs.items]}
+            fields[text] = self.value(value, depth)
+        return fields
+
+    def _record(self, record: Record, depth: int) -> Any:
+        fields: dict[str, Any] = {}
+        for state in record.states:
+            fields.update(self._fields(state, depth))
+        if record.class_name == "uuid.UUID" and isinstance(fields.get("int"), int):
+            return _uuid(fields["int"])
+        fields.update(self._parts(record, depth))
+        return fields
+
+    def _parts(self, record: Record, depth: int) -> Iterator[tuple[str, Any]]:
+        yield "$class", record.class_name
+        arguments = [self.value(argument, depth) for argument in record.arguments]
+        if len(arguments) == 1 and isinstance(arguments[0], (str, int, float)):
+            yield "$value", arguments[0]
+        elif arguments:
+            yield "$arguments", arguments
+        if record.elements:
+            yield "$elements", [self.value(element, depth) for element in record.elements]
+        if record.pairs.items:
+            yield "$mapping", self._object(record.pairs, depth)
+
+    def _fields(self, state: Any, depth: int) -> dict[str, Any]:
+        """A dict; a pair of dicts (the second are slots); a dict that has the fields in its ``__dict__``, as pydantic's."""
+        if isinstance(state, tuple) and len(state) == 2 and all(part is None or _is_fields(part) for part in state):
+            return {name: value for part in state if part for name, value in self._fields(part, depth).items()}
+        if not _is_fields(state):
+            return {"$state": self.value(state, depth)}
+        fields = self._object(state, depth)
+        return {**inner, **_rest(fields)} if isinstance(inner := fields.get("__dict__"), dict) else fields
+
+
+def _is_fields(state: Any) -> bool:
+    return isinstance(state, Pairs) and all(isinstance(key, str) for key, _ in state.items)
+
+
+def _rest(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without what pydantic keeps beside the fields."""
+    return {name: value for name, value in fields.items() if not (name.startswith("__") and name.endswith("__"))}
+
+
+def _key(plain: Any) -> str | None:
+    match plain:
+        case str():
+            return plain
+        case None:
+            return "null"
+        case bool():
+            return str(plain).lower()
+        case int() | float():
+            return str(plain)
+        case {"$value": str() as value}:
+            return value
+    return None
+
+
+def _uuid(number: int) -> str:
+    digits = f"{number % 2**128:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

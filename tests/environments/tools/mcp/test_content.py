@@ -4,7 +4,7 @@ from typing import Any
 
 from mcp.types import CallToolResult
 
-from rl.environments.tools.mcp.content import LONGEST_RESULT, text_of
+from rl.environments.tools.mcp.tool import LONGEST_RESULT, text_of
 
 
 def result(*content: dict[str, Any], **more: Any) -> CallToolResult:

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 
-from rl.environments.tools.mcp.transports import Tail
+from rl.environments.tools.mcp.session import Tail
 
 
 def written(code: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rl.environments.tools.base import BaseTool
-from rl.environments.tools.web_search import SearchSettings, pace, search_tool
+from rl.environments.tools.web_search import SearchSettings, search_tool, tool
 from tests.environments.tools.web_search.search_double import KEY, SearchDouble, search_double
 
 
@@ -21,7 +21,7 @@ def double() -> Iterator[SearchDouble]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that were waited for, but not really."""
     waited: list[float] = []
-    monkeypatch.setattr(pace, "pause", lambda seconds: waited.append(seconds) if seconds else None)
+    monkeypatch.setattr(tool, "pause", lambda seconds: waited.append(seconds) if seconds else None)
     return waited
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.environments.tools.web_search import SearchSettings
-from rl.environments.tools.web_search.custom import custom_backend
+from rl.environments.tools.web_search.settings import custom_backend
 from tests.environments.tools.web_search.search_double import Reply
 
 FOUND = {"title": "Tower", "url": "https://tower.example/", "content": "330 m"}

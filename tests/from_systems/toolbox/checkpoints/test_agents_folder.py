@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rl.base.errors import BadFile, UsageError
-from rl.from_systems.toolbox.checkpoints import AgentsFolder, process
+from rl.from_systems.toolbox.checkpoints import AgentsFolder, agents_folder
 from rl.from_systems.toolbox.checkpoints.folders import open_checkpoint
 from tests.from_systems.toolbox.checkpoints.hostile import call, dotted, name, text, whole
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
@@ -153,7 +153,7 @@ def test_a_file_that_becomes_a_link_after_it_was_listed_is_not_followed(data: Pa
 
 
 def test_a_process_that_takes_too_long_is_stopped_and_named(data: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(process, "WALL_SECONDS", 0.001)
+    monkeypatch.setattr(agents_folder, "WALL_SECONDS", 0.001)
     loader = AgentsFolder(data)
     assert loader.load_all_traces("writer") == []
     assert "took more than" in loader.rejected[0].reason

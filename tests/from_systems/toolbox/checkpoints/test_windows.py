@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.from_systems.toolbox.checkpoints.windows import Session, longest_beginning
+from rl.from_systems.toolbox.checkpoints.overlap import Session, longest_beginning
 
 words = st.lists(st.tuples(st.sampled_from("ab"), st.just("1")), max_size=12)
 
