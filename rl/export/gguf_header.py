@@ -25,17 +25,8 @@ _MOST_VALUES: Final = 4_000_000
 _MOST_DIMENSIONS, _MOST_WEIGHTS = 4, 2**48
 _LONGEST_NAME = 65_535
 _NUMBERS: Final = (
-    "UINT8",
-    "INT8",
-    "UINT16",
-    "INT16",
-    "UINT32",
-    "INT32",
-    "FLOAT32",
-    "BOOL",
-    "UINT64",
-    "INT64",
-    "FLOAT64",
+    *("UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32"),
+    *("FLOAT32", "BOOL", "UINT64", "INT64", "FLOAT64"),
 )
 _FORMATS: Final = {GGUFValueType[name]: form for name, form in zip(_NUMBERS, "BbHhIifBQqd", strict=True)}
 
