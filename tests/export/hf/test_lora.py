@@ -39,7 +39,7 @@ def test_the_adapter_is_clean_and_loads(tiny_model: Build, tmp_path: Path):
     result = export(base, source, tmp_path)
     files = {path.name: path.stat() for path in result.path.iterdir()}
     assert files.keys() == {"adapter_config.json", "adapter_model.safetensors"}
-    assert {stat.st_mode & 0o777 for stat in files.values()} == {0o644}
+    assert {stat.st_mode & 0o777 for stat in files.values()} == {0o600}
     assert result.path == tmp_path / "lora"
     assert result.quantization == "float32"
     assert result.details == {"size_bytes": sum(stat.st_size for stat in files.values())}

@@ -41,7 +41,7 @@ def test_a_merged_model_answers_as_the_adapter_on_its_base(tiny_model: Build, ti
     assert (result.path, result.quantization) == (tmp_path / "merged", "float32")
 
 
-def test_a_merged_directory_has_all_that_serving_needs_and_anybody_may_read_it(tiny_model: Build, tmp_path: Path):
+def test_a_merged_directory_has_all_that_serving_needs_and_is_for_its_owner_alone(tiny_model: Build, tmp_path: Path):
     result = export(job(tiny_model("qwen2-tied"), None, tmp_path), silent)
     files = {path.name: path.stat() for path in result.path.iterdir()}
     assert files.keys() == {
@@ -52,7 +52,7 @@ def test_a_merged_directory_has_all_that_serving_needs_and_anybody_may_read_it(t
         "tokenizer.json",
         "tokenizer_config.json",
     }
-    assert {stat.st_mode & 0o777 for stat in files.values()} == {0o644}
+    assert {stat.st_mode & 0o777 for stat in files.values()} == {0o600}
     assert result.details["size_bytes"] == sum(stat.st_size for stat in files.values())
     assert [path.name for path in tmp_path.iterdir()] == ["merged"]
 
