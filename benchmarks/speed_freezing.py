@@ -124,7 +124,7 @@ def _rows(agent: Agent, ratings: int) -> Iterator[tuple[dict[str, Any], dict[str
             {"agent_id": agent.pk, "trace_id": trace, "kind": "rating", "rater": f"device:{draw.randint(1, 50)}"}
             | {"source": "api", "scale": "thumb", "raw_value": value, "value": value, "is_current": True}
             | {"rated_at": now, "created_at": now, "tags": "[]"}
-            | dict.fromkeys(("choice", "text", "metric", "notes"), ""),
+            | dict.fromkeys(("choice", "text", "metric", "notes", "address"), ""),
         )
 
 

@@ -43,6 +43,7 @@ def argument(
     """A field that is filled by an argument.
 
     ``flags``: as argparse takes them, as it takes the ``settings``; none: a positional argument with the field's name.
+    ``choices`` may be a function that gives them when a command begins.
     ``one_of``: a word that those have in common of which at most one may be given. ``also``: further flags for the same
     field, with settings of their own; only one of all may be given.
     """
@@ -59,10 +60,13 @@ def add_arguments(parser: CommandParser, kind: type[DataclassInstance], title: s
         within = container
         if group := entry.metadata["one_of"] or (also and entry.name):
             within = exclusive[group] = exclusive.get(group) or container.add_mutually_exclusive_group()
-        dest = {"dest": entry.name} if flags else {}
-        within.add_argument(*(flags or [entry.name]), **dest, **entry.metadata["settings"])
-        for flag, settings in also.items():
-            within.add_argument(flag, dest=entry.name, **settings)
+        settings = {"dest": entry.name} if flags else {}
+        settings |= entry.metadata["settings"]
+        if callable(choices := settings.get("choices")):
+            settings["choices"] = choices()
+        within.add_argument(*(flags or [entry.name]), **settings)
+        for flag, more in also.items():
+            within.add_argument(flag, dest=entry.name, **more)
 
 
 def read_options(kind: type[Options], arguments: Mapping[str, Any]) -> Options:

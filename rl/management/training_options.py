@@ -26,9 +26,12 @@ from rl.runs.report.tracker_names import TRACKERS, tracker_names
 from rl.serving.deploy import file_name
 from rl.versions import versions
 
-METHODS_OF_ROWS = [name for name, method in METHODS.items() if not method.rows.of_tasks]
-"""Tasks come from a file of their own: train_agent."""
 FULL_HELP = "train all weights instead of an adapter, with a tenth of the learning rate if none is given"
+
+
+def methods_of_rows() -> list[str]:
+    """Those that are there when a command begins. Tasks come from a file of their own: train_agent."""
+    return [name for name, method in METHODS.items() if not method.rows.of_tasks]
 
 
 def number_of_run(text: str) -> int:

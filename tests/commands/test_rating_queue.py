@@ -21,7 +21,7 @@ def test_a_queue_is_made_shared_and_closed(agent: Agent, client) -> None:
     call("create", *which, "--rubric", "stars", "--filters", '{"rated": false}', "--tags", "legal,medical")
     assert RatingQueue.objects.get().tags == ["legal", "medical"]
     made = call("invite", *which, "--for", "Dr. Dora", "--days", "7")
-    assert client.get(made["link"].removeprefix("http://127.0.0.1:8000")).status_code == 302
+    assert client.post(made["link"].removeprefix("http://127.0.0.1:8000")).status_code == 302
     assert [row["name"] for row in call("list")["queues"][0]["invites"]] == ["Dr. Dora"]
     assert call("revoke", str(Invite.objects.get().pk))["revoked_at"]
     assert call("close", *which)["closed_at"]

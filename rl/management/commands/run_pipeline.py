@@ -10,7 +10,7 @@ from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import argument
 from rl.management.training import show_run
-from rl.management.training_options import FULL_HELP, METHODS_OF_ROWS, check_export
+from rl.management.training_options import FULL_HELP, check_export, methods_of_rows
 from rl.runs.pipeline import TrainingPipeline
 
 
@@ -18,7 +18,7 @@ from rl.runs.pipeline import TrainingPipeline
 class Options:
     agent: str | None = argument("--agent", help="default: the only one with ratings")
     method: str | None = argument(
-        "--method", choices=METHODS_OF_ROWS, help="default: the one that training_plan advises"
+        "--method", choices=methods_of_rows, help="default: the one that training_plan advises"
     )
     base_model: str = argument("--base-model", default="", help="hub id or directory; default: the agent's")
     full: bool | None = argument("--full", action="store_const", const=True, help=FULL_HELP)

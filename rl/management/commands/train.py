@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from rl.base.errors import UsageError
 from rl.management.options import argument
 from rl.management.training import TrainCommand, train_command
-from rl.management.training_options import METHODS_OF_ROWS, DataGroup, TrainOptions
+from rl.management.training_options import DataGroup, TrainOptions, methods_of_rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup):
-    method: str | None = argument(nargs="?", choices=METHODS_OF_ROWS, help="how to train")
+    method: str | None = argument(nargs="?", choices=methods_of_rows, help="how to train")
 
 
 class Command(TrainCommand):
@@ -21,5 +21,5 @@ class Command(TrainCommand):
 
     def run(self, options: Options) -> None:  # type: ignore[override]
         if not options.method:
-            raise UsageError(f"name a method: {', '.join(METHODS_OF_ROWS)}")
+            raise UsageError(f"name a method: {', '.join(methods_of_rows())}")
         train_command(self, options.method, options)
