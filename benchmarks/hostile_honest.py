@@ -42,7 +42,10 @@ class User:
 
     def __post_init__(self) -> None:
         self.draw = random.Random(self.name)
-        transport = httpx.HTTPTransport(local_address=self.address, limits=httpx.Limits(max_keepalive_connections=4))
+        self.connect(self.address)
+
+    def connect(self, address: str) -> None:
+        transport = httpx.HTTPTransport(local_address=address)
         self.client = httpx.Client(
             base_url=self.site.url, headers=self.headers, timeout=GIVE_UP_SECONDS, transport=transport
         )
@@ -110,9 +113,10 @@ def app(user: User, shared: Shared, number: int) -> None:
 
 
 def shopper(user: User, shared: Shared, number: int) -> None:
-    """Each a customer with a name of his own, as each browser has one."""
+    """Each a customer with a name and an address of his own, as each browser has one."""
     if not shared:
         return
+    user.connect(f"127.0.1.{number % 250 + 1}")
     shown, rater = user.draw.choice(shared), f"customer-{number}"
     body = {"trace": shown["trace"], "rater": rater, "scale": "thumb", "value": number % 2}
     answer = user.ask("a rating of the widget", "POST", "/api/v1/feedback/", json=body)
@@ -123,6 +127,7 @@ def token_shopper(user: User, shared: Shared, number: int) -> None:
     """Rates each answer once, with its token."""
     if not shared or shared[-1]["trace"] in {row["trace"] for row in user.ledger.ratings[-50:]}:
         return
+    user.connect(f"127.0.2.{number % 250 + 1}")
     shown, rater = shared[-1], f"holder-{number}"
     body = {"trace": shown["trace"], "rater": rater, "scale": "stars", "value": 5, "token": shown["token"]}
     answer = user.ask("a rating with a token", "POST", "/api/v1/feedback/", json=body)

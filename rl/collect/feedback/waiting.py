@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
@@ -25,6 +25,7 @@ from rl.models import Agent, ApiKey, Feedback, Trace, WaitingRating
 MOST, MOST_OF_ANSWER = 10_000, 100
 """Ratings that wait, of each of the two kinds: altogether, and for one answer."""
 SOURCE: Final = "api"
+_OPINION: Final = ("scale", "value", "notes", "rated_at", "address")
 
 
 class NoRoom(UsageError):
@@ -72,25 +73,43 @@ def keep(ratings: Sequence[Early], agent_id: int | None, api_key: ApiKey | None)
     Raises UsageError where the agent was deleted."""
     if not ratings:
         return []
-    with transaction.atomic():
-        if agent_id is not None and not _serve_alone([agent_id]):
-            raise UsageError("the agent of the answer was deleted")
-        room = _Room(ratings, agent_id)
-        return [room.refusal(early) or _keep(early, agent_id, api_key) for early in ratings]
+    try:
+        return _keep(ratings, agent_id, api_key)
+    except IntegrityError:  # without an agent two calls may keep the same at the same moment
+        return _keep(ratings, agent_id, api_key)
 
 
-def _keep(early: Early, agent_id: int | None, api_key: ApiKey | None) -> Kept:
-    about = {"entry_id": early.entry_id, "rater": early.rater, "by_id": early.by_id}
-    values: dict[str, Any] = {name: getattr(early, name) for name in ("scale", "value", "notes", "rated_at", "address")}
-    values["tags"] = list(early.tags)
-    row, created = WaitingRating.objects.select_for_update().get_or_create(  # type: ignore[misc]  # NULL is a value here
-        agent_id=agent_id, **about, defaults={**values, "api_key": api_key}
-    )
-    if not created and early.rated_at >= row.rated_at:
-        for name, value in values.items():
-            setattr(row, name, value)
-        row.save()
-    return Kept(row, created)
+@transaction.atomic
+def _keep(ratings: Sequence[Early], agent_id: int | None, api_key: ApiKey | None) -> list[Kept | UsageError]:
+    """In few statements, however many there are: nobody else may write to SQLite meanwhile."""
+    if agent_id is not None and not _serve_alone([agent_id]):
+        raise UsageError("the agent of the answer was deleted")
+    room, now = _Room(ratings, agent_id), timezone.now()
+    here = WaitingRating.objects.select_for_update().filter(agent=agent_id, by_id=ratings[0].by_id)
+    rows = {(row.entry_id, row.rater): row for row in here.filter(entry_id__in={early.entry_id for early in ratings})}
+    outcomes: list[Kept | UsageError] = []
+    new, changed = [], []
+    for early in ratings:
+        if refusal := room.refusal(early):
+            outcomes.append(refusal)
+            continue
+        about = early.entry_id, early.rater
+        if created := about not in rows:
+            row = rows[about] = WaitingRating(agent_id=agent_id, api_key=api_key, rater=early.rater)
+            row.entry_id, row.by_id = early.entry_id, early.by_id
+            new.append(row)
+        elif early.rated_at >= (row := rows[about]).rated_at:
+            changed.append(row)
+        else:
+            outcomes.append(Kept(row, created))
+            continue
+        for name in _OPINION:
+            setattr(row, name, getattr(early, name))
+        row.tags, row.updated_at = list(early.tags), now
+        outcomes.append(Kept(row, created))
+    WaitingRating.objects.bulk_create(new)
+    WaitingRating.objects.bulk_update([row for row in changed if row.pk], [*_OPINION, "tags", "updated_at"])
+    return outcomes
 
 
 class _Room:
