@@ -46,7 +46,7 @@ def next_claims(
         new = _new_claims(queue, rater, want - len(keys), wanted, numbers)
         skipped = rows.filter(state=_State.SKIPPED).order_by("decided_at", "pk")[: want - len(keys) - len(new)]
         last = _renew(queue, skipped) if numbers[_State.SKIPPED] else []
-        return _read(queue, rater, [*keys, *new, *last])
+    return _read(queue, rater, [*keys, *new, *last])  # answers may be megabytes: nobody waits for them to be read
 
 
 def lock_for_claims(queue: RatingQueue) -> None:
@@ -132,7 +132,7 @@ def _read(queue: RatingQueue, rater: str, keys: list[_Key]) -> list[Claim]:
         return []
     rows = Claim.objects.filter(queue=queue, rater=rater, trace__in={key[0] for key in keys}).order_by()
     claims = {_key_of(claim): claim for claim in rows.select_related(*sides_of(queue))}
-    return [claims[key] for key in keys]
+    return [claims[key] for key in keys if key in claims]
 
 
 NEVER_BEFORE = 5

@@ -21,6 +21,8 @@ from rl.queues.votes import Vote
 SOURCE = "rating_page"
 _MARGIN = timedelta(seconds=5)
 """A lock that ends so soon may end before the vote is stored."""
+_LARGE = ("prompt", "tool_calls", "reasoning_steps", "tasks", "state", "action")
+"""Columns of an answer that a decision does not need."""
 _EARLIER = 20
 """Ids of decisions that a claim remembers."""
 _State = Claim.State
@@ -80,8 +82,10 @@ def is_safe(claim: Claim) -> bool:
 
 
 def own_claims(queue: RatingQueue, rater: str, keys: Collection[int]) -> dict[int, Claim]:
-    """Locked, with their answers."""
-    rows = Claim.objects.filter(queue=queue, rater=rater, pk__in=keys).select_related(*sides_of(queue)).order_by("pk")
+    """Locked, with their answers, but for what may be megabytes: on SQLite all who write wait meanwhile."""
+    sides = sides_of(queue)
+    rows = Claim.objects.filter(queue=queue, rater=rater, pk__in=keys).select_related(*sides).order_by("pk")
+    rows = rows.defer(*(f"{side}__{column}" for side in sides for column in _LARGE))
     claims = {claim.pk: claim for claim in rows.select_for_update(of=("self",), no_key=True)}
     for claim in claims.values():
         claim.queue = queue
