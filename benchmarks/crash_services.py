@@ -121,15 +121,11 @@ def processes_of(site: Site) -> list[psutil.Process]:
 
 
 @dataclass
-class Probe:
-    """Asks /readyz all the time."""
+class Sampler:
+    """Looks at something in a thread of its own, again and again."""
 
-    url: str
-    seconds: float = 0.0
-    """That the site did not answer or was not ready."""
-    longest: float = 0.0
-    _stopping: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _stopping: threading.Event = field(default_factory=threading.Event, kw_only=True)
+    _thread: threading.Thread | None = field(default=None, kw_only=True)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -139,6 +135,19 @@ class Probe:
         self._stopping.set()
         if self._thread:
             self._thread.join()
+
+    def _run(self) -> None:
+        raise TypeError(f"{type(self).__name__} does not say what it looks at")
+
+
+@dataclass
+class Probe(Sampler):
+    """Asks /readyz all the time."""
+
+    url: str
+    seconds: float = 0.0
+    """That the site did not answer or was not ready."""
+    longest: float = 0.0
 
     def _run(self) -> None:
         away, before = 0.0, time.monotonic()

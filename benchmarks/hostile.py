@@ -18,15 +18,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 from crash import START_SECONDS, alike, settle
-from crash_services import Probe, is_ready, processes_of, services_of, until
+from crash_services import Probe, Sampler, is_ready, processes_of, services_of, until
 from crash_site import ROOT, TRAINED
 from hostile_honest import Honest
 from hostile_site import PAGES, PEOPLE, SHOP, HostileSite
@@ -119,22 +118,11 @@ def too_slow(honest: Honest, patience: float) -> list[str]:
 
 
 @dataclass
-class Memory:
+class Memory(Sampler):
     """The most that all processes of the site held together."""
 
     site: HostileSite
     most: int = 0
-    _stopping: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread:
-            self._thread.join()
 
     def _run(self) -> None:
         while not self._stopping.wait(1.0):
