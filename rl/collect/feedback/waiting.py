@@ -88,27 +88,26 @@ def _keep(ratings: Sequence[Early], agent_id: int | None, api_key: ApiKey | None
     here = WaitingRating.objects.select_for_update().filter(agent=agent_id, by_id=ratings[0].by_id)
     rows = {(row.entry_id, row.rater): row for row in here.filter(entry_id__in={early.entry_id for early in ratings})}
     outcomes: list[Kept | UsageError] = []
-    new, changed = [], []
+    new: list[WaitingRating] = []
+    changed: list[WaitingRating] = []
     for early in ratings:
         if refusal := room.refusal(early):
             outcomes.append(refusal)
             continue
         about = early.entry_id, early.rater
-        if created := about not in rows:
-            row = rows[about] = WaitingRating(agent_id=agent_id, api_key=api_key, rater=early.rater)
-            row.entry_id, row.by_id = early.entry_id, early.by_id
-            new.append(row)
-        elif early.rated_at >= (row := rows[about]).rated_at:
-            changed.append(row)
-        else:
-            outcomes.append(Kept(row, created))
-            continue
-        for name in _OPINION:
-            setattr(row, name, getattr(early, name))
-        row.tags, row.updated_at = list(early.tags), now
-        outcomes.append(Kept(row, created))
+        if is_new := about not in rows:
+            rows[about] = WaitingRating(
+                agent_id=agent_id, api_key=api_key, entry_id=early.entry_id, by_id=early.by_id, rater=early.rater
+            )
+        row = rows[about]
+        if is_new or early.rated_at >= row.rated_at:
+            for name in _OPINION:
+                setattr(row, name, getattr(early, name))
+            row.tags, row.updated_at = list(early.tags), now
+            (new if is_new else changed).append(row)
+        outcomes.append(Kept(row, is_new))
     WaitingRating.objects.bulk_create(new)
-    WaitingRating.objects.bulk_update([row for row in changed if row.pk], [*_OPINION, "tags", "updated_at"])
+    WaitingRating.objects.bulk_update(changed, [*_OPINION, "tags", "updated_at"])
     return outcomes
 
 
