@@ -192,7 +192,7 @@ if not DATABASE_URL or DATABASE_URL.startswith("sqlite:"):
     path = DATABASE_URL.partition(":///")[2] or str(DATA_DIR / "db.sqlite3")
     DATABASES = {
         "default": {
-            "ENGINE": "django.db.backends.sqlite3",
+            "ENGINE": "backend.sqlite3",
             "NAME": path,
             "CONN_MAX_AGE": 600,
             "OPTIONS": {

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 
+PATIENCE_SECONDS = 20
 _AGAIN = "run this command again when nobody uses the site, or stop it first"
 _POSTGRESQL = (
     "PostgreSQL keeps deleted rows in its files until VACUUM FULL, and in its write-ahead log: see docs/forgetting.md"
@@ -44,6 +45,10 @@ def erase_later() -> str:
 
 
 def empty_log(cursor: Any) -> bool:
-    """False where somebody has read from it for longer than the connection waits."""
-    cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return cursor.fetchone()[0] == 0
+    """False where somebody has read from it all the time, for PATIENCE_SECONDS."""
+    cursor.execute(f"PRAGMA busy_timeout={PATIENCE_SECONDS * 1000}")
+    try:
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return cursor.fetchone()[0] == 0
+    finally:
+        cursor.execute("PRAGMA busy_timeout=0")  # backend.sqlite3 waits by itself

@@ -30,7 +30,8 @@ def open_log(path: Path) -> sqlite3.Connection:
     return made
 
 
-def test_the_log_is_emptied_unless_somebody_reads_from_it(tmp_path: Path):
+def test_the_log_is_emptied_unless_somebody_reads_from_it(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(erasing, "PATIENCE_SECONDS", 0)
     writer, reader = (open_log(tmp_path / "db.sqlite3") for _ in range(2))
     writer.execute("CREATE TABLE said (words)")
     writer.execute("INSERT INTO said VALUES (?)", (WORD,))

@@ -1,0 +1,1 @@
+"""Django's SQLite backend, with turns for those who write."""
