@@ -1,8 +1,8 @@
 """The texts of a page as HTML, in bounded time, whatever they are.
 
 Reading Markdown and colouring code can take quadratic time, and a regular expression holds the whole process while it
-matches. So a child does it (``rl.web.formatting_child``), which the kernel ends where a text takes too long. What came of
-a text is kept by its digest. Each web process has a child, and results, of its own.
+matches. So a child does it (``rl.web.formatting_child``), where the kernel ends what takes too long. What came of a text is
+kept by its digest. Each web process has a child, and results, of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import atexit
 import hashlib
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from rl.web.markdown import LONGEST_FORMATTED, show_as_it_is
 
-PAGE_SECONDS: Final = 1.0
+PAGE_SECONDS: Final = 0.4
 """That a page waits for all of its texts together; what is not there then is shown as it is."""
 MOST_WAITING: Final = 4
 """Pages that wait at the same time, which is fewer than a process has threads: the others show as it is what is not kept."""
@@ -101,11 +102,12 @@ class Formatter:
     def end_child(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
 
     def _format(self, key: bytes, text: str) -> str:
-        """Keeps what came of it, also where the kernel ended the child for its time."""
+        """Keeps what came of it, also nothing, where it took too long."""
         try:
             self._child = child = self._child or _start_child()
         except OSError as error:
@@ -113,12 +115,10 @@ class Formatter:
             return ""
         answer = _ask(child, text)
         if not answer.endswith("\n"):
-            code = child.wait()
+            log.warning("the process that formats texts ended with %d; it is started again", child.wait())
             self.end_child()
-            if code != -signal.SIGPROF:
-                log.warning("the process that formats texts ended with %d; it is started again", code)
-                return ""
-        html: str = json.loads(answer) if answer.endswith("\n") else ""
+            return ""
+        html: str = json.loads(answer)
         self._kept.put(key, html)
         return html
 

@@ -97,17 +97,20 @@ def test_texts_are_formatted_and_kept(patient: Formatter):
     assert Page().format("") == ""
 
 
-def test_a_text_that_takes_too_long_is_shown_as_it_is_and_ends_only_the_child(patient: Formatter):
+def test_a_text_that_takes_too_long_is_shown_as_it_is_and_the_child_goes_on_with_the_next(patient: Formatter):
     html = Page().format(f"<b> &\n\n{SLOW}")
     assert html.startswith('<p class="plain">&lt;b&gt; &amp;\n\n```java\n')
     assert html.endswith(f'<p class="more">{AS_IT_IS}</p>')
-    assert patient._child is None
+    child = patient._child
     assert "<em>" in Page().format("*next*")
+    assert child
+    assert patient._child is child
+    assert child.poll() is None
 
 
 def test_what_took_too_long_once_is_not_tried_again(patient: Formatter):
     Page().format(SLOW)
-    assert patient._child is None
+    patient.end_child()
     assert AS_IT_IS in Page().format(SLOW)
     assert patient._child is None
 
@@ -115,7 +118,7 @@ def test_what_took_too_long_once_is_not_tried_again(patient: Formatter):
 def test_a_child_that_was_killed_is_replaced_and_nothing_of_it_is_kept(patient: Formatter):
     Page().format("one")
     assert patient._child
-    os.kill(patient._child.pid, signal.SIGKILL)
+    os.killpg(patient._child.pid, signal.SIGKILL)
     assert AS_IT_IS in Page().format("*two*")
     assert Page().format("*two*") == "<p><em>two</em></p>\n"
 
@@ -124,19 +127,19 @@ def test_a_child_that_does_nothing_holds_a_page_no_longer_than_its_time(formatte
     monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
     Page().format("one")
     assert formatter._child
-    os.kill(formatter._child.pid, signal.SIGSTOP)
+    os.killpg(formatter._child.pid, signal.SIGSTOP)
     monkeypatch.setattr(formatting, "PAGE_SECONDS", 0.2)
     page, began = Page(), time.monotonic()
     assert all(AS_IT_IS in page.format(f"text {number}") for number in range(500))
     assert time.monotonic() - began < 20
-    os.kill(formatter._child.pid, signal.SIGKILL)
+    os.killpg(formatter._child.pid, signal.SIGKILL)
 
 
 def test_so_many_pages_wait_and_the_others_go_on(formatter: Formatter, monkeypatch):
     monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
     Page().format("one")
     assert formatter._child
-    os.kill(formatter._child.pid, signal.SIGSTOP)
+    os.killpg(formatter._child.pid, signal.SIGSTOP)
     waiting = [threading.Thread(target=Page().format, args=(f"text {n}",)) for n in range(formatting.MOST_WAITING)]
     for thread in waiting:
         thread.start()
@@ -145,7 +148,7 @@ def test_so_many_pages_wait_and_the_others_go_on(formatter: Formatter, monkeypat
         time.sleep(0.01)
     assert AS_IT_IS in Page().format("not kept")
     assert Page().format("one") == "<p>one</p>\n"
-    os.kill(formatter._child.pid, signal.SIGCONT)
+    os.killpg(formatter._child.pid, signal.SIGCONT)
     for thread in waiting:
         thread.join()
 
@@ -154,9 +157,21 @@ def test_the_child_has_no_variable_and_no_file_of_the_site(patient: Formatter):
     Page().format("one")
     assert patient._child
     child = psutil.Process(patient._child.pid)
-    assert not {*child.environ()} - {"LC_CTYPE"}
-    assert child.open_files() == []
-    assert child.net_connections() == []
+    for process in (child, *child.children()):
+        assert not {*process.environ()} - {"LC_CTYPE"}
+        assert process.open_files() == []
+        assert process.net_connections() == []
+
+
+def test_all_of_the_child_ends_with_who_asks_it(patient: Formatter):
+    Page().format("one")
+    assert patient._child
+    (worker,) = psutil.Process(patient._child.pid).children()
+    child, patient._child = patient._child, None
+    with child:  # closes its pipes, and waits
+        pass
+    assert child.returncode == 0
+    assert not worker.is_running()
 
 
 def test_results_are_kept_within_a_count_and_a_size(monkeypatch):
