@@ -24,10 +24,10 @@ T = TypeVar("T")
 class Excerpt:
     """Cuts what is too long to read, and knows whether it has cut anything."""
 
-    def __init__(self, whole: bool) -> None:
+    def __init__(self, whole: bool = False, most_characters: int = MOST_CHARACTERS) -> None:
         self.whole, self.cut, self._pieces = whole, False, JSON_PIECES
         self._items = WHOLE_ITEMS if whole else MOST_ITEMS
-        self._characters = WHOLE_CHARACTERS if whole else MOST_CHARACTERS
+        self._characters = WHOLE_CHARACTERS if whole else most_characters
 
     def text(self, text: str) -> str:
         most = self._most_characters

@@ -14,6 +14,8 @@ from rl.web.drawings import drawing_of, tags_of
 from rl.web.excerpt import Excerpt
 from rl.web.formatting import Page
 
+MOST_BEFORE = 100_000
+"""Characters of the messages before a question: some fifty pages."""
 _KINDS: dict[str, str] = {RatingQueue.Rubric.PAIR: "pair", RatingQueue.Rubric.EDIT: "edit"}
 
 
@@ -42,11 +44,11 @@ def _show(claim: Claim, queue: RatingQueue, page: Page) -> dict[str, Any]:
 
 
 def _before(trace: Trace, page: Page) -> dict[str, Any]:
-    """The last messages before the question, and how many there are besides."""
-    others, excerpt = _without_question(trace.prompt), Excerpt(whole=False)
-    shown = excerpt.last(others)
-    rows = [{"role": message["role"], "html": page.format(excerpt.text(message["content"]))} for message in shown]
-    return {"before": rows, "earlier": len(others) - len(rows)}
+    """The last messages before the question, the newest of them whole first, and how many there are besides."""
+    others, excerpt = _without_question(trace.prompt), Excerpt(most_characters=MOST_BEFORE)
+    newest = reversed(excerpt.last(others))
+    rows = [{"role": message["role"], "html": page.format(excerpt.text(message["content"]))} for message in newest]
+    return {"before": rows[::-1], "earlier": len(others) - len(rows)}
 
 
 def editable(answer: Trace) -> str:

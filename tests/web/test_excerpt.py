@@ -10,7 +10,7 @@ from rl.web.excerpt import CHARACTERS, MOST_CHARACTERS, MOST_ITEMS, STEPS, Excer
 
 
 def test_texts_lists_and_values_are_cut_and_it_says_so():
-    page = Excerpt(whole=False)
+    page = Excerpt()
     assert page.text("a" * CHARACTERS) == "a" * CHARACTERS
     assert (page.first(range(STEPS)), page.cut) == ([*range(STEPS)], False)
     assert page.text("a" * (CHARACTERS + 5)).endswith("a… (5 more characters)")
@@ -19,7 +19,7 @@ def test_texts_lists_and_values_are_cut_and_it_says_so():
 
 
 def test_all_texts_and_all_lists_of_a_page_together_are_bounded():
-    page = Excerpt(whole=False)
+    page = Excerpt()
     texts = [page.text("a" * CHARACTERS) for _ in range(200)]
     assert [len(text.partition("…")[0]) for text in texts] == [CHARACTERS] * (MOST_CHARACTERS // CHARACTERS) + [0] * 150
     assert sum(len(page.first(range(STEPS))) for _ in range(200)) == MOST_ITEMS
@@ -39,7 +39,7 @@ def test_a_value_is_written_no_further_than_it_is_shown(whole: bool, monkeypatch
 
 
 def test_values_are_json_and_texts_are_texts():
-    page = Excerpt(whole=False)
+    page = Excerpt()
     assert [page.value(value) for value in (None, "", {}, "a", {"a": [1]})] == [
         *("", "", "", "a"),
         '{\n  "a": [\n    1\n  ]\n}',

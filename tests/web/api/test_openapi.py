@@ -5,8 +5,10 @@ from io import StringIO
 from urllib.parse import quote
 
 import pytest
+import yaml
 from django.core.management import call_command
 from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +43,16 @@ def test_only_people_who_are_signed_in_and_secret_keys_read_the_description(
     settings.OPEN_API_DOCS = True
     assert stranger.get("/api/schema/", headers=JSON).status_code == 200
     assert stranger.get("/api/docs/").status_code == 200
+
+
+def test_each_form_of_the_description_is_written_once(reader: Client, monkeypatch) -> None:
+    forms = {accept: reader.get("/api/schema/", headers={"accept": accept}) for accept in ("*/*", JSON["accept"])}
+    monkeypatch.setattr(SchemaGenerator, "get_schema", lambda *_, **__: pytest.fail("written again"))
+    for accept, first in forms.items():
+        again = reader.get("/api/schema/", headers={"accept": accept})
+        assert again.content == first.content
+        assert again["content-type"] == first["content-type"]
+    assert yaml.safe_load(forms["*/*"].content) == forms[JSON["accept"]].json()
 
 
 def test_a_publishable_key_does_not_read_the_description(publishable_key: str) -> None:

@@ -38,7 +38,7 @@ def stored(agent: Agent, record: Record, run: TrainingRun | None = None) -> Trac
 
 
 def shown(trace: Trace) -> dict:
-    found = episode_context(trace, Excerpt(whole=False))
+    found = episode_context(trace, Excerpt())
     assert found is not None
     return found
 
