@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import include, path, re_path
 
 from rl.web.api.otlp import OtlpTraces
@@ -18,6 +18,7 @@ from rl.web.pages import (
     run_compare,
     run_new,
     runs,
+    sign_in,
     talking,
     trace_bulk,
     traces,
@@ -66,7 +67,7 @@ urlpatterns = [
     path("experiments/<int:pk>/", experiments.one_experiment, name="experiment"),
     path("experiments/<int:pk>/look.json", experiments.look_json, name="experiment_look"),
     path("demo/", demo.embedded_widget, name="demo"),
-    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login/", sign_in.SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("api/", include("rl.web.api.urls")),
     path("v1/traces", OtlpTraces.as_view(), name="otlp-traces"),

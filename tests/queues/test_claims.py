@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.collect.feedback import write
 from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, LabelModel, LabelProposal, RatingQueue, Trace
-from rl.queues.claims import next_claims
+from rl.queues.claims import lock_end, next_claims
 from rl.queues.decisions import Rater, decide
 from rl.queues.progress import progress
 from rl.queues.votes import Vote
@@ -149,9 +150,15 @@ def test_what_the_page_holds_is_renewed_and_not_given_out_again(agent: Agent, an
     assert min(claim.expires_at for claim in Claim.objects.all()) > timezone.now() + timedelta(seconds=200)
 
 
-def test_a_reload_shows_the_same_items(agent: Agent, answers: list[Trace]) -> None:
-    queue = make_queue(agent)
-    assert next_claims(queue, ALICE, want=3) == next_claims(queue, ALICE, want=3)
+def test_a_reload_shows_the_same_items_and_writes_nothing(agent: Agent, answers: list[Trace]) -> None:
+    queue = make_queue(agent, raters_per_item=1)
+    first = next_claims(queue, ALICE, want=3)
+    with CaptureQueriesContext(connection) as statements:
+        assert next_claims(queue, ALICE, want=3) == first
+    assert {row["sql"].partition(" ")[0] for row in statements} == {"SELECT"}
+    Claim.objects.update(expires_at=timezone.now() + timedelta(seconds=queue.lock_seconds * 0.8))
+    assert next_claims(queue, ALICE, want=3) == first
+    assert min(claim.expires_at for claim in Claim.objects.all()) > lock_end(queue, passed=0.05)
 
 
 def test_a_closed_queue_hands_out_nothing_and_takes_what_is_open(agent: Agent, answers: list[Trace]) -> None:

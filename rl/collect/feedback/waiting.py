@@ -172,6 +172,14 @@ def deliver_by_id(traces: Mapping[UUID, Trace]) -> int:
     return _deliver({str(trace_id): trace for trace_id, trace in traces.items()}, SOURCE, by_id=True)
 
 
+def awaited(answers: Mapping[UUID, int]) -> list[UUID]:
+    """Those of the answers, given with their agents, whose ratings wait; the transaction's end is the next time that one of
+    these agents' is kept."""
+    _serve_alone(answers.values())
+    rows = WaitingRating.objects.filter(by_id=True, entry_id__in=map(str, answers)).order_by()
+    return [UUID(entry_id) for entry_id in rows.values_list("entry_id", flat=True).distinct()]
+
+
 def _deliver(here: dict[str, Trace], source: str, *, by_id: bool) -> int:
     if not here:
         return 0

@@ -63,7 +63,10 @@ def rate(trace: Trace | UnreadTrace, *, scale: str, value: float, **common: Any)
 
     Raises UnknownTrace where no trace of this agent has this id, and TokenSpent.
     """
-    return _RATINGS.submit(rating(trace, scale=scale, value=value, **common))
+    event = rating(trace, scale=scale, value=value, **common)
+    if event.token_raters and (spent := TokenRaters([event]).refusal(event)):  # nobody need wait for that
+        raise spent
+    return _RATINGS.submit(event)
 
 
 def record(ratings: Iterable[Feedback]) -> list[Rated]:

@@ -17,7 +17,7 @@ from rl.serving.gateway import pending, spool
 from rl.serving.gateway.answer_rows import Unanswered, store
 from rl.serving.gateway.open_streams import OpenStreams
 
-GATHER_SECONDS: Final = 0.25
+GATHER_SECONDS: Final = 0.5
 """Answers that end within it share a transaction."""
 RETRY_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 3.0

@@ -95,10 +95,14 @@ def test_a_client_that_goes_away_leaves_what_was_said_and_stops_the_upstream(
 
 
 def test_many_streams_run_side_by_side(gateway: Gateway):
+    order: list[str] = []
+
     async def one(client: openai.AsyncOpenAI) -> str:
         messages: Any = [{"role": "user", "content": "talk slowly"}]
         pieces = await client.chat.completions.create(model="support-chat", messages=messages, stream=True)
+        order.append("begun")
         said = [piece async for piece in pieces]
+        order.append("ended")
         assert text_of(said) == WORDS
         return said[0].id
 
@@ -106,7 +110,6 @@ def test_many_streams_run_side_by_side(gateway: Gateway):
         async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.keys["all"]) as client:
             return await asyncio.gather(*[one(client) for _ in range(60)])
 
-    started = time.monotonic()
     ids = asyncio.run(together())
-    assert time.monotonic() - started < 8  # one after the other: 48 s
+    assert order.index("ended") > 10
     assert len({gateway.trace(trace_id)["id"] for trace_id in ids}) == 60

@@ -12,6 +12,7 @@ from django.core.signing import TimestampSigner
 from django.db import connection
 from rest_framework.exceptions import NotFound
 
+from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
 from rl.collect.feedback.tokens import MOST_RATERS, Subject, read, sign
 from rl.collect.feedback.waiting import deliver_by_id
@@ -35,6 +36,13 @@ def test_one_token_counts_for_one_rater_however_many_names_are_tried(strict: Cal
     problem = assert_problem(answers[1], 403, "one rater", "more raters")
     assert problem["type"] == "urn:ratchet:problem:token-refused"
     assert names() == {"name 0"}
+
+
+def test_a_token_that_is_used_up_is_refused_before_anybody_waits_to_write(strict: Caller, trace: Trace, monkeypatch):
+    token = token_of(trace)
+    assert strict.post(URL, rating(trace.pk, token=token)).status_code == 201
+    monkeypatch.setattr(write, "_RATINGS", None)
+    assert_problem(strict.post(URL, rating(trace.pk, rater="bert", token=token)), 403, "one rater")
 
 
 def test_whoever_has_judged_may_change_his_mind_and_take_it_back(strict: Caller, trace: Trace):
