@@ -99,8 +99,7 @@ def attack(site: HostileSite, options: argparse.Namespace, folder: Path) -> dict
     known = {"url": site.url, "agent": TRAINED, "models": site.models, "pages": PAGES, "shop": SHOP}
     where.write_text(json.dumps({**known, "secrets": site.secrets, "mallory": PEOPLE["mallory"]}))
     program = str(ROOT / "benchmarks/hostile_attacks.py")
-    # They would be on other machines: the processor is the site's and the honest users' first.
-    command = ["nice", "-n", "19", sys.executable, program, str(where), str(options.minutes * 60), str(options.seed)]
+    command = [sys.executable, program, str(where), str(options.minutes * 60), str(options.seed)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"the attackers failed: {done.stderr[-2000:]}")
