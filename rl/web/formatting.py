@@ -27,7 +27,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from rl.web.markdown import LONGEST_FORMATTED, show_as_it_is
 
-PAGE_SECONDS: Final = 0.4
+PAGE_SECONDS: Final = 0.25
 """That a page waits for all of its texts together; what is not there then is shown as it is."""
 MOST_WAITING: Final = 4
 """Pages that wait at the same time, which is fewer than a process has threads: the others show as it is what is not kept."""
