@@ -10,7 +10,8 @@ import pytest
 from django.db import connection
 
 from tests.commands.site import Site, kill_session
-from tests.serving.gateway.conftest import copy_database, until
+from tests.serving.gateway.conftest import copy_database
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 WORKERS = 2

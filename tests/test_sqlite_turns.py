@@ -16,6 +16,7 @@ from backend.sqlite3 import base
 from backend.sqlite3.base import DatabaseWrapper
 from backend.sqlite3.turns import Turns
 from rl.faults import DATABASE_GONE, fault_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db
 LONG = 60.0
@@ -62,12 +63,6 @@ def insert(wrapper: DatabaseWrapper, words: list[str]) -> None:
             cursor.executemany("INSERT INTO words VALUES (%s)", [[word] for word in words])
 
 
-def wait_until(is_so: Callable[[], object]) -> None:
-    pause = threading.Event()
-    while not is_so():
-        pause.wait(0.01)
-
-
 def test_who_has_waited_longest_is_next():
     turns, order = Turns(), []
     assert turns.take(0)
@@ -75,7 +70,7 @@ def test_who_has_waited_longest_is_next():
     for number in range(5):
         threads.append(threading.Thread(target=lambda number=number: (turns.take(LONG), order.append(number))))
         threads[-1].start()
-        wait_until(lambda number=number: len(turns._waiting) == number + 1)
+        until(lambda number=number: len(turns._waiting) == number + 1)
     for number in range(5):
         turns.give()
         threads[number].join()
@@ -105,7 +100,7 @@ def test_transactions_of_a_process_begin_in_the_order_in_which_they_were_asked_f
     for number in range(4):
         threads.append(threading.Thread(target=write, args=(connect(), number)))
         threads[-1].start()
-        wait_until(lambda number=number: len(first._turn._waiting) == number + 1)
+        until(lambda number=number: len(first._turn._waiting) == number + 1)
     commit(first)
     for thread in threads:
         thread.join()

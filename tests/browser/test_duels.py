@@ -14,8 +14,8 @@ from tests.browser.conftest import Console, LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.browser.test_try_page import ask, site, upstream  # noqa: F401  fixtures
 from tests.conftest import make_trace
-from tests.serving.gateway.conftest import until
 from tests.serving.gateway.upstream_double import UpstreamDouble
+from tests.waiting import until
 from tests.web.front.in_thread import serve_by
 
 

@@ -13,8 +13,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 from rl.models import Agent, Deployment, Feedback, Trace
 from tests.browser.conftest import Console, LiveSite
 from tests.browser.test_rating_page import sign_in
-from tests.serving.gateway.conftest import until
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 from tests.web.test_before_after import measured
 

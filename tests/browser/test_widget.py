@@ -14,6 +14,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import Console
 from tests.browser.servers import Api, Site, serve
+from tests.waiting import until
 
 TRACE, OTHER = "6f1c0f9e-3a52-4a43-9f0b-0c8f6f4f2b11", "0b5f2f5e-95c1-4e64-8f0a-9a7f6f1d7c22"
 REFUSED = r"Failed to load resource"
@@ -54,11 +55,8 @@ def has_seen(page: Page, name: str, times: int) -> bool:
 
 
 def wait_until(page: Page, condition: Callable[[], bool]) -> None:
-    """Lets the browser work meanwhile. Fails after 10 seconds."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "waited for 10 seconds"
-        page.wait_for_timeout(20)
+    """Lets the browser work meanwhile."""
+    until(condition, sleep=lambda seconds: page.wait_for_timeout(1000 * seconds))
 
 
 def queue_of(page: Page) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.commands.forked import Forked
 from tests.guard_limits import NOISE_ALLOWED
+from tests.waiting import until
 
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 QUICK = {
@@ -109,12 +110,7 @@ class Site:
 
     def wait_for(self, sql: str, seconds: float = 120) -> tuple[Any, ...]:
         """The first row that the query gives, as soon as it gives one."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if rows := self.query(sql):
-                return rows[0]
-            time.sleep(0.2)
-        raise AssertionError(f"still nothing after {seconds} s: {sql}")
+        return until(lambda: self.query(sql), seconds, every=0.2)[0]
 
 
 def kill_session(process: subprocess.Popen[str] | Forked) -> None:

@@ -13,7 +13,8 @@ import pytest
 from django.core.management import CommandError, load_command_class
 
 from tests.commands.site import MANAGE, Site
-from tests.serving.gateway.conftest import free_port, until
+from tests.serving.gateway.conftest import free_port
+from tests.waiting import until
 
 
 def start(site: Site, *options: str, **environment: str) -> subprocess.Popen[str]:

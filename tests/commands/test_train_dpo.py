@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -68,9 +67,8 @@ def test_a_second_run_of_the_same_agent_is_refused_and_a_cancel_in_the_database_
     assert "in progress" in site.run(*TRAIN, expect=1).stderr
     assert process.returncode is None
     site.change("UPDATE rl_trainingrun SET cancel_requested = 1")
-    before = time.monotonic()
     process.communicate(timeout=60)
-    assert (process.returncode, time.monotonic() - before < 30) == (130, True)
+    assert process.returncode == 130
     assert site.query("SELECT state, error FROM rl_trainingrun") == [("cancelled", "run 1: cancelled")]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.commands.site import Site, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 FORMATS = ["gguf", "merged", "lora", "gguf-lora", "onnx"]
@@ -29,11 +29,7 @@ def half_written(site: Site) -> list[Path]:
 def kill_in_the_middle(site: Site, kind: str) -> None:
     """As soon as there is something in one of its hidden folders."""
     process = site.start("export_model", "--agent", "support-chat", "--format", kind)
-    deadline = time.monotonic() + 120
-    while not any(list(folder.iterdir()) for folder in half_written(site) if folder.is_dir()):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: any(list(folder.iterdir()) for folder in half_written(site) if folder.is_dir()), 120, every=0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
@@ -48,10 +44,7 @@ def test_what_a_killed_export_left_is_gone_when_the_site_starts(trained: Site, k
 
 def test_the_site_leaves_alone_what_is_being_exported(trained: Site):
     process = trained.start("export_model", "--agent", "support-chat", "--format", "merged")
-    deadline = time.monotonic() + 120
-    while not half_written(trained):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: half_written(trained), 120, every=0.005)
     with serving(trained):
         _, errors = process.communicate(timeout=120)
     assert (process.returncode, half_written(trained)) == (0, []), errors

@@ -10,7 +10,7 @@ import pytest
 
 from rl.models import TrainingRun
 from rl.runs import child_environment, supervisor
-from tests.serving.gateway.conftest import until
+from tests.waiting import until
 
 PROGRAM = """
 import json, os, sys

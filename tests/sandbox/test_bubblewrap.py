@@ -19,6 +19,7 @@ from rl.sandbox import Limits, Result, bubblewrap, run
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, UNPRIVILEGED_ID
 from tests.conftest import missing
+from tests.waiting import until
 
 LIMITS = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=8)
 
@@ -46,7 +47,7 @@ def test_nothing_is_started_as_root(monkeypatch):
     seen: list[str] = []
 
     def look() -> None:
-        wait_for(lambda: started and len([*bubblewrap.tree.descendants(started[0][0].pid)]) >= 3)
+        until(lambda: started and len([*bubblewrap.tree.descendants(started[0][0].pid)]) >= 3)
         time.sleep(0.3)
         for pid in bubblewrap.tree.descendants(started[0][0].pid):
             seen.extend(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line[:4] == "Uid:")
@@ -98,10 +99,10 @@ def test_the_tree_ends_with_the_process_that_started_it():
     code = f"from rl.sandbox import run; run('sleep {token}', 'shell', backend='bubblewrap')"
     root = Path(bubblewrap.__file__).resolve().parents[2]
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=root)
-    wait_for(lambda: left(token))
+    until(lambda: left(token))
     parent.kill()
     parent.wait()
-    wait_for(lambda: not left(token))
+    until(lambda: not left(token))
 
 
 def test_a_box_whose_maker_was_killed_is_ended_by_the_next(monkeypatch):
@@ -126,7 +127,7 @@ def test_a_box_whose_maker_was_killed_is_ended_by_the_next(monkeypatch):
     os.close(write)
     assert len(boxes()) == 1
     bubblewrap.end_orphans()
-    wait_for(lambda: not boxes())
+    until(lambda: not boxes())
 
 
 def test_the_boxes_of_others_are_left_alone():
@@ -159,13 +160,6 @@ def left(token: str) -> list[Path]:
         if words[0].endswith(b"sleep") and token.encode() in words:
             found.append(path)
     return found
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_first_process_of_the_box_cannot_be_harmed_from_inside():
@@ -235,7 +229,7 @@ def test_a_box_that_hangs_while_it_is_made_is_ended(monkeypatch, tmp_path):
     monkeypatch.setattr(bubblewrap, "_START_SECONDS", 0.3)
     with pytest.raises(SandboxUnavailable, match="did not start within"):
         bubblewrap.Bubblewrap().run("print(1)", "python", "", LIMITS)
-    wait_for(lambda: not left(token))
+    until(lambda: not left(token))
 
 
 def test_exit_codes_above_128_are_signals_as_in_a_shell():

@@ -21,6 +21,7 @@ from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.landlock import Landlock
 from tests.conftest import missing
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Limits(wall_seconds=5, memory_bytes=64 * MIB, processes=16, file_bytes=4 * MIB, disk_bytes=8 * MIB, files=200)
@@ -239,10 +240,7 @@ Landlock().run("import os, time\\nos.fork() or os.setsid()\\ntime.sleep(60)", "p
 
 
 def wait_for_the_end_of(tree: Iterable[int]) -> None:
-    end = time.monotonic() + 10
-    while any(is_alive(pid) for pid in tree) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert [pid for pid in tree if is_alive(pid)] == []
+    until(lambda: not any(map(is_alive, tree)))
 
 
 def test_a_killed_supervisor_is_no_result():

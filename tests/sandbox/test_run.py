@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -219,9 +218,7 @@ def test_an_interrupted_run_ends_its_program(backend: str, tmp_path):
     before = held(tmp_path)
     interruption = threading.Timer(0.4, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     interruption.start()
-    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        box(backend, "import time; time.sleep(60)", wall_seconds=30)
-    assert time.monotonic() - started < 20
+        box(backend, "import time; time.sleep(600)", wall_seconds=600)
     interruption.join()
     assert held(tmp_path) == before

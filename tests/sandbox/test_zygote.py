@@ -23,6 +23,7 @@ from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, Limits, Result
 from rl.sandbox.zygote import Zygote
 from tests.conftest import missing
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=16)
@@ -46,12 +47,9 @@ def pid_of(backend: Zygote) -> int:
     return backend._servers[-1]._process.pid
 
 
-def wait_until_gone(pids: list[int], seconds: float = 10) -> list[int]:
-    """Those that are left in the end; a zombie counts as gone."""
-    end = time.monotonic() + seconds
-    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < end:
-        time.sleep(0.02)
-    return left
+def wait_until_gone(pids: list[int]) -> None:
+    """A zombie counts as gone."""
+    until(lambda: not any(map(is_alive, pids)))
 
 
 def is_alive(pid: int) -> bool:
@@ -80,7 +78,7 @@ def test_a_program_whose_zygote_is_killed_under_it_is_run_again(own: Zygote):
             time.sleep(0.005)
         time.sleep(0.1)
         os.kill(pid_of(own), signal.SIGKILL)
-        assert wait_until_gone(boxes) == []
+        wait_until_gone(boxes)
         assert (running.result().stdout, running.result().exit) == ("start\nend\n", 0)
 
 
@@ -193,7 +191,7 @@ time.sleep(60)
             time.sleep(0.01)
         tree = [server, *boxes, *children(boxes[0])]
         parent.kill()
-    assert wait_until_gone(tree) == []
+    wait_until_gone(tree)
 
 
 def test_signals_stay_in_the_box(own: Zygote):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from rl.serving.gateway.judging import Unjudged, rate
 from rl.serving.gateway.routing import KnownJudge
 from rl.serving.judge_process import end_judge, is_alive, known_judges, path_of, read_started
 from tests.serving.judged import make_judge
+from tests.waiting import until
 
 PROMPT = [{"role": "user", "content": "Where is my parcel?"}]
 SHORT, LONG = "Here.", "It is on its way to you, and you will have it tomorrow."
@@ -53,13 +53,6 @@ def process_of(agent: Agent) -> psutil.Process:
     started = read_started(agent.pk)
     assert started is not None
     return psutil.Process(started.pid)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -109,7 +102,7 @@ def test_one_that_died_starts_again_and_one_that_nobody_wants_ends(wanting: Agen
     process.wait(5)
     assert "does not run: the queue starts it" in judge_server.find_problem(wanting)
     assert judge_server.supervise() == {**NOTHING, "started": 1}
-    wait_until(lambda: judge_server.find_problem(wanting) == "")
+    until(lambda: judge_server.find_problem(wanting) == "")
     assert len(ask(model, SHORT)) == 1
     set_best_of(wanting, None, 1)
     assert judge_server.supervise() == {**NOTHING, "ended": 1}
@@ -129,7 +122,7 @@ def test_one_that_keeps_dying_is_given_up_with_its_reason_until_there_is_a_newer
     make_judge(wanting, tiny_base)
     for _ in range(2):
         assert judge_server.supervise() == {**NOTHING, "started": 1}
-        wait_until(lambda: not is_alive(wanting.pk))
+        until(lambda: not is_alive(wanting.pk))
     assert judge_server.supervise() == {**NOTHING, "given_up": 1}
     assert judge_server.supervise() == NOTHING
     problem = judge_server.find_problem(wanting)

@@ -24,8 +24,8 @@ from tests.serving.test_llama_server import (  # noqa: F401  fixtures
     make_version,
     served,
     servers,
-    wait_until,
 )
+from tests.waiting import until
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 HOLDS_UP = {"type": "string", "pattern": "^" + "a?" * 3000 + "$"}
@@ -57,7 +57,7 @@ def test_a_server_that_stands_still_is_started_anew_at_the_same_address(served: 
     assert llama_server.revive(served.pk)
     again = Deployment.objects.get()
     assert (again.url, again.settings["restarts"], again.pid != served.pid) == (served.url, 0, True)
-    wait_until(lambda: llama_server._answers(again.url))
+    until(lambda: llama_server._answers(again.url))
     assert ask(again, "/chat/completions", HELLO)["usage"]["completion_tokens"] == 2
     assert [process.pid for process in servers()] == [again.pid]
 
@@ -66,9 +66,9 @@ def test_a_grammar_that_never_ends_holds_a_server_up_until_it_is_started_anew(se
     schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": HOLDS_UP}}
     body = json.dumps({**HELLO, "max_tokens": 50, "response_format": schema}).encode()
     send_and_leave(served, body)
-    wait_until(lambda: is_stuck(upstream_of(served), 1))
+    until(lambda: is_stuck(upstream_of(served), 1))
     assert llama_server.revive(served.pk)
-    wait_until(lambda: llama_server._answers(served.url))
+    until(lambda: llama_server._answers(served.url))
     assert ask(Deployment.objects.get(), "/chat/completions", HELLO)["usage"]["completion_tokens"] == 2
 
 
@@ -85,14 +85,14 @@ def test_who_goes_away_frees_the_slot(served: Deployment):  # noqa: F811
     process = psutil.Process(served.pid)
     before = sum(process.cpu_times()[:2])
     send_and_leave(served, json.dumps(body).encode())
-    wait_until(lambda: sum(process.cpu_times()[:2]) > before)
+    until(lambda: sum(process.cpu_times()[:2]) > before)
 
     def rests() -> bool:
         used = sum(process.cpu_times()[:2])
         time.sleep(0.5)
         return sum(process.cpu_times()[:2]) - used < 0.05
 
-    wait_until(rests)
+    until(rests)
     assert ask(served, "/chat/completions", HELLO)["usage"]["completion_tokens"] == 2
 
 

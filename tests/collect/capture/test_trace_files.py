@@ -3,12 +3,12 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 from pathlib import Path
 
 from rl.collect import TraceCollector
 from tests.collect.capture.conftest import run_once
 from tests.collect.capture.programs import run, start
+from tests.waiting import until
 
 
 def test_a_folder_that_cannot_be_written_is_said_once_and_the_agent_goes_on(collectors, tmp_path: Path, warnings):
@@ -63,9 +63,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_only_whole_files(tmp_pa
     )
     assert process.stdout is not None
     process.stdout.readline()
-    deadline = time.monotonic() + 20
-    while len(list(tmp_path.rglob("*.json"))) < 20 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(list(tmp_path.rglob("*.json"))) >= 20)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     files = list(tmp_path.rglob("*.json"))

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from rl.environments.crew import Crew, crew
 from tests.environments.crew.test_crew import ANSWER, WORLD, does
+from tests.waiting import until
 
 
 def workers() -> list[psutil.Process]:
@@ -29,13 +29,6 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline() or ["rl.environments.crew: a zombie"]
     except psutil.Error:
         return []
-
-
-def until(what: Callable[[], bool], seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while not (found := what()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return found
 
 
 def open_files() -> int:

@@ -65,11 +65,9 @@ def test_what_goes_wrong_is_one_sentence_for_the_agent(name: str, arguments: dic
 
 
 def test_a_tool_that_hangs_is_given_up():
-    started = time.monotonic()
     with pytest.raises(ToolFailed, match=r"hangs did not answer within 0\.05 seconds") as failed:
         TOOLS.call("hangs", {})
     assert failed.value.timed_out
-    assert time.monotonic() - started < 4
 
 
 def test_two_tools_of_one_name_are_refused():

@@ -9,9 +9,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +23,7 @@ from django.db import connection
 
 from tests.commands.site import MANAGE, Site
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.waiting import until
 
 PROGRAM = """
 import json, sys
@@ -194,15 +194,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def until(found: Callable[[], Any], seconds: float = 20) -> Any:
-    """What ``found`` gives, as soon as it is something."""
-    deadline = time.monotonic() + seconds
-    while not (value := found()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return value
 
 
 def _answers(url: str) -> bool:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import openai
 import pytest
 
-from tests.serving.gateway.conftest import Gateway, until
+from tests.serving.gateway.conftest import Gateway
+from tests.waiting import until
 
 
 def ask(gateway: Gateway, unit: str, model: str = "split") -> tuple[str, str]:

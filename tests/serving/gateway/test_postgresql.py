@@ -10,8 +10,9 @@ import pytest
 from django.db import connection
 
 from tests.postgres import OnPostgres, made
-from tests.serving.gateway.conftest import Gateway, filled, serving, until
+from tests.serving.gateway.conftest import Gateway, filled, serving
 from tests.serving.gateway.upstream_double import UpstreamDouble
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(connection.vendor != "postgresql", reason="for PostgreSQL")
 

@@ -18,8 +18,9 @@ import pytest
 from django.db import connection
 
 from tests.commands.site import MANAGE, Site
-from tests.serving.gateway.conftest import copy_database, free_port, until
+from tests.serving.gateway.conftest import copy_database, free_port
 from tests.serving.test_llama_server import gguf_file  # noqa: F401  fixture
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 DEPLOY = """

@@ -14,7 +14,8 @@ import pytest
 from django.utils import timezone
 
 from rl.serving.gateway.routing import KnownKey
-from tests.serving.gateway.conftest import Gateway, until
+from tests.serving.gateway.conftest import Gateway
+from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
 HELLO = {"model": "support-chat", "messages": [{"role": "user", "content": "hello"}]}

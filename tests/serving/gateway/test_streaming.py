@@ -8,8 +8,9 @@ import httpx
 import openai
 import pytest
 
-from tests.serving.gateway.conftest import Gateway, until
+from tests.serving.gateway.conftest import Gateway
 from tests.serving.gateway.upstream_double import UpstreamDouble
+from tests.waiting import until
 
 WORDS = "support-chat-v2 says hello\u2028\x85."
 

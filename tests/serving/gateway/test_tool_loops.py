@@ -12,8 +12,9 @@ import pytest
 from django.db import connection
 
 from tests.postgres import OnPostgres, made
-from tests.serving.gateway.conftest import Gateway, filled, serving, until
+from tests.serving.gateway.conftest import Gateway, filled, serving
 from tests.serving.gateway.upstream_double import UpstreamDouble
+from tests.waiting import until
 
 TOOLS = [{"type": "function", "function": {"name": "track", "parameters": {"type": "object"}}}]
 CALLS = [({"number": "4711"}, "call a tool"), ({"number": "4711"}, "in Bonn")]

@@ -11,7 +11,7 @@ from rl.serving.gateway import pending, spool, writer
 from rl.serving.gateway.answer_rows import Unanswered
 from rl.serving.gateway.refusals import unkept
 from rl.serving.gateway.spool import path_of
-from tests.serving.gateway.conftest import until
+from tests.waiting import until
 
 
 class Rows:

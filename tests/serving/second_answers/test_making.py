@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from rl.serving.second_answers import making
 from rl.serving.second_answers.choosing import SOURCE, waiting
 from tests.conftest import make_trace
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,10 +51,7 @@ def asked(agent: Agent, version: ModelVersion, question: str, **fields) -> Trace
 
 def left_by(upstream: UpstreamDouble) -> int:
     """Requests that were broken off; the server sees it a moment later."""
-    deadline = time.monotonic() + 5
-    while not upstream.left and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return upstream.left
+    return until(lambda: upstream.left)
 
 
 def test_the_version_in_use_answers_again_where_there_is_no_candidate(agent, live, upstream):

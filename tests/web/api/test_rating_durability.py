@@ -15,7 +15,8 @@ from django.db import connection
 
 from tests.commands.site import Site
 from tests.commands.test_serve import get, start
-from tests.serving.gateway.conftest import copy_database, free_port, until
+from tests.serving.gateway.conftest import copy_database, free_port
+from tests.waiting import until
 
 FILL = """
 import json

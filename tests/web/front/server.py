@@ -19,7 +19,8 @@ import psutil
 from django.db import connection
 
 from tests.commands.site import MANAGE, Site
-from tests.serving.gateway.conftest import copy_database, free_port, until
+from tests.serving.gateway.conftest import copy_database, free_port
+from tests.waiting import until
 
 PROGRAM = """
 import json

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.serving.gateway.conftest import until
+from tests.waiting import until
 from tests.web.front.server import Server, connections_of, head, read_all, served
 
 

@@ -11,8 +11,8 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from rl.models import Agent, AnswerPair, Deployment, Feedback, Trace
-from tests.serving.gateway.conftest import until
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 
 PAGE = "/try/support-chat/"

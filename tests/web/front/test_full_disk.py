@@ -16,7 +16,8 @@ from django.db import connection
 
 from tests.commands.site import MANAGE
 from tests.conftest import missing
-from tests.serving.gateway.conftest import free_port, until
+from tests.serving.gateway.conftest import free_port
+from tests.waiting import until
 from tests.web.front.server import Server
 
 MOUNT = 'mount -t tmpfs -o size=24m tmpfs "$1" && cp -r "$2/." "$1" && shift 2 && exec "$@"'

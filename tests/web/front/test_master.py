@@ -6,7 +6,7 @@ import socket
 
 import psutil
 
-from tests.serving.gateway.conftest import until
+from tests.waiting import until
 from tests.web.front.server import head, served
 
 

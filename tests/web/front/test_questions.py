@@ -16,9 +16,9 @@ from django.utils import timezone
 
 from rl.models import Agent, ApiKey, Arm, Assignment, Experiment, Trace
 from rl.web.conversations import STEADY
-from tests.serving.gateway.conftest import until
 from tests.serving.gateway.test_streaming import WORDS
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 
 ADDRESS = "/try/support-chat/answer/"

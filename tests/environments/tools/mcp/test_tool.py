@@ -86,10 +86,9 @@ def test_a_long_refusal_is_cut(shop: ToolRegistry):
 
 
 def test_a_tool_that_hangs_is_given_up_and_the_server_serves_on(shop: ToolRegistry):
-    before, started = process(shop)["pid"], time.monotonic()
+    before = process(shop)["pid"]
     failed = failure(shop, "hang", {})
     assert (failed.timed_out, str(failed)) == (True, "hang did not answer within 1 seconds")
-    assert time.monotonic() - started < 20
     assert process(shop)["pid"] == before
 
 

@@ -1,0 +1,24 @@
+"""Waiting for what happens by itself: no longer than needed, and as long as a busy machine may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+PATIENCE_SECONDS = 60.0
+Found = TypeVar("Found")
+
+
+def until(
+    found: Callable[[], Found],
+    seconds: float = PATIENCE_SECONDS,
+    every: float = 0.02,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Found:
+    """What ``found`` gives, as soon as it is something. Fails after ``seconds``, PATIENCE_SECONDS at the least."""
+    deadline = time.monotonic() + max(seconds, PATIENCE_SECONDS)
+    while not (value := found()):
+        assert time.monotonic() < deadline, "it did not happen"
+        sleep(every)
+    return value
