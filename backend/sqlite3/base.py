@@ -13,11 +13,11 @@ import os
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from django.db.backends.sqlite3 import base
+from django.db.utils import OperationalError
 
 from backend.sqlite3.turns import Turns
 
@@ -48,40 +48,39 @@ class DatabaseWrapper(base.DatabaseWrapper):
         try:
             return write()
         except sqlite3.OperationalError as error:
-            if not _tells_of_others(error):
+            if self._turn is not None or not _tells_of_others(error):
                 raise
-        with self._own_turn() as until:
-            while True:
-                try:
-                    return write()
-                except sqlite3.OperationalError as error:
-                    if not _tells_of_others(error) or time.monotonic() > until:
-                        raise
-                time.sleep(LOOK_SECONDS)
-
-    @contextmanager
-    def _own_turn(self) -> Iterator[float]:
-        """Waits for one, unless there is one; until when to try. Whose turn it did not become has one try."""
-        until, turn = time.monotonic() + self._patience, _TURNS[str(self.settings_dict["NAME"])]
-        has_taken = self._turn is None and turn.take(self._patience)
+        until, turn = self._until, self._turns
+        has_taken = turn.take(self._patience)
         try:
-            yield until
+            return _repeat(write, until)
         finally:
             if has_taken:
                 turn.give()
 
     @property
+    def _turns(self) -> Turns:
+        return _TURNS[str(self.settings_dict["NAME"])]
+
+    @property
     def _patience(self) -> float:
         return float(self.settings_dict["OPTIONS"].get("timeout", 5))
+
+    @property
+    def _until(self) -> float:
+        return time.monotonic() + self._patience
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
     def _start_transaction_under_autocommit(self) -> None:
-        turn = _TURNS[str(self.settings_dict["NAME"])]
-        if turn.take(self._patience):
-            self._turn = turn
+        until, turn = self._until, self._turns
+        if not turn.take(self._patience):
+            with self.wrap_database_errors:
+                self.connection.execute("BEGIN IMMEDIATE")  # says what is wrong, if it still is
+            return
+        self._turn = turn
         try:
-            super()._start_transaction_under_autocommit()  # type: ignore[misc]
+            _repeat(super()._start_transaction_under_autocommit, until)  # type: ignore[misc]
         except BaseException:
             self._give_turn()
             raise
@@ -136,6 +135,17 @@ class Cursor(base.SQLiteCursorWrapper):
         return self
 
 
-def _tells_of_others(error: sqlite3.OperationalError) -> bool:
+def _repeat(write: Callable[[], Result], until: float) -> Result:
+    while True:
+        try:
+            return write()
+        except (sqlite3.OperationalError, OperationalError) as error:
+            if not _tells_of_others(error) or time.monotonic() > until:
+                raise
+        time.sleep(LOOK_SECONDS)
+
+
+def _tells_of_others(error: Exception) -> bool:
     """Whether somebody else writes now, which ends."""
-    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    cause = error if isinstance(error, sqlite3.Error) else error.__cause__
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
