@@ -165,6 +165,7 @@ AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]  # a password is
 
 # --- security ---------------------------------------------------------------------------------------------------------
 HTTPS = boolean("HTTPS", not DEBUG)
+SESSION_ENGINE = "backend.sessions"
 SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if boolean("BEHIND_PROXY", False) else None

@@ -14,4 +14,6 @@ class SignIn(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """What is written where the password was right, in one transaction: each waits for its turn to write."""
         with transaction.atomic():
-            return super().form_valid(form)
+            answer = super().form_valid(form)
+            self.request.session.save()
+        return answer
