@@ -19,7 +19,7 @@ import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore, Event, Lock
 from typing import Final
 
 from django.conf import settings
@@ -29,6 +29,8 @@ from rl.web.markdown import LONGEST_FORMATTED, show_as_it_is
 
 PAGE_SECONDS: Final = 0.25
 """That a page waits for all of its texts together; what is not there then is shown as it is."""
+START_SECONDS: Final = 5.0
+"""That pages wait besides until the child has started for the first time: its libraries take half a second to load."""
 MOST_WAITING: Final = 4
 """Pages that wait at the same time, which is fewer than a process has threads: the others show as it is what is not kept."""
 MOST_KEPT: Final = 5_000
@@ -49,6 +51,7 @@ class Page:
         """As ``rl.web.markdown.render``; a text that would take too long as it is, and a line says so."""
         if not text or len(text) > LONGEST_FORMATTED:
             return show_as_it_is(text) if text else SafeString()
+        FORMATTER.be_ready()
         began = time.monotonic()
         html = FORMATTER.html_of(text, self._left)
         self._left -= time.monotonic() - began
@@ -83,6 +86,13 @@ class Formatter:
         self._kept, self._seats = Kept(), BoundedSemaphore(MOST_WAITING)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="formatting")
         self._child: subprocess.Popen[str] | None = None
+        self._has_started = Event()
+
+    def be_ready(self) -> None:
+        if not self._has_started.is_set() and self._seats.acquire(blocking=False):
+            with suppress(TimeoutError):
+                self._thread.submit(self._start).result(START_SECONDS)
+            self._seats.release()
 
     def html_of(self, text: str, seconds: float) -> str:
         """Empty for a text that cannot be formatted within the child's limits, or in so many seconds now."""
@@ -108,10 +118,7 @@ class Formatter:
 
     def _format(self, key: bytes, text: str) -> str:
         """Keeps what came of it, also nothing, where it took too long."""
-        try:
-            self._child = child = self._child or _start_child()
-        except OSError as error:
-            log.warning("the process that formats texts cannot be started: %s", error)
+        if (child := self._start()) is None:
             return ""
         answer = _ask(child, text)
         if not answer.endswith("\n"):
@@ -121,6 +128,17 @@ class Formatter:
         html: str = json.loads(answer)
         self._kept.put(key, html)
         return html
+
+    def _start(self) -> subprocess.Popen[str] | None:
+        try:
+            self._child = child = self._child or _start_child()
+        except OSError as error:
+            log.warning("the process that formats texts cannot be started: %s", error)
+            return None
+        if not self._has_started.is_set():
+            _ask(child, "")
+            self._has_started.set()
+        return child
 
 
 def _start_child() -> subprocess.Popen[str]:

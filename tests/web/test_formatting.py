@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -95,6 +97,25 @@ def test_texts_are_formatted_and_kept(patient: Formatter):
     patient._child.wait()
     assert Page().format("**yes**\n") == "<p><strong>yes</strong></p>\n"
     assert Page().format("") == ""
+
+
+def test_the_first_page_waits_until_the_child_has_loaded_its_libraries(formatter: Formatter):
+    formatter.be_ready()
+    assert formatter._has_started.is_set()
+    assert formatter._child
+    assert formatter._child.poll() is None
+
+
+def one_that_says_nothing() -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_a_child_that_never_starts_holds_a_page_no_longer_than_that_time(formatter: Formatter, monkeypatch):
+    monkeypatch.setattr(formatting, "START_SECONDS", 0.1)
+    monkeypatch.setattr(formatting, "_start_child", one_that_says_nothing)
+    assert AS_IT_IS in Page().format("*one*")
+    assert not formatter._has_started.is_set()
 
 
 def test_a_text_that_takes_too_long_is_shown_as_it_is_and_the_child_goes_on_with_the_next(patient: Formatter):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required, permission_required
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
@@ -13,15 +12,16 @@ from rl.queues.builtin import LABELS
 from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import look_at, why_queued
-from rl.web.pages.guards import for_users
+from rl.web.pages.guards import for_users, require_staff
 
+REFUSAL = "Agents are for staff with the permission to see them."
 VERSIONS = 20
 
 
 @for_users
 def agent_list(request: HttpRequest) -> HttpResponse:
     """An only agent needs no choice."""
-    _check_permission(request)
+    require_staff(request, "rl.view_agent", REFUSAL)
     rows, _ = dashboard_counts.agents_and_versions()
     if len(rows) == 1:
         return redirect("agent", name=rows[0].agent.name)
@@ -31,7 +31,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 
 @for_users
 def one_agent(request: HttpRequest, name: str) -> HttpResponse:
-    _check_permission(request)
+    require_staff(request, "rl.view_agent", REFUSAL)
     agent = get_object_or_404(Agent, name=name)
     loop = look_at(agent)
     context = {
@@ -46,11 +46,6 @@ def one_agent(request: HttpRequest, name: str) -> HttpResponse:
         "command": deploy_command(agent.name, loop.newest.name if loop.newest else "base"),
     }
     return render(request, "rl/agent.html", context)
-
-
-def _check_permission(request: HttpRequest) -> None:
-    if not (request.user.is_staff and request.user.has_perm("rl.view_agent")):
-        raise PermissionDenied("Agents are for staff with the permission to see them.")
 
 
 @require_safe

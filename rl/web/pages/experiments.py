@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -17,14 +16,15 @@ from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document, history
 from rl.serving.experiments.wording import difference_text
-from rl.web.pages.guards import for_users, for_users_who_post
+from rl.web.pages.guards import for_users, for_users_who_post, require_staff
 
+REFUSAL = "Experiments are for staff with the permission to see or to change them."
 SHOWN = 200
 
 
 @for_users
 def experiment_list(request: HttpRequest) -> HttpResponse:
-    _check_permission(request, "view")
+    require_staff(request, "rl.view_experiment", REFUSAL)
     rows = _rows().prefetch_related("arms__version")[:SHOWN]
     entries = [{"row": row, "answer": answer(row), "arms": " / ".join(_names(row))} for row in rows]
     return render(request, "rl/experiments.html", {"page": "experiments", "experiments": entries, "shown": SHOWN})
@@ -32,11 +32,11 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
 
 @for_users_who_post
 def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
-    _check_permission(request, "view")
+    require_staff(request, "rl.view_experiment", REFUSAL)
     experiment = get_object_or_404(_rows(), pk=pk)
     if request.method != "POST":
         return render(request, "rl/experiment.html", _context(request, experiment))
-    _check_permission(request, "change")
+    require_staff(request, "rl.change_experiment", REFUSAL)
     try:
         _act(request, experiment)
     except RatchetError as error:
@@ -48,7 +48,7 @@ def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
 @for_users
 def look_json(request: HttpRequest, pk: int) -> JsonResponse:
     """What the page asks for while the experiment runs."""
-    _check_permission(request, "view")
+    require_staff(request, "rl.view_experiment", REFUSAL)
     current = look(get_object_or_404(_rows(), pk=pk), with_history=True)
     return JsonResponse({**document(current), "history": history(current)})
 
@@ -59,11 +59,6 @@ def _rows() -> QuerySet[Experiment]:
 
 def _names(experiment: Experiment) -> list[str]:
     return [f"{arm.name} (control)" if arm.is_control else arm.name for arm in experiment.arms.all()]
-
-
-def _check_permission(request: HttpRequest, what: str) -> None:
-    if not (request.user.is_staff and request.user.has_perm(f"rl.{what}_experiment")):
-        raise PermissionDenied("Experiments are for staff with the permission to see or to change them.")
 
 
 def _context(request: HttpRequest, experiment: Experiment) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -20,7 +19,7 @@ from rl.runs import choosing, episode_rates, supervisor
 from rl.runs.episode_rates import TaskRate, number_of_tasks, success_rates, task_rates
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
-from rl.web.pages.guards import for_users, for_users_who_post
+from rl.web.pages.guards import for_users, for_users_who_post, require_staff
 from rl.web.sparkline import sparkline
 from rl.web.stage_line import stage_line
 
@@ -100,8 +99,8 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
 
 def check_permission(request: HttpRequest, what: str) -> None:
     """``what``: view, add or change."""
-    if not (request.user.is_staff and request.user.has_perm(f"rl.{what}_trainingrun")):
-        raise PermissionDenied("Training runs are for staff with the permission to see, to start or to change them.")
+    refusal = "Training runs are for staff with the permission to see, to start or to change them."
+    require_staff(request, f"rl.{what}_trainingrun", refusal)
 
 
 def points(run: TrainingRun, after: int) -> list[tuple[int, dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.core.exceptions import PermissionDenied
 from django.db.models.functions import Lower
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -12,12 +11,12 @@ from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.models import Agent, Quarantine, RatingQueue
 from rl.trust import quarantine, reading, table
-from rl.web.pages.guards import for_users, for_users_who_post
+from rl.web.pages.guards import for_users, for_users_who_post, require_staff
 
 
 @for_users
 def queue_raters(request: HttpRequest, name: str, queue: str) -> HttpResponse:
-    _check_permission(request, "view_feedback", "Raters are seen by staff with the permission to see feedback.")
+    require_staff(request, "rl.view_feedback", "Raters are seen by staff with the permission to see feedback.")
     rows = RatingQueue.objects.select_related("agent").annotate(lower=Lower("name"))
     row = get_object_or_404(rows, agent__name__iexact=name, lower=queue.lower())
     return render(request, "rl/queue_raters.html", {"page": "rate", "queue": row, "report": reading.report(row)})
@@ -25,12 +24,12 @@ def queue_raters(request: HttpRequest, name: str, queue: str) -> HttpResponse:
 
 @for_users_who_post
 def held_back(request: HttpRequest) -> HttpResponse:
-    _check_permission(request, "view_quarantine", "Feedback that is held back is seen by staff with the permission.")
+    require_staff(request, "rl.view_quarantine", "Feedback that is held back is seen by staff with the permission.")
     if request.method != "POST":
         rows = [{"row": row, "held": held, "kept_by": by} for row, held, by in quarantine.list_held()]
         may_change = request.user.has_perm("rl.change_quarantine")
         return render(request, "rl/held_back.html", {"page": "rate", "rows": rows, "may_change": may_change})
-    _check_permission(request, "change_quarantine", "To release feedback takes the permission to change quarantines.")
+    require_staff(request, "rl.change_quarantine", "To release feedback takes the permission to change quarantines.")
     try:
         _decide(request)
     except UsageError as error:
@@ -41,8 +40,8 @@ def held_back(request: HttpRequest) -> HttpResponse:
 
 @for_users
 def version_table(request: HttpRequest, name: str) -> HttpResponse:
-    _check_permission(
-        request, "view_experiment", "Versions are compared for staff with the permission to see experiments."
+    require_staff(
+        request, "rl.view_experiment", "Versions are compared for staff with the permission to see experiments."
     )
     agent = get_object_or_404(Agent, name__iexact=name)
     return render(
@@ -50,11 +49,6 @@ def version_table(request: HttpRequest, name: str) -> HttpResponse:
         "rl/version_table.html",
         {"page": "experiments", "agent": agent, "standings": table.version_table(agent)},
     )
-
-
-def _check_permission(request: HttpRequest, permission: str, refusal: str) -> None:
-    if not (request.user.is_staff and request.user.has_perm(f"rl.{permission}")):
-        raise PermissionDenied(refusal)
 
 
 def _decide(request: HttpRequest) -> None:

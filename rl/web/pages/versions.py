@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -24,7 +23,9 @@ from rl.serving.advice import deploy_command
 from rl.serving.experiments import lifecycle
 from rl.web import version_figures
 from rl.web.formatting import Page
-from rl.web.pages.guards import for_users, for_users_who_post
+from rl.web.pages.guards import for_users, for_users_who_post, require_staff
+
+REFUSAL = "Versions are for staff with the permission to see them, or to change what is in use."
 
 ANSWERS: Final = 10
 PROMOTE: Final = "rl.change_deployment"
@@ -35,13 +36,13 @@ ADD_EXPERIMENT: Final = "rl.add_experiment"
 def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
     """``?answers=changed`` or ``worse`` leaves the others out. POST: ``promote``, ``roll_back``, ``serve``, or
     ``compare``: a draft of an experiment against the version in use."""
-    _check_permission(request, "rl.view_modelversion")
+    require_staff(request, "rl.view_modelversion", REFUSAL)
     version = _find(agent, name)
     if request.method == "POST" and request.POST.get("action") == "compare":
-        _check_permission(request, ADD_EXPERIMENT)
+        require_staff(request, ADD_EXPERIMENT, REFUSAL)
         return redirect("experiment", pk=_draft_experiment(version).pk)
     if request.method == "POST":
-        _check_permission(request, PROMOTE)
+        require_staff(request, PROMOTE, REFUSAL)
         _act(request, version)
         return redirect("version", agent=agent, name=name)
     return render(request, "rl/version.html", _context(request, version))
@@ -50,7 +51,7 @@ def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
 @for_users
 def download(request: HttpRequest, agent: str, name: str, pk: int, file: str) -> FileResponse:
     """A file of a registered artifact."""
-    _check_permission(request, "rl.view_artifact")
+    require_staff(request, "rl.view_artifact", REFUSAL)
     artifact = get_object_or_404(_find(agent, name).artifacts, pk=pk)
     path = find_file(artifact, file)
     if path is None:
@@ -63,11 +64,6 @@ def download(request: HttpRequest, agent: str, name: str, pk: int, file: str) ->
 def _find(agent: str, name: str) -> ModelVersion:
     rows = ModelVersion.objects.select_related("agent", "parent", "run__training_set")
     return get_object_or_404(rows, agent__name=agent, name=name)
-
-
-def _check_permission(request: HttpRequest, permission: str) -> None:
-    if not (request.user.is_staff and request.user.has_perm(permission)):
-        raise PermissionDenied("Versions are for staff with the permission to see them, or to change what is in use.")
 
 
 def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
