@@ -21,7 +21,7 @@ _Purpose, _State = Claim.Purpose, Claim.State
 _KEY = ("trace_id", "other_trace_id", "purpose")
 _LATELY = 0.1
 """Part of its time that a claim may have behind it and need not be renewed."""
-_Key = tuple[Any, ...]
+Key = tuple[Any, ...]
 """What tells the claims of a rater in a queue apart: the values of _KEY."""
 
 
@@ -33,6 +33,11 @@ def next_claims(
 
     Of a closed queue nothing new is handed out.
     """
+    return read_claims(queue, rater, take_claims(queue, rater, want, holding, wanted))
+
+
+def take_claims(queue: RatingQueue, rater: str, want: int, holding: Collection[int], wanted: Q | None) -> list[Key]:
+    """Of ``next_claims``, which are read later: answers may be megabytes, for which nobody should wait who writes."""
     held, want = list(holding)[:MOST], min(want, MOST)
     if not held and (as_new := _as_good_as_new(queue, rater, want, wanted)):
         return as_new
@@ -49,18 +54,17 @@ def next_claims(
         keys = _renew(queue, rows.filter(state=_State.CLAIMED).order_by("pk")[:want]) if numbers[_State.CLAIMED] else []
         new = _new_claims(queue, rater, want - len(keys), wanted, numbers)
         skipped = rows.filter(state=_State.SKIPPED).order_by("decided_at", "pk")[: want - len(keys) - len(new)]
-        last = _renew(queue, skipped) if numbers[_State.SKIPPED] else []
-    return _read(queue, rater, [*keys, *new, *last])  # answers may be megabytes: nobody waits for them to be read
+        return [*keys, *new, *(_renew(queue, skipped) if numbers[_State.SKIPPED] else [])]
 
 
-def _as_good_as_new(queue: RatingQueue, rater: str, want: int, wanted: Q | None) -> list[Claim]:
+def _as_good_as_new(queue: RatingQueue, rater: str, want: int, wanted: Q | None) -> list[Key]:
     """What he has already, where that is all and was renewed lately: nothing is written, and nobody waits."""
     if queue.closed_at is not None or want <= 0:
         return []
     lately = Q(state=_State.CLAIMED, expires_at__gt=lock_end(queue, passed=_LATELY))
     rows = Claim.objects.filter(~is_lost(queue, rater), _of_claims(wanted), lately, queue=queue, rater=rater)
     keys = list(rows.order_by("pk").values_list(*_KEY)[:want])
-    return _read(queue, rater, keys) if len(keys) == want else []
+    return keys if len(keys) == want else []
 
 
 def lock_for_claims(queue: RatingQueue) -> None:
@@ -88,14 +92,14 @@ def _renewal_of(queue: RatingQueue) -> dict[str, Any]:
     return {"state": _State.CLAIMED, "expires_at": lock_end(queue), "decided_at": None}
 
 
-def _renew(queue: RatingQueue, claims: QuerySet[Claim]) -> list[_Key]:
+def _renew(queue: RatingQueue, claims: QuerySet[Claim]) -> list[Key]:
     renewed = list(claims.values_list("pk", *_KEY))
     if renewed:
         Claim.objects.filter(pk__in=[pk for pk, *_ in renewed]).update(**_renewal_of(queue))
     return [tuple(key) for _, *key in renewed]
 
 
-def _new_claims(queue: RatingQueue, rater: str, want: int, wanted: Q | None, numbers: Counter[str]) -> list[_Key]:
+def _new_claims(queue: RatingQueue, rater: str, want: int, wanted: Q | None, numbers: Counter[str]) -> list[Key]:
     items = _take(in_order(queue, items_left(queue, rater, wanted), rater), want)
     claims: list[Claim] = []
     waiting: list[Claim] = []
@@ -137,11 +141,11 @@ def _save(queue: RatingQueue, rater: str, claims: list[Claim]) -> list[Claim]:
     return []
 
 
-def _key_of(claim: Claim) -> _Key:
+def _key_of(claim: Claim) -> Key:
     return claim.trace_id, claim.other_trace_id, claim.purpose
 
 
-def _read(queue: RatingQueue, rater: str, keys: list[_Key]) -> list[Claim]:
+def read_claims(queue: RatingQueue, rater: str, keys: list[Key]) -> list[Claim]:
     """With their answers, in this order."""
     if not keys:
         return []

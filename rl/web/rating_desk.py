@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Q
 
 from rl.base.errors import RatchetError, UsageError
 from rl.models import Claim, QuestionStart, RatingQueue, Trace
 from rl.online_learner import OnlineLearner
 from rl.queues.batches import Outcome, decide_all
-from rl.queues.claims import MOST, next_claims
+from rl.queues.claims import MOST, next_claims, read_claims, take_claims
 from rl.queues.decisions import Rater, decide
 from rl.queues.progress import last_decisions, progress
 from rl.queues.votes import Vote
@@ -41,12 +43,14 @@ class Desk:
         """To the script: a result for each decision, and what comes next. Raises UsageError for a request that is not one;
         what is wrong with a single decision stands in its result."""
         decisions, holding, want = _read(given)
-        results = self._results(decisions)
-        return {"results": results, **self.state(self.claim(holding, want))}
+        with transaction.atomic() if decisions else nullcontext():  # who writes once waits once
+            results = self._results(decisions)
+            keys = take_claims(self.queue, self.rater.name, want, holding, self._wanted)
+        return {"results": results, **self.state(read_claims(self.queue, self.rater.name, keys))}
 
-    def claim(self, holding: Collection[int] = (), want: int = AHEAD) -> list[Claim]:
+    def claim(self) -> list[Claim]:
         """What comes next."""
-        return next_claims(self.queue, self.rater.name, want=want, holding=holding, wanted=self._wanted)
+        return next_claims(self.queue, self.rater.name, want=AHEAD, wanted=self._wanted)
 
     def state(self, claims: Sequence[Claim]) -> dict[str, Any]:
         """These items, how far he is, and what he decided last."""

@@ -1,7 +1,8 @@
 """Attention within a tree of tokens: each token sees those before it in its own row, and no other.
 
 Explicit matrix products over stretches of queries, of which the weights are computed again in the backward pass, as
-FlashAttention does (Dao et al., 2022): what is kept of them is one number a query. Scores are in ``bits``.
+FlashAttention does (Dao et al., 2022): what is kept of them is one number a query. Scores are in bits, not nats: their
+exponentials are powers of two, which PyTorch computes three times as fast as those of e on a CPU.
 
 Shapes: N tokens of the tree, H heads in K groups that share keys and values, G = H / K, D numbers a head; a stretch has
 C queries and M keys.
@@ -9,6 +10,7 @@ C queries and M keys.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rl.lm.token_tree.bits import NATS
 from rl.lm.token_tree.plan import Stretch, TokenTree
+
+NATS = math.log(2)
+"""In a bit."""
 
 
 def attend(

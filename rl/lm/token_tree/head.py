@@ -19,7 +19,7 @@ import trl.trainer.utils
 from torch import Tensor
 from trl.kernels import ChunkedLogProbFunction
 
-from rl.lm.token_tree.bits import NATS
+from rl.lm.token_tree.attention import NATS
 
 Outputs = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 

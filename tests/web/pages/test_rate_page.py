@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from rl.collect.feedback.write import rate
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, Trace
@@ -53,6 +55,16 @@ def test_the_page_shows_the_newest_answers_and_takes_decisions(rater: Client, an
     assert [item["question"] for item in undone["items"]] == ["question 5"]
     event.refresh_from_db()
     assert not event.is_current
+
+
+@pytest.mark.django_db(transaction=True)
+def test_decisions_and_what_comes_next_are_one_transaction(rater: Client, answers: list[Trace]) -> None:
+    first, *ahead = rater.get(ADDRESS).context["items"]
+    with CaptureQueriesContext(connection) as statements:
+        answer = send(rater, decision(first, value=1), holding=[item["claim"] for item in ahead], want=1)
+    assert [result["error"] for result in answer["results"]] == [None]
+    assert len(answer["items"]) == 1
+    assert sum(row["sql"].startswith("BEGIN") for row in statements) == 1
 
 
 def test_a_finished_queue_says_what_happens_with_the_ratings(rater: Client, agent: Agent) -> None:
