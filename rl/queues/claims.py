@@ -37,7 +37,7 @@ def next_claims(
 
 
 def take_claims(queue: RatingQueue, rater: str, want: int, holding: Collection[int], wanted: Q | None) -> list[Key]:
-    """Of ``next_claims``, which are read later: answers may be megabytes, for which nobody should wait who writes."""
+    """What ``next_claims`` reads then: answers may be megabytes, and whoever writes waits for nobody to read them."""
     held, want = list(holding)[:MOST], min(want, MOST)
     if not held and (as_new := _as_good_as_new(queue, rater, want, wanted)):
         return as_new
@@ -80,7 +80,7 @@ def is_lost(queue: RatingQueue, rater: str) -> Q:
 
 
 def lock_end(queue: RatingQueue, passed: float = 0.0) -> datetime:
-    """Of a claim that is made or renewed now, or was when a part of the time had ``passed``."""
+    """When a claim ends that is made or renewed now, or was when a part of the time had ``passed``."""
     return timezone.now() + timedelta(seconds=queue.lock_seconds * (1 - passed))
 
 

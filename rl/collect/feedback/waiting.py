@@ -172,7 +172,7 @@ def deliver_by_id(traces: Mapping[UUID, Trace]) -> int:
     return _deliver({str(trace_id): trace for trace_id, trace in traces.items()}, SOURCE, by_id=True)
 
 
-def awaited(answers: Mapping[UUID, int]) -> list[UUID]:
+def find_awaited(answers: Mapping[UUID, int]) -> list[UUID]:
     """Those of the answers, given with their agents, whose ratings wait; the transaction's end is the next time that one of
     these agents' is kept."""
     _serve_alone(answers.values())

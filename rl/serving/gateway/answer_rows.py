@@ -15,7 +15,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from rl.base.messages import has_calls
-from rl.collect.feedback.waiting import awaited, deliver_by_id
+from rl.collect.feedback.waiting import deliver_by_id, find_awaited
 from rl.collect.otlp.history import in_words
 from rl.collect.traces.rows import TraceRows
 from rl.models import Agent, ApiKey, Arm, Assignment, ModelVersion, RunPart, Trace, prompt_key
@@ -66,7 +66,7 @@ def _lock_arms(arm_ids: Iterable[int]) -> set[int]:
 
 def _deliver_ratings(documents: Mapping[UUID, Document]) -> None:
     """A page may have been faster than the database."""
-    answers = awaited({key: document["agent_id"] for key, document in documents.items()})
+    answers = find_awaited({key: document["agent_id"] for key, document in documents.items()})
     if not answers:
         return
     runs = dict(RunPart.objects.filter(pk__in=answers).order_by().values_list("pk", "trace_id"))

@@ -44,11 +44,11 @@ class Description(_Kept, SpectacularAPIView):
     def _get_schema_response(self, request: Request) -> HttpResponse:
         form = type(request.accepted_renderer)
         headers = {"Content-Disposition": f'inline; filename="{self._get_filename(request, None)}"'}
-        return HttpResponse(_written(cast(Hashable, form)), content_type=form.media_type, headers=headers)
+        return HttpResponse(_write(cast(Hashable, form)), content_type=form.media_type, headers=headers)
 
 
 @cache
-def _written(form: Any) -> Any:
+def _write(form: Any) -> Any:
     return form().render(SchemaGenerator().get_schema(public=True))
 
 
