@@ -15,6 +15,5 @@ from rl.web.front.application import Front  # noqa: E402  models need Django's s
 
 application = Front(_django)
 gc.freeze()  # what is loaded stays, and is not looked through again and again while a long list comes in
-# Each statement of a transaction, in which others wait to write, lets other threads go on, and waits this long for each that
-# computes until it goes on itself: with Python's 5 ms, transactions of 5 ms took 33.
+# A statement of a transaction, for whose end others wait, waits this long for each thread that computes.
 sys.setswitchinterval(0.002)

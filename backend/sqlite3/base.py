@@ -44,7 +44,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return cursor
 
     def wait_to(self, write: Callable[[], Result]) -> Result:
-        """What it returns. Raises sqlite3.OperationalError where the database stays busy for its settings' ``timeout``."""
+        """``write()``, as soon as nobody else writes. Raises sqlite3.OperationalError where the database stays busy for
+        the ``timeout`` of its settings."""
         try:
             return write()
         except sqlite3.OperationalError as error:

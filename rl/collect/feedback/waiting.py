@@ -173,8 +173,8 @@ def deliver_by_id(traces: Mapping[UUID, Trace]) -> int:
 
 
 def find_awaited(answers: Mapping[UUID, int]) -> list[UUID]:
-    """Those of the answers, given with their agents, whose ratings wait; the transaction's end is the next time that one of
-    these agents' is kept."""
+    """Those answers whose ratings wait. ``answers``: with their agents, for which no other rating is kept until the
+    transaction ends."""
     _serve_alone(answers.values())
     rows = WaitingRating.objects.filter(by_id=True, entry_id__in=map(str, answers)).order_by()
     return [UUID(entry_id) for entry_id in rows.values_list("entry_id", flat=True).distinct()]
