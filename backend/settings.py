@@ -141,6 +141,8 @@ MAX_OTLP_REQUEST_BYTES = integer("MAX_OTLP_REQUEST_BYTES", 16_777_216, 1024, 1_0
 # --- log-in -----------------------------------------------------------------------------------------------------------
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
+PASSWORD_HASHERS = ["backend.passwords.Argon2id", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
+"""A password that was kept by the second is kept by the first from its next sign-in on."""
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},

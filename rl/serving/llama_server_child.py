@@ -19,19 +19,21 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from rl.base.priority import give_way
+
 LOG_BYTES = 4 << 20
 """Size of the log beyond which its older part is dropped."""
 _LOOK_SECONDS = 60
 _END_SECONDS = 5
 """Time for answers that are being written when the server is told to end."""
-_NICENESS = 10
+_NICENESS = 5
 """The site on the same machine goes first: a page is some milliseconds of work, an answer is seconds."""
 _PROMPT_CACHE_MIB = 256
 """Memory for prompts that were computed; llama.cpp's own default is 8 GiB."""
 
 
 def main() -> None:
-    os.nice(_NICENESS)
+    give_way(_NICENESS)
     request = json.load(sys.stdin)
     _check(request["path"], request["sha256"])
     import xllamacpp  # after the check: it takes a second

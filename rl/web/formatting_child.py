@@ -14,13 +14,14 @@ import sys
 from contextlib import suppress
 from typing import Final
 
+from rl.base.priority import give_way
 from rl.web.markdown import render
 
 CPU_SECONDS: Final = 0.25
 """Processor time for one text. LONGEST_FORMATTED characters of what people write take a tenth of a second at the most."""
 SECONDS: Final = 10.0
 """Time by the clock for one text, on a machine that is very busy."""
-NICENESS: Final = 5
+NICENESS: Final = 10
 """Texts that are slow to format take what the requests leave of the processors."""
 MEMORY_BYTES: Final = 1_073_741_824
 LONGEST_HTML: Final = 1_000_000
@@ -29,7 +30,7 @@ LONGEST_HTML: Final = 1_000_000
 
 def main() -> None:
     """Ends where nobody asks any more, and by an exit status where who formats ended for another reason than its time."""
-    os.nice(NICENESS)
+    give_way(NICENESS)
     with suppress(ValueError, OSError):  # not every system has it
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     while True:

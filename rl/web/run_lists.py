@@ -11,11 +11,10 @@ from django.utils import timezone
 
 from rl.models import Agent, Evaluation, MetricPoint, TrainingRun
 from rl.web.dashboard_counts import newest_evaluations
-from rl.web.sparkline import sparkline
 
 PAGE = 25
-POINTS = 40
-"""Points of a sparkline."""
+POINTS, WIDTH, HEIGHT, EDGE = 40, 96, 24, 3
+"""How many points a sparkline has, and its pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +78,14 @@ def _sparks(runs: Iterable[TrainingRun]) -> dict[int, str]:
 def _draw(points: list[tuple[float, float]]) -> str:
     heights = [loss for _, loss in points]
     return sparkline(points, points[-1][0], min(heights), max(heights))
+
+
+def sparkline(values: Sequence[tuple[float, float]], last_x: float, low: float, high: float) -> str:
+    """A line as small as a word, as the points of an SVG polyline. ``values``: (x, y) with x from 0 to ``last_x`` and y from
+    ``low`` to ``high``. A single one is a short dash; empty without any."""
+    width, height, span = WIDTH - 2 * EDGE, HEIGHT - 2 * EDGE, (high - low) or 1.0
+    points = [(EDGE + width * x / (last_x or 1), EDGE + height * (1 - (y - low) / span)) for x, y in values]
+    if len(points) == 1:
+        [(x, y)] = points
+        points = [(x - EDGE, y), (x + EDGE, y)]
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -14,9 +14,9 @@ FORMATS: dict[str, str] = {
     "grpo": "rl.dataset_builder.exporting.method_rows.GRPO",
     "dpo": "rl.dataset_builder.exporting.method_rows.DPO",
     "reward": "rl.dataset_builder.exporting.method_rows.Reward",
-    "openai": "rl.dataset_builder.exporting.openai.OpenAI",
+    "openai": "rl.dataset_builder.exporting.messages.OpenAI",
     "sharegpt": "rl.dataset_builder.exporting.sharegpt.ShareGPT",
-    "trl": "rl.dataset_builder.exporting.trl.TRL",
+    "trl": "rl.dataset_builder.exporting.messages.TRL",
 }
 """``rl.from_systems`` adds its own when the app starts."""
 

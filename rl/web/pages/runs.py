@@ -20,7 +20,7 @@ from rl.runs.episode_rates import TaskRate, number_of_tasks, success_rates, task
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
 from rl.web.pages.guards import for_users, for_users_who_post, require_staff
-from rl.web.sparkline import sparkline
+from rl.web.run_lists import sparkline
 from rl.web.stage_line import stage_line
 
 LOG_BYTES = 8192

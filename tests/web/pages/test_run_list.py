@@ -8,7 +8,7 @@ from django.test import Client
 
 from rl.models import Agent, MetricPoint, TrainingRun
 from rl.web import run_lists
-from rl.web.sparkline import HEIGHT, WIDTH
+from rl.web.run_lists import HEIGHT, WIDTH
 from tests.admin.records import make_loop, make_run
 
 HOSTILE = "<script>alert(1)</script>"

@@ -10,7 +10,7 @@ from django.test import Client
 from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, TrainingRun
 from rl.web.pages.runs import run_episodes
-from rl.web.sparkline import HEIGHT, WIDTH
+from rl.web.run_lists import HEIGHT, WIDTH
 from tests.admin.records import make_run
 from tests.collect.made_episodes import trained
 

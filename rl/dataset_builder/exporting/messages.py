@@ -1,4 +1,5 @@
-"""OpenAI's chat format for fine-tuning: ``messages``, and ``tools`` where the agent has some."""
+"""Runs as messages with their tool calls, and ``tools`` where the agent has some: OpenAI's chat format for fine-tuning, and
+TRL's conversational prompt-completion format, which its SFTTrainer loads as it is."""
 
 from __future__ import annotations
 
@@ -19,6 +20,14 @@ class OpenAI(ImitatedRows):
     def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
         run = [*prompt_messages(answer.prompt), *answer_messages(text, answer.steps)]
         return {"messages": [_as_openai(message) for message in run], **tools_column(answer.tools)}
+
+
+class TRL(ImitatedRows):
+    columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "completion": "messages", "tools": "json"}
+
+    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
+        run = answer_messages(text, answer.steps)
+        return {"prompt": prompt_messages(answer.prompt), "completion": run, **tools_column(answer.tools)}
 
 
 def _as_openai(message: Mapping[str, Any]) -> dict[str, Any]:
