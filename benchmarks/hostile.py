@@ -100,7 +100,7 @@ def attack(site: HostileSite, options: argparse.Namespace, folder: Path) -> dict
     where.write_text(json.dumps({**known, "secrets": site.secrets, "mallory": PEOPLE["mallory"]}))
     program = str(ROOT / "benchmarks/hostile_attacks.py")
     command = [sys.executable, program, str(where), str(options.minutes * 60), str(options.seed)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     if done.returncode:
         raise SystemExit(f"the attackers failed: {done.stderr[-2000:]}")
     counts: dict[str, int] = json.loads(done.stdout)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -36,12 +36,15 @@ def next_claims(
     return read_claims(queue, rater, take_claims(queue, rater, want, holding, wanted))
 
 
-def take_claims(queue: RatingQueue, rater: str, want: int, holding: Collection[int], wanted: Q | None) -> list[Key]:
-    """What ``next_claims`` reads then: answers may be megabytes, and whoever writes waits for nobody to read them."""
+def take_claims(
+    queue: RatingQueue, rater: str, want: int, holding: Collection[int], wanted: Q | None, has_decided: bool = False
+) -> list[Key]:
+    """What ``next_claims`` reads then: answers may be megabytes, and whoever writes waits for nobody to read them.
+    ``has_decided``: just now, so that he has fewer than he had."""
     held, want = list(holding)[:MOST], min(want, MOST)
-    if not held and (as_new := _as_good_as_new(queue, rater, want, wanted)):
+    if not held and not has_decided and (as_new := _as_good_as_new(queue, rater, want, wanted)):
         return as_new
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         lock_for_claims(queue)
         of_rater = Claim.objects.filter(queue=queue, rater=rater).order_by()
         mine = of_rater.filter(~is_lost(queue, rater))
@@ -69,7 +72,7 @@ def _as_good_as_new(queue: RatingQueue, rater: str, want: int, wanted: Q | None)
 
 def lock_for_claims(queue: RatingQueue) -> None:
     """Whoever claims in a queue where an item is for some raters only waits until the transaction ends."""
-    if queue.raters_per_item is not None:
+    if queue.raters_per_item is not None and connection.features.has_select_for_update:
         RatingQueue.objects.select_for_update(no_key=True).values_list("pk").get(pk=queue.pk)
 
 
@@ -93,10 +96,10 @@ def _renewal_of(queue: RatingQueue) -> dict[str, Any]:
 
 
 def _renew(queue: RatingQueue, claims: QuerySet[Claim]) -> list[Key]:
-    renewed = list(claims.values_list("pk", *_KEY))
-    if renewed:
-        Claim.objects.filter(pk__in=[pk for pk, *_ in renewed]).update(**_renewal_of(queue))
-    return [tuple(key) for _, *key in renewed]
+    rows, lately = list(claims.values_list("pk", "state", "expires_at", *_KEY)), lock_end(queue, passed=_LATELY)
+    if due := [pk for pk, state, ends, *_ in rows if state != _State.CLAIMED or ends < lately]:
+        Claim.objects.filter(pk__in=due).update(**_renewal_of(queue))
+    return [tuple(key) for _, _, _, *key in rows]
 
 
 def _new_claims(queue: RatingQueue, rater: str, want: int, wanted: Q | None, numbers: Counter[str]) -> list[Key]:
@@ -147,8 +150,6 @@ def _key_of(claim: Claim) -> Key:
 
 def read_claims(queue: RatingQueue, rater: str, keys: list[Key]) -> list[Claim]:
     """With their answers, in this order."""
-    if not keys:
-        return []
     rows = Claim.objects.filter(queue=queue, rater=rater, trace__in={key[0] for key in keys}).order_by()
     claims = {_key_of(claim): claim for claim in rows.select_related(*sides_of(queue))}
     return [claims[key] for key in keys if key in claims]
@@ -193,8 +194,7 @@ def _repeat(queue: RatingQueue, rater: str) -> Claim | None:
     """What he decided longest ago; a pair the other way round."""
     mine = Claim.objects.filter(queue=queue, rater=rater)
     had = mine.filter(trace=OuterRef("trace"), purpose=_Purpose.REPEAT)
-    decided = mine.filter(~Exists(had), purpose=_Purpose.ITEM, state=Claim.State.DECIDED).order_by("decided_at")
-    first = decided.first()
+    first = mine.filter(~Exists(had), purpose=_Purpose.ITEM, state=_State.DECIDED).order_by("decided_at").first()
     if first is None:
         return None
     return Claim(

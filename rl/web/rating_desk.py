@@ -45,7 +45,7 @@ class Desk:
         decisions, holding, want = _read(given)
         with transaction.atomic() if decisions else nullcontext():  # who writes once waits once
             results = self._results(decisions)
-            keys = take_claims(self.queue, self.rater.name, want, holding, self._wanted)
+            keys = take_claims(self.queue, self.rater.name, want, holding, self._wanted, bool(decisions))
         return {"results": results, **self.state(read_claims(self.queue, self.rater.name, keys))}
 
     def claim(self) -> list[Claim]:

@@ -181,14 +181,15 @@ def find_awaited(answers: Mapping[UUID, int]) -> list[UUID]:
 
 
 def _deliver(here: dict[str, Trace], source: str, *, by_id: bool) -> int:
-    if not here:
+    rows = WaitingRating.objects.filter(entry_id__in=here, by_id=by_id)
+    if not rows.exists():  # nobody need wait for that
         return 0
     agents = {trace.agent_id for trace in here.values()}
     of_agents = Q(agent__in=agents) | Q(agent__isnull=True)
     with transaction.atomic():
         _serve_alone(agents)
-        rows = WaitingRating.objects.select_for_update().filter(of_agents, entry_id__in=here, by_id=by_id)
-        due = [row for row in rows.order_by("rated_at", "id") if row.agent_id in (None, here[row.entry_id].agent_id)]
+        locked = rows.filter(of_agents).select_for_update().order_by("rated_at", "id")
+        due = [row for row in locked if row.agent_id in (None, here[row.entry_id].agent_id)]
         write.record([event_of(row, here[row.entry_id], source, row.api_key_id) for row in due])
         WaitingRating.objects.filter(pk__in=[row.pk for row in due]).delete()
     return len(due)

@@ -76,8 +76,8 @@ def _deliver_ratings(documents: Mapping[UUID, Document]) -> None:
 
 
 def _new(documents: Mapping[UUID, Document]) -> dict[UUID, Document]:
-    stored = set(Trace.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True))
-    stored |= set(RunPart.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True))
+    ids = [of.objects.filter(pk__in=documents).order_by().values_list("pk", flat=True) for of in (Trace, RunPart)]
+    stored = set(ids[0].union(ids[1]))
     agent_ids = {document["agent_id"] for document in documents.values()}
     agents = set(Agent.objects.filter(pk__in=agent_ids).order_by().values_list("pk", flat=True))
     if homeless := sum(document["agent_id"] not in agents for document in documents.values()):

@@ -6,6 +6,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from rl.collect.importers import command_center
 from rl.models import Agent, Feedback, Trace, WaitingRating
@@ -37,6 +39,13 @@ def test_a_thumb_is_created_then_updated_and_answered_with_the_whole_row(page: P
     assert page.get().json() == [again.json()]
     event = Feedback.objects.get(is_current=True)
     assert (event.trace, event.rater, event.value, event.api_key) == (entry, f"device:{DEVICE}", 0.0, None)
+
+
+def test_a_thumb_waits_for_its_turn_to_write_once(page: Page, entry: Trace):
+    with CaptureQueriesContext(connection) as statements:
+        assert page.rate().status_code == 201
+    begun = [query["sql"] for query in statements if query["sql"].startswith("SAVEPOINT")]
+    assert len(begun) == 1
 
 
 def test_a_rating_without_a_device_has_a_rater_of_its_own(page: Page, entry: Trace):

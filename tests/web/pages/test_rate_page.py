@@ -129,6 +129,18 @@ def test_the_page_for_labels_is_a_queue_of_what_nobody_has_rated(
     ]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_others_wait_for_few_statements_of_a_decision(rater: Client, answers: list[Trace]) -> None:
+    """Each statement of a transaction waits for the interpreter and the processor again, and all who write wait for it."""
+    items = rater.get(ADDRESS).context["items"]
+    with CaptureQueriesContext(connection) as queries:
+        send(rater, decision(items[0], value=1), want=3)
+    statements = [query["sql"] for query in queries]
+    (begun,) = (number for number, sql in enumerate(statements) if sql.startswith("BEGIN"))
+    locked = statements[begun + 1 : statements.index("COMMIT")]
+    assert len(locked) <= 15, "\n".join(locked)
+
+
 def test_others_cannot_rate(client: Client, charlie: User, answers: list[Trace]) -> None:
     assert client.get(ADDRESS)["Location"] == f"/login/?next={ADDRESS}"
     assert client.post(f"{ADDRESS}answers/decisions/", "{}", content_type="application/json").status_code == 401
