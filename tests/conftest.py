@@ -17,6 +17,7 @@ from django.contrib.auth.models import Permission, User
 from rl.base.records import silent
 from rl.lm.score_folder import NAME as SCORES
 from rl.models import Agent, ApiKey, Trace
+from tests.missing import pytest_terminal_summary  # noqa: F401  pytest finds it here
 
 if TYPE_CHECKING:
     from tests.export.ollama_double import OllamaDouble
@@ -167,10 +168,3 @@ def double(tmp_path: Path, settings) -> Iterator[OllamaDouble]:
     with ollama_double(tmp_path / "blobs") as server:
         settings.OLLAMA_URL = server.url
         yield server
-
-
-def missing(part: str) -> None:
-    """Skips with the reason; where everything must be there (CI), fails instead."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{part} is missing, and CI requires it")
-    pytest.skip(f"{part} is missing here")

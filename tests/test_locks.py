@@ -10,7 +10,7 @@ from importlib.metadata import distributions
 import pytest
 from django.conf import settings
 
-LOCKS = ["requirements", "requirements-rl"]
+LOCKS = ["requirements", "requirements-rl", "tests/requirements"]
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;]+)", re.MULTILINE)
 
 
@@ -37,11 +37,12 @@ def test_every_package_of_the_lock_has_hashes_and_a_version(name: str):
     assert [block for block in blocks if not _PIN.match(block) or "--hash=sha256:" not in block] == []
 
 
-def test_the_site_gets_the_same_versions_on_a_machine_that_trains():
+@pytest.mark.parametrize("other", ["requirements.lock", "tests/requirements.lock"])
+def test_the_site_and_the_tests_get_the_same_versions_on_a_machine_that_trains(other: str):
     versions: dict[str, set[str]] = {}
     for name, version in pins("requirements-rl.lock"):
         versions.setdefault(name, set()).add(version)
-    assert [pin for pin in pins("requirements.lock") if pin[1] not in versions.get(pin[0], {pin[1]})] == []
+    assert [pin for pin in pins(other) if pin[1] not in versions.get(pin[0], {pin[1]})] == []
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.test.testcases import LiveServerThread
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.conftest import missing
+from tests.missing import missing
 
 # Playwright's synchronous API keeps an event loop on this thread, which Django would take for an async caller.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -61,7 +61,7 @@ def browser() -> Iterator[Browser]:
     """Gone after these tests: others run event loops of their own on this thread."""
     executable = shutil.which(CHROMIUM)
     if executable is None:
-        missing(f"the browser {CHROMIUM!r} (set CHROMIUM to its path)")
+        missing(f"the browser {CHROMIUM!r} (CHROMIUM names another)", "chromium-headless-shell")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield chromium

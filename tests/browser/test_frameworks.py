@@ -19,7 +19,8 @@ from rl.base.locks import exclusive_lock
 from rl.models import Agent, ApiKey, Feedback, Trace
 from tests.browser.conftest import LiveSite
 from tests.browser.servers import QuietHandler, serve
-from tests.conftest import make_trace, missing
+from tests.conftest import make_trace
+from tests.missing import missing
 
 pytestmark = pytest.mark.slow  # npm installs first
 
@@ -42,7 +43,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 def packages() -> Path:
     """A folder in which the lock file is installed, and the widget's own package: once for all processes."""
     if shutil.which("npm") is None:
-        missing("npm (apt-get install npm)")
+        missing("npm", "nodejs npm")
     folder = Path(os.environ["RATCHET_TEST_ROOT"]) / "frameworks"
     with exclusive_lock(folder.with_suffix(".lock")):
         if not (folder / "node_modules" / "ratchet-feedback").exists():

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import missing
+from tests.missing import missing
 
 ROOT = Path(__file__).resolve().parents[2]
 

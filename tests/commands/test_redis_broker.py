@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from tests.commands.site import kill_session
-from tests.conftest import missing
+from tests.missing import missing
 
 URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
 
@@ -19,7 +19,7 @@ def broker() -> redis.Redis:
     try:
         client.flushdb()
     except redis.ConnectionError:
-        missing("Redis")
+        missing("Redis (TEST_REDIS_URL names it)", "redis-server")
     return client
 
 

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from rl.management.commands import sandbox as command
 from rl.sandbox.attacks import ATTACKS, Attack
 from rl.sandbox.backends import available
-from tests.conftest import missing
+from tests.missing import missing
 
 FEW = tuple(attack for attack in ATTACKS if attack.name in ("read_settings", "tcp_loopback", "environment"))
 BROKEN = Attack("broken", "nothing", "won('everything')")
@@ -17,7 +17,7 @@ BROKEN = Attack("broken", "nothing", "won('everything')")
 @pytest.fixture(autouse=True)
 def _bubblewrap():
     if available()["bubblewrap"]:
-        missing("bubblewrap")
+        missing("bubblewrap", "bubblewrap")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 
-from tests.conftest import missing
+from tests.missing import missing
 
 ROOT = Path(settings.BASE_DIR)
 UNITS = sorted((ROOT / "deploy/systemd").iterdir())
@@ -25,7 +25,7 @@ SETUP = (ROOT / "docs/setup.md").read_text()
 def units(tmp_path: Path) -> list[Path]:
     """With a program that is there on this machine."""
     if shutil.which("systemd-analyze") is None:
-        missing("systemd-analyze")
+        missing("systemd-analyze", "systemd")
     for unit in UNITS:
         text = re.sub(r"(?<==)/opt/ratchet/\.venv/bin/python", "/bin/true", unit.read_text())
         (tmp_path / unit.name).write_text(text.replace("WorkingDirectory=/opt/ratchet", f"WorkingDirectory={ROOT}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rl.management.commands.completion import KnownCommand, known_commands, write_script
+from tests.missing import missing
 
 TYPED = {
     "python3 manage.py train_d": ["train_dpo"],
@@ -40,9 +40,7 @@ def known() -> dict[str, KnownCommand]:
 
 def run_shell(shell: str, program: str, folder: Path) -> list[str]:
     if not (path := shutil.which(shell)):
-        if os.environ.get("CI"):
-            pytest.fail(f"{shell} is not installed")
-        pytest.skip(f"{shell} is not installed")
+        missing(f"the shell {shell}", shell)
     done = subprocess.run([path, "-c", program], capture_output=True, text=True, timeout=60, check=True, cwd=folder)
     assert done.stderr == ""
     return done.stdout.split("\n")

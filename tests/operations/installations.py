@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from tests.commands.site import Site
-from tests.conftest import missing
+from tests.missing import missing
 from tests.postgres import OnPostgres, made
 
 ENGINES = ("sqlite", "postgresql")
@@ -84,7 +84,7 @@ def copied(site: Plain, data: Path) -> Iterator[Plain]:
 def postgres_server() -> str:
     if url := os.environ.get("TEST_POSTGRES_URL"):
         return url
-    missing("PostgreSQL (TEST_POSTGRES_URL)")
+    missing("PostgreSQL (TEST_POSTGRES_URL names it)", "postgresql")
     raise AssertionError
 
 

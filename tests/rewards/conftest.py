@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import SandboxUnavailable
 from rl.sandbox import ensure_available
-from tests.conftest import missing
+from tests.missing import missing
 
 
 @pytest.fixture
@@ -13,4 +13,4 @@ def _sandbox() -> None:
     try:
         ensure_available()
     except SandboxUnavailable:
-        missing("bubblewrap")
+        missing("bubblewrap", "bubblewrap")

@@ -7,7 +7,7 @@ import pytest
 from rl.sandbox.attacks import AttackResult
 from rl.sandbox.attacks.checking import try_all
 from rl.sandbox.backends import BACKENDS, why_unavailable
-from tests.conftest import missing
+from tests.missing import missing
 
 
 @pytest.fixture(params=list(BACKENDS))
@@ -15,7 +15,7 @@ def backend(request) -> str:
     """Each backend in turn."""
     complaint = why_unavailable(request.param)
     if complaint:
-        missing(f"the sandbox backend {request.param} ({complaint})")
+        missing(f"the sandbox backend {request.param} ({complaint})", "bubblewrap libseccomp2")
     return request.param
 
 

@@ -24,7 +24,7 @@ from rl.sandbox.backends import BACKENDS, why_unavailable
 from rl.sandbox.contract import UNPRIVILEGED_ID
 from rl.sandbox.programs import interpreter
 from tests import security_tables
-from tests.conftest import missing
+from tests.missing import missing
 from tests.sandbox.conftest import tried_with
 
 HARMLESS = (
@@ -157,7 +157,7 @@ def test_damage_is_seen_from_outside():
 def test_the_table_of_the_security_page_is_what_was_seen():
     for name in BACKENDS:
         if why_unavailable(name):
-            missing(f"the sandbox backend {name}")
+            missing(f"the sandbox backend {name}", "bubblewrap libseccomp2")
     parts = []
     for area, attacks in AREAS.items():
         rows = [("attack", "what must not happen", *BACKENDS)]

@@ -18,7 +18,7 @@ from rl.base.errors import SandboxUnavailable
 from rl.sandbox import Limits, Result, bubblewrap, run
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, UNPRIVILEGED_ID
-from tests.conftest import missing
+from tests.missing import missing
 from tests.waiting import until
 
 LIMITS = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=8)
@@ -27,7 +27,7 @@ LIMITS = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=8)
 @pytest.fixture(autouse=True)
 def _bubblewrap():
     if why_unavailable("bubblewrap"):
-        missing("bubblewrap")
+        missing("bubblewrap", "bubblewrap")
 
 
 def box(code: str, language: str = "python", **limits) -> Result:

@@ -9,7 +9,7 @@ from rl.base.errors import UsageError
 from rl.sandbox import Grade, Limits, TestCase, ensure_available, grade
 from rl.sandbox.backends import available
 from tests import security_tables
-from tests.conftest import missing
+from tests.missing import missing
 from tests.sandbox.cheats import CHEATS, HONEST, TESTS
 
 LIMITS = Limits(wall_seconds=1.5, cpu_seconds=1, memory_bytes=64 * 2**20)
@@ -18,7 +18,7 @@ LIMITS = Limits(wall_seconds=1.5, cpu_seconds=1, memory_bytes=64 * 2**20)
 @pytest.fixture(autouse=True)
 def _sandbox():
     if all(available().values()):
-        missing("a sandbox")
+        missing("a sandbox", "bubblewrap libseccomp2")
     ensure_available()
 
 

@@ -20,7 +20,7 @@ from rl.sandbox import landlock, programs, scratch
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.landlock import Landlock
-from tests.conftest import missing
+from tests.missing import missing
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from rl.base.errors import UsageError
 from rl.sandbox import Limits, Result, run
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB
-from tests.conftest import missing
+from tests.missing import missing
 
 SMALL = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=16, output_bytes=4096)
 
@@ -82,7 +82,7 @@ print("fine")
 @pytest.mark.parametrize("name", ["zygote", "bubblewrap"])
 def test_a_pool_of_processes_works_where_shared_memory_is_the_programs_own(name: str):
     if why_unavailable(name):
-        missing(f"the sandbox backend {name}")
+        missing(f"the sandbox backend {name}", "bubblewrap libseccomp2")
     code = "import multiprocessing\nwith multiprocessing.Pool(2) as pool: print(pool.map(abs, [-1, 2]))"
     assert box(name, code).stdout == "[1, 2]\n"
 

@@ -22,7 +22,7 @@ from rl.sandbox import backends, programs, zygote
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, Limits, Result
 from rl.sandbox.zygote import Zygote
-from tests.conftest import missing
+from tests.missing import missing
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +33,7 @@ SMALL = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=16)
 def own() -> Iterator[Zygote]:
     """One that no other test uses."""
     if complaint := why_unavailable("zygote"):
-        missing(f"the sandbox backend zygote ({complaint})")
+        missing(f"the sandbox backend zygote ({complaint})", "bubblewrap libseccomp2")
     backend = Zygote()
     yield backend
     backend.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from tests.conftest import missing
+from tests.missing import missing
 
 SOURCE = Path(settings.BASE_DIR) / "deploy" / "npm"
 SCRIPTS = Path(settings.BASE_DIR) / "static" / "rl"
@@ -27,7 +27,7 @@ ATTRIBUTES = [
 def package(tmp_path: Path) -> Path:
     """Built beside a copy of the static files."""
     if shutil.which("node") is None:
-        missing("Node.js (apt-get install nodejs npm)")
+        missing("Node.js", "nodejs npm")
     folder = tmp_path / "deploy" / "npm"
     shutil.copytree(SOURCE, folder)
     (tmp_path / "static").mkdir()
@@ -46,7 +46,7 @@ def test_it_is_imported_without_a_page(package: Path) -> None:
 
 def test_it_holds_every_file_that_it_names(package: Path) -> None:
     if shutil.which("npm") is None:
-        missing("npm (apt-get install npm)")
+        missing("npm", "nodejs npm")
     run(package, "node", "build.mjs")
     packed = json.loads(run(package, "npm", "pack", "--dry-run", "--json", "--ignore-scripts"))
     names = {file["path"] for file in (packed[0] if isinstance(packed, list) else next(iter(packed.values())))["files"]}

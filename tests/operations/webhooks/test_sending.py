@@ -17,7 +17,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from rl.operations.webhooks import addresses
 from rl.operations.webhooks.sending import MOST_BYTES, post
 from rl.operations.webhooks.signing import new_secret, signed_headers
-from tests.conftest import missing
+from tests.missing import missing
 from tests.operations.webhooks.receiver import SECRET, Receiver
 
 
@@ -118,7 +118,7 @@ def test_what_nobody_answers_is_an_error_and_no_exception(monkeypatch):
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path):
     if shutil.which("openssl") is None:
-        missing("openssl")
+        missing("openssl", "openssl")
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
     files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert")]
     subprocess.run([*made, *files, "-subj", "/CN=localhost"], check=True, capture_output=True)

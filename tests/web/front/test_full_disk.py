@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 
 from tests.commands.site import MANAGE
-from tests.conftest import missing
+from tests.missing import missing
 from tests.serving.gateway.conftest import free_port
 from tests.waiting import until
 from tests.web.front.server import Server
