@@ -11,8 +11,6 @@ from typing import NoReturn
 
 import pytest
 
-_WORDS = "{part} is missing here{by}"
-_BY = " (Debian: {packages})"
 _READ = re.compile(r"Skipped: (?P<part>.+) is missing here(?: \(Debian: (?P<packages>[a-z0-9 .-]+)\))?$", re.DOTALL)
 
 
@@ -20,7 +18,7 @@ def missing(part: str, packages: str = "") -> NoReturn:
     """Skips with the reason; where everything must be there (CI), fails instead. ``packages``: Debian's, which bring it."""
     if os.environ.get("CI"):
         pytest.fail(f"{part} is missing, and CI requires it")
-    pytest.skip(_WORDS.format(part=part, by=_BY.format(packages=packages) if packages else ""))
+    pytest.skip(f"{part} is missing here{f' (Debian: {packages})' if packages else ''}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -30,15 +28,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def told(reasons: Iterable[str]) -> list[str]:
     """Lines about those of the reasons that ``missing`` gave; none where nothing was missing."""
-    found = [match for reason in reasons if (match := _READ.match(reason))]
-    if not found:
+    skips = [match for reason in reasons if (match := _READ.match(reason))]
+    if not skips:
         return []
-    parts = Counter(match["part"] for match in found)
-    packages = sorted({name for match in found for name in (match["packages"] or "").split()})
+    parts = Counter(skip["part"] for skip in skips)
+    packages = sorted({name for skip in skips for name in (skip["packages"] or "").split()})
     install = [f"apt-get install {' '.join(packages)}"] if packages else []
     commands = " or ".join([*install, "sudo .ci/run (installs and starts everything, then runs all tests)"])
     return [
-        f"{len(found)} tests were skipped for want of what this machine has not:",
+        f"{len(skips)} tests were skipped for want of what this machine has not:",
         *(f"  {number:5d}  {part}" for part, number in parts.most_common()),
         f"what brings it: {commands}",
     ]
