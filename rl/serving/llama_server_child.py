@@ -26,7 +26,7 @@ LOG_BYTES = 4 << 20
 _LOOK_SECONDS = 60
 _END_SECONDS = 5
 """Time for answers that are being written when the server is told to end."""
-_NICENESS = 3
+_NICENESS = 10
 """The site on the same machine goes first: a page is some milliseconds of work, an answer is seconds."""
 _PROMPT_CACHE_MIB = 256
 """Memory for prompts that were computed; llama.cpp's own default is 8 GiB."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import IO, Final
 
 from django.conf import settings
 
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal, too_slow
+from rl.serving.gateway.shares import KEPT_SECONDS, LOOK_SECONDS, Shares
 from rl.serving.upstreams import Upstream
 
-KEPT_SECONDS: Final = 60.0
-"""How long a slot is kept for a caller who has nothing under way."""
 MOST_WAITING: Final = 64
 """Requests of one caller that wait for one server."""
 MOST_WAITING_OF_ALL: Final = 512
@@ -25,7 +24,7 @@ BUSY_SECONDS: Final = 5
 
 
 class Turns:
-    """Those of one process: each counts for itself."""
+    """Those of one process: each counts for itself, but for the shares of callers."""
 
     def __init__(self) -> None:
         self._servers: dict[Hashable, _Server] = {}
@@ -78,11 +77,14 @@ def _too_many(message: str, status: int = 503) -> Refusal:
 class _Server:
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
-        self.running: Counter[Hashable] = Counter()
+        self.running: dict[Hashable, list[IO[bytes]]] = {}
+        """Of each who has answers under way, their shares."""
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
         self._seen: dict[Hashable, float] = {}
         self._called: dict[Hashable, int] = {}
         """When, counted in calls."""
+        self._shares = Shares(_name(upstream))
+        self._look: asyncio.TimerHandle | None = None
 
     async def take(self, caller: Hashable) -> None:
         self._note(caller)
@@ -99,8 +101,9 @@ class _Server:
             raise
 
     def leave(self, caller: Hashable) -> None:
-        self.running[caller] -= 1
-        self.running += Counter()  # without those that have none left
+        self.running[caller].pop().close()
+        if not self.running[caller]:
+            del self.running[caller]
         self._call()
 
     def _note(self, caller: Hashable) -> None:
@@ -124,19 +127,33 @@ class _Server:
 
     def _call(self) -> None:
         """While there are slots: whoever has the fewest answers under way, and of those whoever was called longest ago."""
-        while callers := [caller for caller in self._waiting if self._may_run(caller)]:
-            caller = min(callers, key=lambda who: (self.running[who], self._called.get(who, -1)))
+        held_up: set[Hashable] = set()
+        while callers := [caller for caller in self._waiting if caller not in held_up and self._may_run(caller)]:
+            caller = min(callers, key=lambda who: (len(self.running.get(who, ())), self._called.get(who, -1)))
+            if (share := self._shares.take(caller, self.upstream.slots)) is None:
+                held_up.add(caller)
+                continue
             turn = self._waiting[caller].popleft()
             self._forget(caller, turn)
-            if not turn.done():
-                self.running[caller] += 1
-                self._called[caller] = max(self._called.values(), default=0) + 1
-                turn.set_result(None)
+            if turn.done():
+                share.close()
+                continue
+            self.running.setdefault(caller, []).append(share)
+            self._called[caller] = max(self._called.values(), default=0) + 1
+            turn.set_result(None)
+        if held_up:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Another process does not tell when it has ended an answer."""
+        if self._look:
+            self._look.cancel()
+        self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._call)
 
     def _may_run(self, caller: Hashable) -> bool:
         """One slot is kept for whoever asked lately and has nothing under way, where there are several."""
-        free = self.upstream.slots - self.running.total()
+        free = self.upstream.slots - sum(map(len, self.running.values()))
         is_kept = (
-            self.upstream.slots > 1 and self.running[caller] and self._seen.keys() - self.running.keys() - {caller}
+            self.upstream.slots > 1 and caller in self.running and self._seen.keys() - self.running.keys() - {caller}
         )
         return free > (1 if is_kept else 0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rl.serving.gateway import shares
 from rl.serving.gateway import turns as module
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.exchange import Exchange
@@ -16,6 +17,9 @@ from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served
 from rl.serving.gateway.turns import Turns
 from rl.serving.upstreams import Upstream
+
+
+pytestmark = pytest.mark.usefixtures("data_dir")
 
 
 def exchange(key: int, slots: int = 2, user: int | None = None) -> Exchange:
@@ -101,8 +105,26 @@ def test_a_slot_is_kept_for_a_minute_for_whoever_has_nothing_under_way(monkeypat
         assert crowd.served == ["b1", "a1", "a2", "b2"]
         await crowd.go("b2")
         monkeypatch.setattr(module, "KEPT_SECONDS", -1.0)
+        monkeypatch.setattr(shares, "KEPT_SECONDS", -1.0)
         await crowd.come("a4", slots=3)
         assert crowd.served[4:] == ["a3"]
+
+    play(scene())
+
+
+def test_a_caller_has_all_slots_but_one_in_all_processes_together():
+    """Each process has turns of its own. Behind them the server would let others wait."""
+
+    async def scene() -> None:
+        one, other = Crowd(), Crowd()
+        await one.come("b1")
+        await one.go("b1")
+        await one.come("a1")
+        await other.come("a2", "b2")
+        assert (one.served, other.served) == (["b1", "a1"], ["b2"])
+        await one.go("a1")
+        await asyncio.sleep(5 * shares.LOOK_SECONDS)
+        assert other.served == ["b2", "a2"]
 
     play(scene())
 
