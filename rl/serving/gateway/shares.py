@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Hashable
 from hashlib import sha256
-from pathlib import Path
 from typing import IO, Final
 
 from django.conf import settings
@@ -28,8 +27,8 @@ class Shares:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def take(self, caller: Hashable, slots: int) -> IO[bytes] | None:
-        """What is closed when the answer ends; None while the caller has all that he may: every slot, where nobody else asked
-        lately, else all but one."""
+        """What is closed when the answer ends; None while the caller has all that he may have: every slot where nobody else
+        asked lately, else all but one."""
         mine = _digest(caller)
         most = max(1, slots - 1) if self._others_asked(mine) else slots
         for number in range(most):
