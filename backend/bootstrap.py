@@ -28,11 +28,6 @@ REQUIREMENTS = {
     "quickstart": ("requirements-rl.txt",),
     "test": ("requirements-rl.txt", "tests/requirements.txt"),
 }
-TEST_PROCESSES = str(min(4, (os.cpu_count() or 1) + 1))
-"""One more than there are cores: browsers, servers and installers are waited for while another test computes."""
-WHOLE_SUITE = ("--numprocesses", TEST_PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
-"""What pytest is told when nobody names tests: each test file in one process. In their order, the short files come last, so
-that no process waits long for the others."""
 SUPPORTED = ((3, 11), (3, 13))
 FIRST_ENVIRONMENT = """\
 # Written by quickstart for this machine; .env.example explains every variable.
@@ -68,7 +63,7 @@ def _set_up(verb: str, arguments: Sequence[str]) -> int | None:
     if code is not None:
         return code
     if verb == "test":
-        return subprocess.call([sys.executable, "-m", "pytest", *(arguments[1:] or WHOLE_SUITE)], cwd=ROOT)
+        return subprocess.call([sys.executable, "-m", "tests.run", *arguments[1:]], cwd=ROOT)
     _write_environment()
     return None
 
@@ -90,7 +85,7 @@ def enter(verb: str, command: Sequence[str], ask: bool) -> int | None:
 
 def _print_usage() -> int:
     print("python3 manage.py quickstart [--no-serve] [--yes] [--json] [--port N]   set up, train, serve")
-    print("python3 manage.py test [pytest arguments]                              set up, run the tests")
+    print("python3 manage.py test [--fast] [--retry] [pytest arguments]           set up, run the tests")
     return 0
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from django.db import connection, models, transaction
+from django.core.management import call_command
+from django.db import connection, connections, models, transaction
+from django.db.backends.sqlite3.base import DatabaseWrapper
 from django.test.utils import override_settings
 
 from rl.models import Agent, Feedback, Trace
@@ -15,8 +20,9 @@ from rl.models import Agent, Feedback, Trace
 AT_ONCE: Final = 500
 """Rows a transaction."""
 ANSWERS: Final = 3000
-SHORT: Final = 300
+SHORT: Final = 60
 _NAME: Final = "ratchet_benchmark_speed"
+_OPTIONS: Final = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL;PRAGMA foreign_keys=ON;"}
 
 
 def count_answers(rounds: int) -> int:
@@ -28,13 +34,46 @@ def count_answers(rounds: int) -> int:
 def database(folder: Path) -> Iterator[None]:
     """An empty one: SQLite's in the folder, or on the server of DATABASE_URL. Nothing remembers its statements."""
     before = connection.settings_dict["NAME"]
-    connection.settings_dict["TEST"]["NAME"] = str(folder / "db.sqlite3") if connection.vendor == "sqlite" else _NAME
+    in_folder = connection.vendor == "sqlite"
+    connection.settings_dict["TEST"]["NAME"] = str(copy_empty(folder)) if in_folder else _NAME
     with override_settings(DEBUG=False, API_REQUESTS_PER_MINUTE=1_000_000):
-        connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+        connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False, keepdb=in_folder)
         try:
             yield
         finally:
             connection.creation.destroy_test_db(before, verbosity=0)
+
+
+@contextmanager
+def sqlite_site(folder: Path) -> Iterator[None]:
+    """An empty SQLite database and data directory, whatever the settings name."""
+    with _on_sqlite(copy_empty(folder)), override_settings(DATA_DIR=folder):
+        yield
+
+
+def copy_empty(folder: Path) -> Path:
+    """An empty SQLite database, whose tables are made once for all workloads of this process."""
+    return Path(shutil.copyfile(Path(_migrated().name, "db.sqlite3"), folder / "db.sqlite3"))
+
+
+@cache
+def _migrated() -> tempfile.TemporaryDirectory[str]:
+    folder = tempfile.TemporaryDirectory(prefix="ratchet-speed-empty-")
+    with _on_sqlite(Path(folder.name, "db.sqlite3")), override_settings(DATA_DIR=folder.name):
+        call_command("migrate", verbosity=0)
+    return folder
+
+
+@contextmanager
+def _on_sqlite(file: Path) -> Iterator[None]:
+    usual = connections["default"]
+    of_its_own = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file), "OPTIONS": _OPTIONS}
+    connections["default"] = DatabaseWrapper({**usual.settings_dict, **of_its_own}, "default")
+    try:
+        yield
+    finally:
+        connections["default"].close()
+        connections["default"] = usual
 
 
 def sum_up(agent: Agent) -> float:

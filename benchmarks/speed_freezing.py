@@ -7,19 +7,16 @@ import json
 import random
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from django.core.management import call_command
-from django.db import connection, connections, transaction
-from django.db.backends.sqlite3.base import DatabaseWrapper
-from django.test import override_settings
+from django.db import connection, transaction
 from django.utils import timezone
 
 from benchmarks.speed_contest import Way, compete
+from benchmarks.speed_database import sqlite_site
 from rl.dataset_builder import DataOptions, freeze
 from rl.models import Agent
 
@@ -30,7 +27,6 @@ PER_PROMPT: Final = 4
 """Answers, each with a rating."""
 CHUNK: Final = 10_000
 WORDS: Final = ("parcel", "order", "refund", "label", "courier", "depot", "café", "“noon”", "line\nbreak", "please")
-_OPTIONS: Final = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL;PRAGMA foreign_keys=ON;"}
 _READ: Final = """
 SELECT f.id, f.kind, f.rater, f.value, f.choice, f.text, f.trace_id, t.external_id, t.prompt_key, t.prompt, t.response,
        t.details, t.tool_calls, f.other_trace_id
@@ -43,7 +39,7 @@ ORDER BY t.prompt_key, f.trace_id, f.id
 def run(base: Path, folder: Path, rounds: int, tell: Callable[[str], None]) -> list[dict[str, Any]]:
     """In a database of its own, each round with ratings of its own. The "loss" is how many ratings were read."""
     ratings = FEW if base.name.startswith("tiny") else RATINGS
-    with _own_site(folder):
+    with sqlite_site(folder):
         agents = [_rated_agent(f"agent-{number}", ratings) for number in range(rounds)]
         ways = [
             Way("raw cursor", lambda number: _read(agents[number])),
@@ -62,21 +58,6 @@ def _read(agent: Agent) -> int:
         while rows := cursor.fetchmany(2000):
             count += len(rows)
     return count
-
-
-@contextmanager
-def _own_site(folder: Path) -> Iterator[None]:
-    """An empty SQLite database and data directory, whatever the settings name."""
-    usual = connections["default"]
-    of_its_own = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "db.sqlite3"), "OPTIONS": _OPTIONS}
-    connections["default"] = DatabaseWrapper({**usual.settings_dict, **of_its_own}, "default")
-    try:
-        with override_settings(DATA_DIR=folder):
-            call_command("migrate", verbosity=0)
-            yield
-    finally:
-        connections["default"].close()
-        connections["default"] = usual
 
 
 def _rated_agent(name: str, ratings: int) -> Agent:

@@ -7,21 +7,30 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.db.backends.sqlite3.creation import DatabaseCreation
 
 from rl.base.records import silent
 from rl.lm.score_folder import NAME as SCORES
 from rl.models import Agent, ApiKey, Trace
-from tests.missing import pytest_terminal_summary  # noqa: F401  pytest finds it here
+from rl.runs import run
+from rl.sandbox import backends
+from rl.web import formatting
+from tests.deeds import remembered, tier_of
+from tests.once import made_once
+from tests.template import use_template
 
 if TYPE_CHECKING:
     from tests.export.ollama_double import OllamaDouble
 
+pytest_plugins = ["tests.tiers", "tests.failed", "tests.missing"]
 admin.autodiscover()  # as the addresses of the site do: some tests go through all of its pages
 
 
@@ -54,6 +63,41 @@ def _test_root():
         shutil.rmtree(os.environ["RATCHET_TEST_ROOT"], ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    if isinstance(connection.creation, DatabaseCreation):
+        use_template(connection.creation)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_are_the_test_runner_s() -> None:
+    """A run in this process would take them for itself, and the tests would go on."""
+    run.stopped_by_signals = lambda monitor: nullcontext()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _asking_for_a_sandbox_tries_it() -> None:
+    """Also where it was tried before, and its answer is known."""
+    backends.why_unavailable = remembered(backends.why_unavailable)
+
+
+class FormatterHere:
+    """As ``rl.web.formatting.FORMATTER``, without a process."""
+
+    def be_ready(self) -> None: ...
+
+    def html_of(self, text: str, seconds: float) -> str:
+        from rl.web.formatting_child import format_text
+
+        return format_text(text)
+
+
+@pytest.fixture(autouse=True)
+def _units_format_texts_themselves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if tier_of(request.node) == "unit":
+        monkeypatch.setattr(formatting, "FORMATTER", FormatterHere())
+
+
 @pytest.fixture(autouse=True)
 def _nothing_scored_before() -> None:
     """What one test has scored is not read by the next."""
@@ -71,13 +115,10 @@ def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def smollm2_base() -> Path:
-    """SmolLM2, unpacked once for all processes that test at the same time."""
-    from rl.base.locks import exclusive_lock
+    """SmolLM2, unpacked."""
     from rl.lm import smollm2
 
-    folder = Path(os.environ["RATCHET_TEST_ROOT"]) / "smollm2"
-    with exclusive_lock(folder.with_suffix(".lock")):
-        return folder if folder.exists() else smollm2.build(folder, silent)
+    return made_once("smollm2", lambda folder: smollm2.build(folder, silent))
 
 
 @pytest.fixture(scope="session")

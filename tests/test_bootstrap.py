@@ -52,6 +52,7 @@ def make_environment(checkout: Path, script: str) -> None:
     python.chmod(0o755)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [("help", "migrate"), ("migrate",), ("train_dpo", "--agent", "x")])
 def test_any_other_verb_without_django_names_quickstart_in_one_line(checkout, arguments):
     result = bare(checkout, *arguments)
@@ -60,6 +61,7 @@ def test_any_other_verb_without_django_names_quickstart_in_one_line(checkout, ar
     assert result.stdout == ""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [(), ("help",), ("--help",), ("-h",)])
 def test_the_overview_of_commands_needs_nothing(checkout, arguments):
     result = bare(checkout, *arguments)
@@ -78,6 +80,7 @@ def benchmarks(checkout) -> Path:
     return checkout
 
 
+@pytest.mark.process
 def test_the_help_of_the_benchmarks_installs_nothing(benchmarks):
     result = bare(benchmarks, "--help", program=BENCHMARKS)
     assert (result.returncode, result.stderr) == (0, "")
@@ -85,6 +88,7 @@ def test_the_help_of_the_benchmarks_installs_nothing(benchmarks):
     assert not (benchmarks / ".venv").exists()
 
 
+@pytest.mark.process
 def test_the_benchmarks_install_what_they_need_and_run_inside_the_environment(benchmarks):
     make_environment(benchmarks, 'case "$*" in *pip*) echo "$*" >pip; exit;; esac\necho "inside: $@"\nexit 7')
     result = bare(benchmarks, "--only", "kto", program=BENCHMARKS)
@@ -92,6 +96,7 @@ def test_the_benchmarks_install_what_they_need_and_run_inside_the_environment(be
     assert (benchmarks / "pip").read_text().endswith("requirements-rl.txt\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("verb", ["quickstart", "test"])
 def test_help_installs_nothing(checkout, verb):
     result = bare(checkout, verb, "--help")
@@ -99,12 +104,14 @@ def test_help_installs_nothing(checkout, verb):
     assert not (checkout / ".venv").exists()
 
 
+@pytest.mark.process
 def test_an_environment_that_is_there_is_used(checkout):
     make_environment(checkout, 'echo "inside: $@"\nexit 7')
     result = bare(checkout, "showmigrations", "rl")
     assert (result.returncode, result.stdout) == (7, "inside: manage.py showmigrations rl\n")
 
 
+@pytest.mark.process
 def test_a_signal_reaches_the_work_inside_the_environment(checkout):
     """A wrapper in between would die alone and leave a training behind that nobody can stop."""
     make_environment(checkout, "echo $$")
@@ -121,6 +128,7 @@ def test_an_old_python_is_refused_by_name(monkeypatch, capsys):
     assert "needs Python 3.11 to 3.13" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_a_failing_install_is_one_message_and_leaves_no_stamp(checkout, monkeypatch, capsys):
     monkeypatch.setattr(bootstrap, "ROOT", checkout)
     (checkout / "requirements-rl.txt").write_text("no-such-package-of-ratchet==99\n")

@@ -13,7 +13,7 @@ from tests.commands.site import Site, kill_session
 from tests.serving.gateway.conftest import copy_database
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 WORKERS = 2
 
 

@@ -15,6 +15,9 @@ from django.core.checks import run_checks
 from backend.admin_config import check_pages
 from backend.command_line import CommandLine
 
+pytestmark = pytest.mark.process
+
+
 LOOK = """
 import gc, json, os, sys
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")

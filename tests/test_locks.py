@@ -55,11 +55,13 @@ def bill() -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.process
 def test_the_bill_of_materials_is_valid_and_lists_the_lock(bill: dict):
     listed = {(normal(each["name"]), each["version"]) for each in bill["components"]}
     assert (listed, bill["metadata"]["component"]["name"]) == (pins("requirements.lock"), "ratchet")
 
 
+@pytest.mark.process
 def test_the_bill_has_each_licence_that_a_package_declares_and_says_where_there_is_none(bill: dict):
     """By SPDX id where the package's own words are clear: BSD alone, or Apache without a version, is a name only."""
     licences = {normal(each["name"]): each.get("licenses", []) for each in bill["components"]}

@@ -39,6 +39,7 @@ def run(folder: Path, environment: dict[str, str], *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 def test_its_end_says_what_is_missing_and_what_brings_it(tmp_path: Path):
     said = run(tmp_path, {}, "--numprocesses", "2")
     assert "4 tests were skipped for want of what this machine has not:" in said
@@ -46,6 +47,7 @@ def test_its_end_says_what_is_missing_and_what_brings_it(tmp_path: Path):
     assert "what brings it: apt-get install cutlery spoon or sudo .ci/run" in said
 
 
+@pytest.mark.process
 def test_where_everything_must_be_there_it_fails(tmp_path: Path):
     said = run(tmp_path, {"CI": "1"})
     assert "a spoon is missing, and CI requires it" in said

@@ -86,6 +86,7 @@ def test_ratings_that_stand_alone_train_by_themselves(agent):
     assert run.method == "mpo"
 
 
+@pytest.mark.database
 def test_after_the_interval_ratings_that_stand_alone_are_enough(agent):
     Agent.objects.update(min_samples_to_retrain=100)
     rate_alone(agent, 12)
@@ -93,6 +94,7 @@ def test_after_the_interval_ratings_that_stand_alone_are_enough(agent):
     assert [run.method for run in online_learner.tick()] == ["mpo"]
 
 
+@pytest.mark.database
 def test_a_failed_run_is_told_with_its_reason_and_when_it_is_tried_again(agent):
     rate_pairs(agent, 4)
     run = finished_run(agent, State.FAILED, hours_ago=1)
@@ -127,6 +129,7 @@ def test_ratings_that_arrive_during_training_start_the_next_run(agent):
     assert len(online_learner.tick()) == 1
 
 
+@pytest.mark.database
 def test_superseded_and_retracted_ratings_do_not_count(agent):
     rate_pairs(agent, 4)
     Feedback.objects.update(is_current=False)
@@ -148,6 +151,7 @@ def test_the_interval_starts_nothing_without_a_trainable_pair(agent):
     assert reason == "what waits gives no row; 'manage.py training_plan --agent support-chat' says what can use it"
 
 
+@pytest.mark.database
 def test_the_interval_starts_nothing_without_new_ratings(agent):
     rate_pairs(agent, 4)
     learned(agent)

@@ -12,6 +12,8 @@ import pytest
 from rl import checks
 from tests.commands.site import MANAGE, Site
 
+pytestmark = pytest.mark.process
+
 
 def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777

@@ -29,10 +29,12 @@ def start(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str
 PRODUCTION = {"SECRET_KEY": "x" * 50, "ALLOWED_HOSTS": "ratchet.example"}
 
 
+@pytest.mark.process
 def test_it_starts_with_a_secret_key_and_hosts(tmp_path):
     assert start(tmp_path, **PRODUCTION).stdout.strip() == "False"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -64,6 +66,7 @@ def test_a_wrong_value_stops_the_start_and_names_the_variable(tmp_path, change, 
     assert complaint in result.stderr
 
 
+@pytest.mark.process
 def test_a_secret_may_come_from_a_file(tmp_path):
     (tmp_path / "key").write_text("from-a-file" * 5 + "\n")
     result = start(tmp_path, ALLOWED_HOSTS="x", SECRET_KEY_FILE=str(tmp_path / "key"))
@@ -79,6 +82,7 @@ def test_the_example_lists_every_variable_and_no_other():
     assert listed == read
 
 
+@pytest.mark.process
 def test_production_defaults_are_secure(tmp_path):
     program = (
         "import backend.settings as s; print(s.SECURE_SSL_REDIRECT, s.SESSION_COOKIE_SECURE, s.SECURE_HSTS_SECONDS)"
@@ -95,6 +99,7 @@ def test_production_defaults_are_secure(tmp_path):
     assert result.stdout.split() == ["True", "True", "31536000"]
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_sqlite_keeps_what_it_acknowledged_and_blanks_what_it_deletes():
     from django.db import connection
@@ -109,6 +114,7 @@ def test_sqlite_keeps_what_it_acknowledged_and_blanks_what_it_deletes():
     assert values == ["wal", 2, 1, 1]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("change", [{"DEBUG": "maybe"}, {"SECRET_KEY": ""}])
 def test_a_command_prints_one_line_for_a_wrong_setting(tmp_path, change):
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}

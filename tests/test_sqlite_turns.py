@@ -150,6 +150,7 @@ def test_sqlite_itself_does_not_wait(connect):
         assert cursor.execute("PRAGMA busy_timeout").fetchone() == (0,)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("is_here", [True, False])
 def test_a_database_that_stays_locked_is_a_fault_and_leaves_the_turn_to_others(connect, tmp_path: Path, is_here: bool):
     hasty, other = connect(0.05), connect()
@@ -185,6 +186,7 @@ def test_a_transaction_that_is_rolled_back_and_a_connection_that_is_closed_give_
     commit(second)
 
 
+@pytest.mark.process
 def test_a_process_that_was_forked_has_nobodys_turn(connect):
     begin(first := connect())
     assert base._TURNS

@@ -7,7 +7,7 @@ from rl import tasks
 from rl.models import TrainingRun
 from rl.runs import supervisor
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():

@@ -37,6 +37,7 @@ def pattern(shown: str) -> str:
     return "".join(loose.get(part) or re.escape(part) for part in parts)
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 @pytest.mark.django_db
 def test_every_step_prints_what_the_page_shows(steps, data_dir: Path, tmp_path: Path, monkeypatch):

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.garbage import not_collected
+
+
+@contextmanager
+def not_collected() -> Iterator[None]:
+    """Nothing is looked for inside. For imports: what they make stays, and while the training libraries are imported, the
+    collector would go through half a million such objects again and again.
+
+    Where torch came inside, it never goes through what is there now: no model of an earlier training is among it.
+    """
+    was_on, had_torch = gc.isenabled(), "torch" in sys.modules
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not had_torch and "torch" in sys.modules:
+            gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 def _load(path: str) -> ModuleType:

@@ -97,6 +97,7 @@ def test_it_says_how_to_turn_it_on(staff: Client, agent: Agent, settings, site: 
     assert rows_of(staff, agent)["Retrains by itself"] == words
 
 
+@pytest.mark.database
 def test_the_page_reads_no_ratings_after_the_interval(
     staff: Client, agent: Agent, django_assert_max_num_queries
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_second_run_is_refused_in_words(staff: Client, agent: Agent) -> None:
     assert agent.runs.count() == 1
 
 
+@pytest.mark.database
 def test_hyper_parameters_that_do_not_work_are_told(staff: Client, agent: Agent) -> None:
     Agent.objects.update(training_overrides={"learning_rat": 1})
     answer = staff.post(address_of(agent, "retrain"), follow=True)

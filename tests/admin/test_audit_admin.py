@@ -26,12 +26,14 @@ def exported(client: Client, form: str, query: str = "") -> str:
     return b"".join(answer.streaming_content).decode()
 
 
+@pytest.mark.database
 def test_the_list_links_to_its_files_with_its_filters(staff: Client):
     page = staff.get("/admin/rl/auditevent/?action__exact=promoted").content.decode()
     for form in ("csv", "jsonl"):
         assert f'href="/admin/rl/auditevent/export.{form}?action__exact=promoted"' in page
 
 
+@pytest.mark.database
 def test_json_lines_hold_every_field(staff: Client):
     with acting_for(Caller("key:1 é", "203.0.113.7")):
         record(Action.PROMOTED, "version support-chat v40", before="base")
@@ -49,6 +51,7 @@ def test_json_lines_hold_every_field(staff: Client):
     }
 
 
+@pytest.mark.database
 def test_only_what_the_filter_shows_is_exported(staff: Client):
     record(Action.PROMOTED, "this")
     record(Action.DELETED, "that")
@@ -57,6 +60,7 @@ def test_only_what_the_filter_shows_is_exported(staff: Client):
     assert AuditEvent.objects.get(target="audit log").details["query"] == "action__exact=promoted&q=this"
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
 def test_no_cell_is_a_formula(staff: Client, text: str):
     with acting_for(Caller(text)):

@@ -145,6 +145,7 @@ def test_origins_are_checked(staff: Client, origins: str, problem: str) -> None:
     assert not ApiKey.objects.exists()
 
 
+@pytest.mark.database
 def test_what_a_secret_key_may_do_is_ticked(staff: Client) -> None:
     page = staff.get("/admin/rl/apikey/add/").content.decode()
     assert page.count('name="scopes"') == len(ApiKey.Scope.values)
@@ -161,6 +162,7 @@ def test_what_a_secret_key_may_do_is_ticked(staff: Client) -> None:
     assert (row.name, row.scopes) == ("n", ["read", "train"])
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
@@ -175,6 +177,7 @@ def test_scopes_and_expiry_are_checked(staff: Client, fields: dict, name: str) -
     assert not ApiKey.objects.exists()
 
 
+@pytest.mark.database
 def test_a_key_keeps_its_kind_and_its_digest_when_its_name_changes(staff: Client) -> None:
     row, key = ApiKey.create(name="server", kind="secret")
     fields = {"name": "new name", "kind": "publishable", "digest": "0", "allowed_origins": ""}

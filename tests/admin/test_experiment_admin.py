@@ -62,11 +62,13 @@ def test_wrong_settings_are_refused_beside_their_field(staff: Client, agent: Age
     assert not Experiment.objects.exists()
 
 
+@pytest.mark.database
 def test_the_state_is_not_changed_here(staff: Client, agent: Agent) -> None:
     staff.post("/admin/rl/experiment/add/", filled(agent, state="running"))
     assert Experiment.objects.get().state == "draft"
 
 
+@pytest.mark.database
 def test_of_a_started_experiment_only_its_ending_by_itself_is_changed(staff: Client, agent: Agent) -> None:
     experiment = make_experiment(agent)
     control, _ = arms_of(experiment)

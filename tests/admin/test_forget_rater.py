@@ -27,6 +27,7 @@ def act(client: Client, *events: int, **more: str) -> str:
     return client.post(LIST, data, follow=True).content.decode()
 
 
+@pytest.mark.database
 def test_a_page_shows_what_would_be_done_and_a_second_click_does_it(client: Client, bob: User, two_raters):
     client.force_login(bob)
     charlie = two_raters["user:<i>charlie"]

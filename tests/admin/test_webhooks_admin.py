@@ -22,6 +22,7 @@ def resend(client: Client, delivery: WebhookDelivery) -> WebhookDelivery:
     return delivery
 
 
+@pytest.mark.database
 def test_a_message_that_was_given_up_is_sent_again(client: Client, bob: User, lost: WebhookDelivery):
     client.force_login(bob)
     assert (resend(client, lost).state, lost.attempts) == (State.WAITING, 0)

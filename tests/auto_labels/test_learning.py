@@ -16,7 +16,7 @@ from rl.models import Agent, LabelModel, prompt_key
 from tests.auto_labels.labelled import make_labelled, make_preferences
 from tests.conftest import make_trace
 
-pytestmark = pytest.mark.usefixtures("data_dir")
+pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("data_dir")]
 
 
 def test_it_learns_what_people_like_and_says_how_often_it_is_right(agent: Agent) -> None:

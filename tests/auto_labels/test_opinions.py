@@ -10,7 +10,7 @@ from rl.models import Agent, prompt_key
 from tests.auto_labels.labelled import make_labelled, make_preferences
 from tests.conftest import make_trace
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 
 
 def test_a_label_weighs_by_how_many_more_raters_agree_with_it(agent: Agent) -> None:

@@ -13,7 +13,7 @@ from rl.judge import head
 from rl.models import Agent
 from tests.auto_labels.labelled import GOOD, make_labelled
 
-pytestmark = pytest.mark.usefixtures("data_dir")
+pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("data_dir")]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from rl.collect.feedback.write import rate
 from rl.models import Agent, LabelProposal, Trace
 from tests.auto_labels.labelled import make_labelled
 
-pytestmark = pytest.mark.usefixtures("data_dir")
+pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("data_dir")]
 
 
 @pytest.fixture

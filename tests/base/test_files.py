@@ -117,6 +117,7 @@ def test_what_a_killed_process_left_is_removed_at_once_and_nothing_else(tmp_path
     assert names(tmp_path) == sorted([*kept, "report.json"])
 
 
+@pytest.mark.process
 def test_what_a_living_process_writes_stays_until_it_is_killed(tmp_path: Path):
     program = (
         "import sys; from pathlib import Path; from rl.base.files import staged_directory\n"

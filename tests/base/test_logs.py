@@ -46,6 +46,7 @@ def test_an_exception_is_in_its_line():
     assert line["exception"].endswith("ValueError: bad\nvalue")
 
 
+@pytest.mark.process
 def test_the_setting_makes_every_logger_write_so(tmp_path):
     program = """if True:
         import django; django.setup()

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
+
 AUTOGROUP = Path("/proc/self/autogroup")
 GIVE_WAY = """
 import os

@@ -17,7 +17,6 @@ from unittest.mock import patch
 
 import pytest
 import torch
-import yaml
 from peft import LoraConfig, get_peft_model
 
 from rl.base.errors import BadFile, RatchetError, TrainingFailed, UsageError
@@ -30,7 +29,7 @@ from tests.boundary import canaries
 from tests.boundary.canaries import COMMAND, DOTTED, HUB_ID, MODULE, PATH, TEXTS, places, replaced
 from tests.boundary.watching import TOKEN, Deed, Watch, watching
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.learn, pytest.mark.slow]
 FORMS: dict[str, Any] = {"path": PATH, "module": DOTTED, "hub id": HUB_ID, "all": canaries.SETTINGS["all"]}
 MODEL_FILES = ("config.json", "tokenizer_config.json", "generation_config.json")
 MORE = {
@@ -100,8 +99,10 @@ def require_line(error: RatchetError, at: str) -> None:
 
 
 def test_no_text_in_the_configuration_of_an_adapter_does_anything(adapter: Path, tiny_base: Path, watch: Watch):
+    base = loading.load_base(str(tiny_base), "fp32")
+
     def load() -> None:
-        with loading.with_weights(loading.load_base(str(tiny_base), "fp32"), adapter):
+        with loading.with_weights(base, adapter):
             pass
         load_merged(str(tiny_base), adapter)
         is_reward_model(adapter), lowest_trained_layer(adapter)
@@ -272,10 +273,8 @@ def test_reading_who_may_judge_does_nothing_of_what_it_says(settings: Any, tmp_p
     for name in names:
         for form in canaries.FOR_TRAINING.values():
             watch.at = f"JUDGES_FILE {name} {form}"
-            document = {"careful": {**sound["careful"], name: form}}
-            for text in (yaml.safe_dump(document), json.dumps(document)):
-                Path(settings.JUDGES_FILE).write_text(text)
-                read_judges()
+            Path(settings.JUDGES_FILE).write_text(json.dumps({"careful": {**sound["careful"], name: form}}))  # is YAML
+            read_judges()
     for tag in (
         "python/object/apply:os.system",
         "python/name:os.system",

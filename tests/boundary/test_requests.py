@@ -23,7 +23,7 @@ from rl.runs import run as runs
 from tests.admin.test_editing import AGENT
 from tests.web.api.conftest import Caller, assert_problem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 
 
 @pytest.fixture

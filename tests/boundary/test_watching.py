@@ -17,6 +17,9 @@ import pytest
 from tests.boundary.canaries import ADDRESS, COMMAND, DOTTED, PATH, VARIABLE
 from tests.boundary.watching import TOKEN, Deed, watching
 
+pytestmark = pytest.mark.process
+
+
 DEEDS: dict[str, Callable[[], Any]] = {
     "subprocess": lambda: subprocess.run(COMMAND, check=False),
     "a shell": lambda: os.system(" ".join(COMMAND)),  # noqa: S605

@@ -12,6 +12,9 @@ from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.web.pages.test_version_page import FRESH, sample
 
+pytestmark = pytest.mark.process
+
+
 ANSWER = "Wrap it in a cloth and keep it in a bread box, away from the fridge."
 LONG = "Keeping bread fresh is a delicate art that requires patience, attention to detail, and a bit of luck. "
 

@@ -13,6 +13,8 @@ from tests.browser.conftest import Console, LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def loop(live_site: LiveSite, agent: Agent) -> Agent:

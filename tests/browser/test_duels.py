@@ -18,6 +18,8 @@ from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
 from tests.web.front.in_thread import serve_by
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def duel(

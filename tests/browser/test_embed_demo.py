@@ -13,6 +13,8 @@ from rl.models import Agent, ApiKey, Feedback, Trace
 from tests.browser.conftest import Console, LiveSite
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def answers(live_site: LiveSite, agent: Agent, settings: Any) -> list[Trace]:

@@ -20,6 +20,9 @@ from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.collect.made_episodes import trained
 
+pytestmark = pytest.mark.process
+
+
 ASKED = """\
 A line holds whole numbers with spaces between. Print the sum of those that are even, or 0 where there is none.
 

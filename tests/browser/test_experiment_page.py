@@ -14,6 +14,8 @@ from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.serving.experiments.experimenting import answers, arms_of, make_experiment, version_of
 
+pytestmark = pytest.mark.process
+
 
 def rate_more(experiment: Experiment, users: int, rates: tuple[float, float] = (0.52, 0.6), seed: int = 7) -> None:
     """So many more users an arm, who come in one by one."""

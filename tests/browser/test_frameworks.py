@@ -22,7 +22,7 @@ from tests.browser.servers import QuietHandler, serve
 from tests.conftest import make_trace
 from tests.missing import missing
 
-pytestmark = pytest.mark.slow  # npm installs first
+pytestmark = [pytest.mark.process, pytest.mark.slow]  # npm installs first
 
 ROOT = Path(settings.BASE_DIR)
 HERE = Path(__file__).parent / "frameworks"

@@ -15,6 +15,9 @@ from rl.models import Agent, AnswerPair, Claim, Feedback, RatingQueue, Trace
 from tests.browser.conftest import Console, LiveSite
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.process
+
+
 Shot = Callable[[Page, str], Path]
 
 QUESTIONS = {

@@ -20,6 +20,8 @@ from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.process
+
 
 def train(run: TrainingRun, first: int, last: int) -> None:
     MetricPoint.objects.bulk_create(

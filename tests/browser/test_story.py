@@ -26,6 +26,9 @@ from tests.browser.test_try_page import ask, site, upstream  # noqa: F401  fixtu
 from tests.conftest import make_trace
 from tests.serving.gateway.upstream_double import UpstreamDouble
 
+pytestmark = pytest.mark.process
+
+
 STORY: dict[str, Any] = json.loads((Path(__file__).parent / "story.json").read_text(encoding="utf-8"))
 ANSWERS: dict[str, dict[str, str]] = STORY["answers"]
 

@@ -12,6 +12,9 @@ from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.process
+
+
 HAPPENED = {
     "tool_calls": [
         {

@@ -15,6 +15,8 @@ from tests.trust.test_quarantine import rate_quickly
 from tests.trust.test_reading import decide
 from tests.trust.test_table import test_picks_between_a_version_and_the_base_model_make_a_table as make_picks
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def desk(page: Page, context: BrowserContext, live_site: LiveSite, bob: User) -> Page:

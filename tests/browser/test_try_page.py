@@ -18,6 +18,9 @@ from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 from tests.web.test_before_after import measured
 
+pytestmark = pytest.mark.process
+
+
 WORDS = "support-chat-v2 says hello"
 ANSWERS = Path(__file__).parent / "before_and_after.json"
 

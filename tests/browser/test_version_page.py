@@ -19,6 +19,9 @@ from tests.admin.records import make_loop
 from tests.browser.conftest import LiveSite
 from tests.browser.test_rating_page import sign_in
 
+pytestmark = pytest.mark.process
+
+
 MARGINS = Interval(0.12, -0.05, 0.27)
 
 

@@ -16,6 +16,9 @@ from tests.browser.conftest import Console
 from tests.browser.servers import Api, Site, serve
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 TRACE, OTHER = "6f1c0f9e-3a52-4a43-9f0b-0c8f6f4f2b11", "0b5f2f5e-95c1-4e64-8f0a-9a7f6f1d7c22"
 REFUSED = r"Failed to load resource"
 

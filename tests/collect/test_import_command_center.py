@@ -88,6 +88,7 @@ def test_an_entry_becomes_a_trace_that_a_person_can_judge(panel, files):
     assert trace.details["run_id"] == "run-1"
 
 
+@pytest.mark.database
 def test_a_rating_becomes_feedback(panel, files):
     files.write(entry("e1"), entry("e2", fixture="x"), ratings={"e1": up(notes="Clear."), "e2": up(rating="down")})
     files.load(panel)
@@ -113,6 +114,7 @@ def test_a_rating_without_a_time_is_as_old_as_its_answer(panel, files):
     assert Feedback.objects.get().rated_at == Trace.objects.get().occurred_at
 
 
+@pytest.mark.database
 def test_a_rating_inside_an_entry_counts_where_the_file_has_none(panel, files):
     files.write(entry("e1", rating="up"), entry("e2", fixture="x", rating="up"), ratings={"e2": up(rating="down")})
     report = files.load(panel)
@@ -139,6 +141,7 @@ def test_numbers_that_a_database_writes_differently_are_no_change(panel, files):
     assert files.load(panel).traces.unchanged == 1
 
 
+@pytest.mark.database
 def test_a_later_rating_supersedes(panel, files):
     files.write(entry(), ratings={"e1": up()}).load(panel)
     report = files.write(entry(), ratings={"e1": up(rating="down", rated_at="2026-02-03T10:00:00Z")}).load(panel)
@@ -332,6 +335,7 @@ def test_a_dry_run_says_what_a_run_would_do_and_writes_nothing(panel, tmp_path):
     assert done.skipped
 
 
+@pytest.mark.database
 def test_a_dry_run_does_not_make_the_agent(db, files):
     report = files.write(entry(), ratings={"e1": up()}).load(Agent(name="new"), dry_run=True)
     assert report.imported == 2

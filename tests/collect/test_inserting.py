@@ -55,6 +55,7 @@ def some_feedback(trace: Trace) -> list[Feedback]:
     ]
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("count", [1, 6])
 def test_answers_are_stored_as_the_orm_stores_them_in_all_columns(agent: Agent, count: int):
     rows = some_traces(agent)[:count]
@@ -65,6 +66,7 @@ def test_answers_are_stored_as_the_orm_stores_them_in_all_columns(agent: Agent, 
     assert fast == stored(Trace, but="id")
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("few", [0, 32])
 @pytest.mark.parametrize("count", [1, 4])
 def test_feedback_is_stored_as_the_orm_stores_it_in_all_columns(
@@ -86,6 +88,7 @@ def rows_again(rows: list[Feedback]) -> list[Feedback]:
     return rows
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("few", [0, 32])
 def test_rows_know_their_numbers_and_when_they_were_stored(trace: Trace, few: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(inserting, "_FEW", few)
@@ -99,6 +102,7 @@ def test_rows_know_their_numbers_and_when_they_were_stored(trace: Trace, few: in
         assert (row._state.adding, row._state.db) == (False, "default")
 
 
+@pytest.mark.database
 def test_where_one_row_is_refused_none_is_stored(agent: Agent):
     insert_rows(some_traces(agent)[2:3])
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -106,6 +110,7 @@ def test_where_one_row_is_refused_none_is_stored(agent: Agent):
     assert Trace.objects.count() == 1
 
 
+@pytest.mark.database
 def test_rows_that_are_stored_together_were_made_one_after_the_other(agent: Agent):
     insert_rows([Trace(agent=agent, prompt=PROMPT, prompt_key="k", external_id=str(number)) for number in range(50)])
     assert [*Trace.objects.order_by("created_at").values_list("external_id", flat=True)] == [*map(str, range(50))]

@@ -1,18 +1,33 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.commands.site import QUICK, Site, prepare
+from tests.once import made_once
 
 
 @pytest.fixture(scope="session")
-def prepared_site(tmp_path_factory) -> Site:
-    site = prepare(tmp_path_factory.mktemp("site") / "data", QUICK)
-    site.run("train_dpo", "--agent", "support-chat", "--dry-run")  # times this machine, for all copies
-    return site
+def prepared_site() -> Site:
+    """Demo data, the tiny model, nothing trained; how fast this machine is with it is known. Tests take copies."""
+
+    def make(data: Path) -> None:
+        prepare(data, QUICK).run("train_dpo", "--agent", "support-chat", "--dry-run")
+
+    return Site(made_once("prepared-site", make))
+
+
+@pytest.fixture(scope="session")
+def briefly_trained_site(prepared_site: Site) -> Site:
+    """With a version that has learned next to nothing. Tests take copies."""
+
+    def make(data: Path) -> None:
+        prepared_site.copy(data).run("train_dpo", "--agent", "support-chat", "--max-steps", "2")
+
+    return Site(made_once("briefly-trained-site", make))
 
 
 @pytest.fixture
-def site(prepared_site: Site, tmp_path) -> Site:
-    """A fresh copy: demo data, the tiny model, nothing trained; how fast this machine is with it is known."""
+def site(prepared_site: Site, tmp_path: Path) -> Site:
     return prepared_site.copy(tmp_path / "data")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 from tests.commands.forked import Forked
 from tests.guard_limits import NOISE_ALLOWED
+from tests.ports import reserve_port
 from tests.waiting import until
 
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
@@ -122,9 +122,7 @@ def kill_session(process: subprocess.Popen[str] | Forked) -> None:
 @contextmanager
 def serving(site: Site) -> Iterator[str]:
     """The address of the site with its gateway, as ``serve`` starts both."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = reserve_port()
     process = site.start("serve", "--port", str(port))
     url = f"http://127.0.0.1:{port}"
     for _ in range(200):

@@ -19,6 +19,7 @@ def agent(*arguments: str) -> Any:
     return json.loads(out.getvalue())
 
 
+@pytest.mark.learn
 def test_an_agent_is_made_with_its_base_model(data_dir: Path):
     made = agent("create", "helper", "--model", "tiny", "--system-prompt", "Be brief.", "--response-length", "64")
     assert made["loaded_from"] == str(data_dir / "base_models" / "tiny")

@@ -19,6 +19,7 @@ def test_there_is_one_for_programs_and_one_for_questions():
     assert [name for name, _ in EXAMPLES] == ["code.yaml", "search.yaml"]
 
 
+@pytest.mark.learn
 @pytest.mark.django_db
 @pytest.mark.parametrize(("name", "text"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 def test_it_trains_a_version(name: str, text: str, data_dir: Path, tmp_path: Path):

@@ -17,6 +17,7 @@ def run(capsys, *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.database
 def test_a_secret_key_is_made_and_shown_once(capsys):
     printed = run(capsys, "create", "--name", "server")
     key = printed.split()[0]
@@ -76,6 +77,7 @@ def test_a_key_is_made_with_its_scopes_and_its_expiry(capsys):
     assert (day["scopes"], day["expires_at"]) == (["ingest", "read"], "2107-01-31 00:00:00+00:00")
 
 
+@pytest.mark.database
 def test_the_list_shows_scopes_expiry_and_last_use(capsys):
     row, key = ApiKey.create(name="ci", kind="secret", scopes=["train"], expires_at=timezone.now() + timedelta(days=9))
     ApiKey.objects.update(last_used_at=timezone.now())

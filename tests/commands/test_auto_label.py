@@ -11,7 +11,7 @@ from rl.management.commands.auto_label import GOES_ON
 from rl.models import Agent, LabelModel, LabelProposal
 from tests.auto_labels.labelled import make_labelled, make_preferences
 
-pytestmark = pytest.mark.usefixtures("data_dir")
+pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("data_dir")]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate
 from tests.web.api.conftest import Caller, assert_problem
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("timed_before")]
+pytestmark = [pytest.mark.learn, pytest.mark.django_db, pytest.mark.usefixtures("timed_before")]
 METHODS = {
     "dpo": ("train_dpo",),
     "kto": ("train_kto",),

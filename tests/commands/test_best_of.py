@@ -15,7 +15,7 @@ from openai import OpenAI
 
 from tests.commands.site import Site, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 AGENT = ("--agent", "support-chat")
 LEARN = """
 from pathlib import Path

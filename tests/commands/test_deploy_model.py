@@ -14,6 +14,8 @@ from rl.models import Agent, Deployment, ModelVersion
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def v15(agent: Agent, data_dir: Path) -> ModelVersion:
@@ -91,6 +93,7 @@ def test_what_is_served_is_listed(v25: ModelVersion, double: OllamaDouble):
     assert "support-chat:v15" in table
 
 
+@pytest.mark.database
 def test_a_list_does_not_need_ollama_to_answer(v15: ModelVersion, double: OllamaDouble, settings: Any):
     run()
     settings.OLLAMA_URL = "http://127.0.0.1:9"
@@ -117,6 +120,7 @@ def test_there_is_no_environment_while_nothing_is_served(v15: ModelVersion):
         run("--print-env")
 
 
+@pytest.mark.database
 def test_a_dry_run_says_all_and_does_nothing(v25: ModelVersion, double: OllamaDouble):
     v25.agent.keep_versions = 1
     v25.agent.save()
@@ -172,6 +176,7 @@ def test_the_best_of_several_answers_is_asked_for_without_serving_anything_anew(
     assert (entry["best_of"], entry["unjudged"]) == (1, "")
 
 
+@pytest.mark.database
 def test_a_new_version_has_as_many_answers_as_the_one_in_use_unless_it_is_said(v25: ModelVersion, double: OllamaDouble):
     run("--version", "v15", "--promote", "--best-of", "3")
     run("--version", "v25")

@@ -19,7 +19,7 @@ from tests.guard_limits import UNLIKELY_ALLOWED
 
 __all__ = ["adapter"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 
 
 @pytest.fixture

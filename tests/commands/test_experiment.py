@@ -138,6 +138,7 @@ def test_a_stopped_one_is_found_by_its_name_and_by_being_the_newest(agent: Agent
     assert refused("stop", "--agent", "support-chat")[1] == 1
 
 
+@pytest.mark.database
 def test_there_is_none_to_look_at(agent: Agent) -> None:
     assert refused("status", "--agent", "support-chat") == (
         "support-chat has no experiment; 'experiment start' makes one",
@@ -154,6 +155,7 @@ def test_an_arm_is_promoted(agent: Agent) -> None:
     assert Deployment.champion(agent) == version_of(agent)
 
 
+@pytest.mark.database
 def test_the_list_shows_all_or_those_of_an_agent(agent: Agent) -> None:
     make_experiment(agent)
     make_experiment(Agent.objects.create(name="other"), running=False)
@@ -163,6 +165,7 @@ def test_the_list_shows_all_or_those_of_an_agent(agent: Agent) -> None:
     assert "A draft" in run("list")
 
 
+@pytest.mark.database
 def test_a_version_is_compared_with_the_best_of_its_own_answers(agent: Agent) -> None:
     Deployment.objects.create(agent=agent, version=version_of(agent), target="ollama", alias="champion")
     arms = ("--arms", "v286@1=50,v286@4=50", "--control", "v286@1")
@@ -176,6 +179,7 @@ def test_a_version_is_compared_with_the_best_of_its_own_answers(agent: Agent) ->
     assert Deployment.objects.get().best_of == 4
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("arms", "problem"),
     [

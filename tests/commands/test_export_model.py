@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 
 from rl.export.llama_cpp.process import greedy_tokens
+from tests.commands.ends import ends_of
 from tests.commands.site import Site
 from tests.export.ollama_double import OllamaDouble, ollama_double
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def trained(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    site = prepared_site.copy(tmp_path_factory.mktemp("trained") / "data")
-    site.run("train_dpo", "--agent", "support-chat", "--max-steps", "2")
-    return site
+def trained(briefly_trained_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return briefly_trained_site.copy(tmp_path_factory.mktemp("trained") / "data")
 
 
 @pytest.fixture
@@ -43,12 +42,6 @@ def test_a_gguf_is_written_that_llama_cpp_loads(trained, level):
     assert trained.query("SELECT size_bytes FROM rl_artifact WHERE quantization = ?", level) == [(path.stat().st_size,)]
 
 
-def test_the_figures_of_an_export_are_words_for_people(trained):
-    told = trained.run("export_model", "--agent", "support-chat", "--format", "gguf-lora").stdout
-    assert "tensor_types: F16 28" in told
-    assert "{" not in told
-
-
 @pytest.mark.parametrize(("kind", "file"), [("merged", "model.safetensors"), ("lora", "adapter_model.safetensors")])
 def test_directories_are_exported_too(trained, kind, file):
     document = trained.json("export_model", "--agent", "support-chat", "--format", kind)
@@ -62,32 +55,28 @@ def test_a_checkpoint_is_exported_under_the_given_name(trained, tmp_path):
     assert Path(document["path"]) == tmp_path / "gguf" / "my-chat-f16.gguf"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "complaint"),
-    [
-        (("--agent", "support-chat", "--quantization", "q9"), 2, "q9"),
-        (("--agent", "support-chat", "--model-name", "../up"), 2, "model name"),
-        (("--checkpoint", "/nowhere"), 2, "is neither an adapter nor a whole model"),
-    ],
-)
-def test_what_cannot_be_exported_is_one_clear_error(trained, arguments, code, complaint):
-    result = trained.run("export_model", *arguments, expect=code)
-    assert complaint in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_an_adapter_without_its_base_model_is_refused(trained, tmp_path):
-    lost = tmp_path / "lost"
-    shutil.copytree(adapter(trained), lost)
+def test_what_cannot_be_exported_is_one_clear_error(trained: Site, tmp_path: Path):
+    lost = shutil.copytree(adapter(trained), tmp_path / "lost")
     config = json.loads((lost / "adapter_config.json").read_text())
     (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(tmp_path / "gone")}))
-    result = trained.run("export_model", "--checkpoint", str(lost), "--output", str(tmp_path), expect=2)
-    assert "gone" in result.stderr
+    refused = {
+        ("--agent", "support-chat", "--quantization", "q9"): "q9",
+        ("--agent", "support-chat", "--model-name", "../up"): "model name",
+        ("--checkpoint", "/nowhere"): "is neither an adapter nor a whole model",
+        ("--checkpoint", str(lost), "--output", str(tmp_path)): str(tmp_path / "gone"),  # the base model of an adapter
+    }
+    ends = ends_of(trained, *[("export_model", *arguments) for arguments in refused])
+    for (code, told), complaint in zip(ends, refused.values(), strict=True):
+        assert (code, complaint in told, "Traceback" in told) == (2, True, False), told
     assert not list(tmp_path.glob("gguf/*"))
 
 
-def test_the_card_of_a_version_says_what_it_learned_from_and_how_it_did(trained: Site):
-    path = Path(trained.json("export_model", "--agent", "support-chat", "--format", "gguf-lora")["path"])
+def test_people_read_the_figures_and_the_card_says_what_it_learned_from_and_how_it_did(trained: Site):
+    told = trained.run("export_model", "--agent", "support-chat", "--format", "gguf-lora").stdout
+    assert "tensor_types: F16 28" in told
+    assert "{" not in told
+    [(name,)] = trained.query("SELECT path FROM rl_artifact WHERE kind = 'gguf-lora'")
+    path = trained.data / name
     card = path.with_suffix(".md").read_text()
     [(fingerprint,)] = trained.query("SELECT content_hash FROM rl_trainingset")
     for expected in (
@@ -145,18 +134,17 @@ def test_a_checkpoint_is_registered_with_ollama(trained: Site, ollama: OllamaDou
     assert list(ollama.models["bare:latest"]["files"].values()) == [f"sha256:{digest}"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "complaint"),
-    [
-        (("--agent", "support-chat", "--register", "--merge"), 2, "--register goes with --format gguf"),
-        (("--agent", "support-chat", "--register"), 1, "Ollama does not answer at http://127.0.0.1:9"),
-        (("--agent", "support-chat", "--base-model", "x"), 2, "--base-model goes with --checkpoint"),
-    ],
-)
-def test_what_cannot_be_registered_is_told_before_any_work(trained: Site, arguments, code, complaint):
-    result = trained.run("export_model", *arguments, expect=code, OLLAMA_URL="http://127.0.0.1:9")
-    assert complaint in result.stderr
-    assert "merge" not in result.stderr.splitlines()[0]
+def test_what_cannot_be_registered_is_told_before_any_work(trained: Site):
+    refused = {
+        ("--register", "--merge"): (2, "--register goes with --format gguf"),
+        ("--register",): (1, "Ollama does not answer at http://127.0.0.1:9"),
+        ("--base-model", "x"): (2, "--base-model goes with --checkpoint"),
+    }
+    commands = [("export_model", "--agent", "support-chat", *arguments) for arguments in refused]
+    ends = ends_of(trained, *commands, OLLAMA_URL="http://127.0.0.1:9")
+    for (code, told), (expected, complaint) in zip(ends, refused.values(), strict=True):
+        assert (code, complaint in told) == (expected, True), told
+        assert "merge" not in told.splitlines()[0]
 
 
 def test_a_whole_model_is_trained_measured_and_exported(site: Site):

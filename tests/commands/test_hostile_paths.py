@@ -109,6 +109,7 @@ def test_every_option_that_names_a_file_is_walked():
     assert missed == set()
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("line", READ, ids=" ".join)

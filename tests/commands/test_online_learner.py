@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 
 def test_status_counts_what_waits_and_what_is_needed(site):
     (agent,) = site.json("online_learner", "status")["agents"]

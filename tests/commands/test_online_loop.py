@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 import urllib.request
 from pathlib import Path
@@ -12,13 +11,14 @@ import pytest
 
 from rl.demo.support import demo_answers
 from tests.commands.site import Site, kill_session
+from tests.ports import reserve_port
+
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return reserve_port()
 
 
 @pytest.fixture

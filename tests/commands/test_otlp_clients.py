@@ -14,7 +14,7 @@ from tests.commands.otel.model_server import ANSWER, model_server
 
 PROGRAMS = Path(__file__).parent / "otel"
 # Installing the clients takes longer than all else.
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +54,7 @@ def roles(trace: Trace) -> list[str]:
     return [message["role"] for message in trace.prompt]
 
 
+@pytest.mark.database
 def test_the_openai_sdk(run):
     assert run("openai_sdk.py") == ""
     plain, run_of_tool, streamed = Trace.objects.order_by("occurred_at")

@@ -23,6 +23,7 @@ def test_it_lists_templates_with_who_has_them():
     assert templates["plain"]["answer"] == []
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_it_takes_one_and_gives_it_to_the_agent(settings, tmp_path):
     settings.PROMPT_TEMPLATES_DIR = tmp_path

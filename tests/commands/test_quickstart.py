@@ -11,10 +11,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from django.core.management import CommandError, call_command
 
 from rl.export.llama_cpp.process import greedy_tokens
 from tests.commands.site import MANAGE, Site
+from tests.ports import reserve_port
 from tests.waiting import until
+
+pytestmark = pytest.mark.process
 
 
 def quickstart(site: Site, *options: str) -> subprocess.CompletedProcess[str]:
@@ -95,10 +99,15 @@ def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path):
     assert not (site.data / "db.sqlite3").exists()
 
 
-@pytest.mark.parametrize("port", ["0", "65536", "-1", "http", "8²"])
-def test_what_is_no_port_is_refused_before_anything_is_done(tmp_path, port):
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "8²"])
+def test_a_number_of_no_port_is_refused(port):
+    with pytest.raises(CommandError, match="is not a port: a number from 1 to 65535"):
+        call_command("quickstart", "--yes", f"--port={port}")
+
+
+def test_what_is_no_port_is_refused_before_anything_is_done(tmp_path):
     site = Site(tmp_path / "data")
-    result = quickstart(site, "--yes", f"--port={port}")
+    result = quickstart(site, "--yes", "--port=http")
     assert result.returncode == 2
     assert "is not a port: a number from 1 to 65535" in result.stderr
     assert not (site.data / "db.sqlite3").exists()
@@ -107,9 +116,7 @@ def test_what_is_no_port_is_refused_before_anything_is_done(tmp_path, port):
 @pytest.mark.slow
 def test_a_sigterm_ends_the_site_and_the_queue_too(done):
     site = done[0]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = reserve_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "django", "quickstart", "--yes", "--port", str(port)],
         cwd=MANAGE.parent,

@@ -16,6 +16,7 @@ def call(*arguments: str) -> Any:
     return json.loads(out.getvalue())
 
 
+@pytest.mark.database
 def test_a_queue_is_made_shared_and_closed(agent: Agent, client) -> None:
     which = ("--agent", "support-chat", "--name", "experts")
     call("create", *which, "--rubric", "stars", "--filters", '{"rated": false}', "--tags", "legal,medical")

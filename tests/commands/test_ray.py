@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,8 +17,9 @@ import pytest
 
 from tests.commands.environments import environment_of
 from tests.commands.site import Site
+from tests.ports import reserve_port
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 START = """
 from rl import dataset_builder
 from rl.models import Agent
@@ -63,7 +63,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ExitStack() as stack,
     ):
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path_factory.mktemp("home"))}
-        port, dashboard = free_port(), free_port()
+        port, dashboard = reserve_port(), reserve_port()
         found = Cluster(f"http://127.0.0.1:{dashboard}")
         head = ["--head", "--port", str(port), "--dashboard-port", str(dashboard), "--dashboard-host", "127.0.0.1"]
         stack.enter_context(node([*head, "--include-dashboard", "true", "--temp-dir", folder], environment))
@@ -78,7 +78,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @contextmanager
 def node(options: list[str], environment: dict[str, str]) -> Iterator[None]:
     common = ["--block", "--num-cpus", "1", "--disable-usage-stats", "--object-store-memory", "80000000"]
-    agent = ["--dashboard-agent-listen-port", str(free_port())]
+    agent = ["--dashboard-agent-listen-port", str(reserve_port())]
     command = [environment_of("ray"), "-m", "ray.scripts.scripts", "start", *common, *agent, *options]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, env=environment, start_new_session=True, **quiet)
@@ -100,12 +100,6 @@ def comes_true(condition: Callable[[], bool], seconds: float = 120) -> bool:
     while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(0.5)
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def on(site: Site, cluster: Cluster) -> dict[str, str]:

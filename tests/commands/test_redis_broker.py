@@ -10,6 +10,9 @@ import redis
 from tests.commands.site import kill_session
 from tests.missing import missing
 
+pytestmark = pytest.mark.process
+
+
 URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
 
 

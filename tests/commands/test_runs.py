@@ -20,6 +20,7 @@ def runs(*arguments: str) -> dict:
     return document
 
 
+@pytest.mark.database
 def test_runs_are_listed_newest_first_and_one_that_waits_is_cancelled(agent: Agent):
     numbers = [TrainingRun.objects.create(agent=agent, method="dpo", state=state).pk for state in ("failed", "queued")]
     assert [run["run"] for run in runs("list", "--agent", "support-chat")["runs"]] == numbers[::-1]

@@ -10,6 +10,9 @@ from rl.sandbox.attacks import ATTACKS, Attack
 from rl.sandbox.backends import available
 from tests.missing import missing
 
+pytestmark = pytest.mark.process
+
+
 FEW = tuple(attack for attack in ATTACKS if attack.name in ("read_settings", "tcp_loopback", "environment"))
 BROKEN = Attack("broken", "nothing", "won('everything')")
 

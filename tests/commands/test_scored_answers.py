@@ -12,6 +12,9 @@ import pytest
 from tests.commands.site import Site
 from tests.guard_limits import NOISE_ALLOWED
 
+pytestmark = pytest.mark.process
+
+
 FEW = ("--batch-size", "8", "--max-new-tokens", "8", "--ppo-epochs", "1", "--max-steps", "2")
 QUICK = ("--batch-size", "8", "--gradient-accumulation", "1", "--learning-rate", "1e-3", "--lora-r", "4")
 

@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, load_command_class
 
 from tests.commands.site import MANAGE, Site
-from tests.serving.gateway.conftest import free_port
+from tests.ports import reserve_port
 from tests.waiting import until
 
 
@@ -38,10 +38,11 @@ def get(url: str) -> tuple[int, str]:
         return 0, ""
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_site_and_gateway_answer_and_end_at_a_signal(tmp_path: Path):
     """Before there are tables, too: the gateway says that it knows nobody."""
-    port = free_port()
+    port = reserve_port()
     process = start(
         Site(tmp_path / "data"),
         "--port",
@@ -65,6 +66,7 @@ def test_site_and_gateway_answer_and_end_at_a_signal(tmp_path: Path):
     until(lambda: get(url)[0] == 0)
 
 
+@pytest.mark.process
 def test_a_port_that_is_taken_is_said(tmp_path: Path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -14,16 +14,18 @@ from tests.browser import servers
 from tests.browser.conftest import browser
 from tests.commands.site import Site, serving
 
+pytestmark = pytest.mark.process
+
+
 __all__ = ["browser"]
 WIDGET = "/static/rl/ratchet-feedback.js"
 USERS = [f"user-{number}" for number in range(14)]
 
 
 @pytest.fixture(scope="module")
-def trained(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def trained(briefly_trained_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """With a version that is in use, whatever its few steps have taught it."""
-    site = prepared_site.copy(tmp_path_factory.mktemp("serving") / "data")
-    site.run("train_dpo", "--agent", "support-chat", "--max-steps", "4")
+    site = briefly_trained_site.copy(tmp_path_factory.mktemp("serving") / "data")
     (name,) = site.query("SELECT name FROM rl_modelversion")[0]
     site.run("deploy_model", "--agent", "support-chat", "--version", name, "--target", "llama_cpp", "--promote")
     site.run("deploy_model", "--agent", "support-chat", "--version", "base", "--target", "llama_cpp")

@@ -18,6 +18,9 @@ from rl.runs import run as runs
 from tests.commands.agents import EVEN, Write, own_tasks, trained, write
 from tests.commands.site import Site, kill_session
 
+pytestmark = pytest.mark.learn
+
+
 __all__ = ["own_tasks", "write"]
 State = TrainingRun.State
 

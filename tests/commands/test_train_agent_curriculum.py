@@ -3,7 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.commands.site import Site
+
+pytestmark = pytest.mark.process
+
 
 CONFIG = {
     "agent": "learner",

@@ -15,7 +15,7 @@ from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
 from tests.commands.agents import EVEN, Write, own_tasks, planned, question, refused, write
 
 __all__ = ["own_tasks", "write"]
-pytestmark = pytest.mark.usefixtures("timed_before")
+pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("timed_before")]
 State = TrainingRun.State
 GIVEN = {
     "--policy-type": ("policy_type", "plain"),
@@ -122,8 +122,6 @@ def test_held_out_tasks_are_left_out_of_the_training_and_counted(data_dir, write
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("sections", "told"),

@@ -20,7 +20,7 @@ from tests.environments.program.agents import ASK
 
 __all__ = ["own_tasks", "write"]
 PAGE = Path(settings.BASE_DIR) / "docs/own-agents.md"
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("timed_before")]
+pytestmark = [pytest.mark.learn, pytest.mark.django_db, pytest.mark.usefixtures("timed_before")]
 
 
 def blocks(language: str) -> list[str]:

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.commands.ends import ends_of
 from tests.commands.site import Site
+
+pytestmark = pytest.mark.process
+
 
 CONFIG: dict[str, Any] = {
     "agent": "learner",
@@ -47,6 +51,8 @@ def test_an_agent_is_trained_on_its_own_episodes(site: Site, config: str):
     site.run("shell", "--no-imports", "-c", STORED)
     [task] = site.json("train_agent", "--config", config, "--preview-tasks", "3", "--dry-run")["tasks"]
     assert [call["result"] for call in task["recorded"]] == ["a purple elephant"]
+    rows = site.json("train_agent", "--config", config, "--dry-run")["data"]
+    assert (rows["train_rows"], rows["heldout_rows"]) == (1, 0)
     assert "Task 4?" in site.run("train_agent", "--config", config, "--preview-tasks", "1", "--dry-run").stdout
     assert site.query("SELECT count(*) FROM rl_trainingrun") == [(0,)]
     document = site.json("train_agent", "--config", config)
@@ -54,19 +60,13 @@ def test_an_agent_is_trained_on_its_own_episodes(site: Site, config: str):
     assert sorted(step for step, _, _ in site.query(REPLAYED)) == [0, 0, 1, 1]
 
 
-def test_the_dry_run_counts_the_prompts(site: Site, config: str):
-    site.run("shell", "--no-imports", "-c", STORED)
-    document = site.json("train_agent", "--config", config, "--dry-run")
-    assert (document["data"]["train_rows"], document["data"]["heldout_rows"]) == (1, 0)
-
-
-def test_an_agent_without_calls_of_tools_exits_with_3(site: Site, config: str):
-    for more in ((), ("--dry-run",), ("--preview-tasks", "3")):
-        told = " ".join(site.run("train_agent", "--config", config, *more, expect=3).stderr.split())
-        assert "learner has no traces with calls of tools to be replayed" in told
-
-
-def test_tools_of_the_file_exit_with_2(site: Site, tmp_path: Path):
+def test_an_agent_without_calls_of_tools_exits_with_3_and_tools_of_the_file_with_2(
+    site: Site, config: str, tmp_path: Path
+):
     asked = write(tmp_path / "tools.yaml", {**CONFIG, "tools": {"search": {"mode": "corpus"}}})
-    told = " ".join(site.run("train_agent", "--config", asked, expect=2).stderr.split())
-    assert "the tools of replay come with its tasks: leave out tools" in told
+    nothing = [("train_agent", "--config", config, *more) for more in ((), ("--dry-run",), ("--preview-tasks", "3"))]
+    *ends, (code, told) = ends_of(site, *nothing, ("train_agent", "--config", asked))
+    assert (code, "the tools of replay come with its tasks: leave out tools" in " ".join(told.split())) == (2, True)
+    for code, told in ends:
+        assert code == 3
+        assert "learner has no traces with calls of tools to be replayed" in " ".join(told.split())

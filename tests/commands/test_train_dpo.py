@@ -8,12 +8,16 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rl.models import Agent
+from tests.commands.ends import ends_of
 from tests.commands.site import Site, kill_session
+
+pytestmark = pytest.mark.process
+
 
 TRAIN = ("train_dpo", "--agent", "support-chat", "--val-split", "0.25")
 
 
-def started(site: Site, *options: str, step: int = 5):
+def started(site: Site, *options: str, step: int = 1):
     """A training process that has passed ``step``."""
     process = site.fork(*TRAIN, *options)
     site.wait_for(f"SELECT step FROM rl_trainingrun WHERE step >= {step}")
@@ -41,7 +45,7 @@ def test_it_prints_one_json_document_and_progress_elsewhere(trained):
 @pytest.mark.slow
 def test_a_run_killed_with_sigkill_resumes_to_the_same_losses(site, trained):
     whole, _ = trained
-    kill_session(started(site))
+    kill_session(started(site, step=5))
     site.run(*TRAIN, "--resume")
     assert len(site.losses()) > 10
     assert site.losses() == whole.losses()
@@ -95,13 +99,6 @@ def test_the_dry_run_prints_tables_for_people(site):
         assert words in output
 
 
-def test_too_few_pairs_exit_with_3_and_say_what_is_missing(site):
-    result = site.run(*TRAIN, "--min-samples", "5000", expect=3)
-    assert "5000 are needed" in result.stderr
-    assert "more rating" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -120,23 +117,20 @@ def test_a_wrong_option_is_refused_in_one_line(agent: Agent, data_dir, options, 
     assert "\n" not in str(refusal.value)
 
 
-def test_a_wrong_option_exits_with_2_and_no_traceback(site):
-    result = site.run(*TRAIN, "--config", "smal_gpu", expect=2)
-    assert "invalid choice" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_a_base_model_that_is_no_model_fails_before_anything_is_loaded(site, tmp_path):
-    result = site.run(*TRAIN, "--base-model", str(tmp_path), expect=2)
-    assert "config.json is missing" in result.stderr
-
-
-def test_a_broken_file_is_one_clear_error(site, tmp_path):
+def test_what_cannot_be_trained_exits_with_its_code_and_no_traceback_before_anything_is_loaded(site, tmp_path):
     broken = tmp_path / "exhaustive_data.json"
     broken.write_text('{"run_id": "x", "entries": [{"entry_id": "e1",')
-    result = site.run(*TRAIN, "--source", "file", "--data-file", str(broken), "--pair-type", "both", expect=2)
-    assert str(broken) in result.stderr
-    assert "Traceback" not in result.stderr
+    refused = {
+        ("--min-samples", "5000"): (3, ("5000 are needed", "more rating")),
+        ("--config", "smal_gpu"): (2, ("invalid choice",)),
+        ("--base-model", str(tmp_path)): (2, ("config.json is missing",)),
+        ("--source", "file", "--data-file", str(broken), "--pair-type", "both"): (2, (str(broken),)),
+    }
+    ends = ends_of(site, *[(*TRAIN, *options) for options in refused])
+    for (code, told), (expected, complaints) in zip(ends, refused.values(), strict=True):
+        assert code == expected, told
+        assert all(complaint in told for complaint in complaints), told
+        assert "Traceback" not in told
     assert not list((site.data / "training_sets").glob("*"))
 
 

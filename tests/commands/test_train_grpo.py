@@ -8,6 +8,9 @@ from django.core.management import CommandError, call_command
 from rl.models import Agent, TrainingRun
 from tests.commands.site import Site
 
+pytestmark = pytest.mark.process
+
+
 VOWELS = {"CUSTOM_REWARDS": "vowels=tests.commands.rewards.Vowels"}
 TRAIN = ("train_grpo", "--agent", "support-chat")
 QUICK = ("--max-steps", "3", "--num-generations", "4", "--max-new-tokens", "8")

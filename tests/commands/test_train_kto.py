@@ -6,6 +6,9 @@ import pytest
 
 from tests.commands.site import Site
 
+pytestmark = pytest.mark.process
+
+
 TRAIN = ("train_kto", "--agent", "support-chat", "--val-split", "0.25")
 
 

@@ -8,6 +8,9 @@ from django.core.management import CommandError, call_command
 from rl.models import Agent
 from tests.commands.site import Site
 
+pytestmark = pytest.mark.process
+
+
 VOWELS = {"CUSTOM_REWARDS": "vowels=tests.commands.rewards.Vowels"}
 TRAIN = ("train_ppo", "--agent", "support-chat")
 QUICK = ("--max-steps", "3", "--batch-size", "8", "--max-new-tokens", "8")

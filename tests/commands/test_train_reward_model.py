@@ -6,6 +6,9 @@ import pytest
 
 from tests.commands.site import Site
 
+pytestmark = pytest.mark.process
+
+
 TRAIN = ("train_reward_model", "--agent", "support-chat", "--val-split", "0.25")
 
 

@@ -11,15 +11,13 @@ import pytest
 from tests.commands.site import Site, serving
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 FORMATS = ["gguf", "merged", "lora", "gguf-lora", "onnx"]
 
 
 @pytest.fixture(scope="module")
-def trained(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    site = prepared_site.copy(tmp_path_factory.mktemp("trained") / "data")
-    site.run("train_dpo", "--agent", "support-chat", "--max-steps", "2")
-    return site
+def trained(briefly_trained_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return briefly_trained_site.copy(tmp_path_factory.mktemp("trained") / "data")
 
 
 def half_written(site: Site) -> list[Path]:

@@ -19,6 +19,7 @@ def test_an_unknown_level_is_answered_with_the_known_ones():
     assert all(level in str(caught.value) for level in LEVELS)
 
 
+@pytest.mark.process
 def test_the_levels_can_be_listed_without_torch():
     code = "import sys, rl.config.levels; assert 'torch' not in sys.modules and 'gguf' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -49,6 +49,7 @@ def shares(training_set: TrainingSet) -> dict[str, Fraction]:
     return {rater: Fraction(weight) / total for rater, weight in weights.items()}
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("team", TEAMS, ids=str)
 @pytest.mark.parametrize("cap", [0.05, 0.35, 0.5, 0.7])
@@ -75,6 +76,7 @@ def test_the_dry_run_says_what_the_freezing_writes(agent, data_dir, method):
     assert dict(planned.taken) == frozen.stats["taken"]
 
 
+@pytest.mark.database
 def test_what_is_left_out_is_counted_and_nothing_of_it_is_in_the_set(agent, data_dir):
     rate_alone(agent, {"alice": 12, "bob": 8})
     frozen = freeze(agent, ONE)
@@ -116,6 +118,7 @@ def test_rows_that_several_gave_are_nobodys(agent, data_dir):
     assert freeze(agent, ONE).train_rows == 14
 
 
+@pytest.mark.database
 def test_the_same_data_give_the_same_bytes_whatever_their_numbers(agent, data_dir):
     def history(raters: tuple[str, ...]) -> str:
         for rater in raters:

@@ -30,6 +30,7 @@ def tried(agent: Agent, data_dir) -> Agent:
     return agent
 
 
+@pytest.mark.database
 def test_each_keeps_the_verdict_beside_the_other_rewards(tried):
     for trace in tried.traces.select_related("episode"):
         assert trace.rewards["environment"]["value"] == trace.episode.reward

@@ -96,6 +96,7 @@ def test_a_recorded_prompt_becomes_a_template_with_blanks_for_what_is_known(fold
         take_template(panel, "production", part="fixture")
 
 
+@pytest.mark.database
 def test_what_the_question_is_can_be_said(folder: Path, panel: Agent):
     trace = record(panel, 1, "Load?")
     with pytest.raises(UsageError, match="say with --question"):

@@ -33,6 +33,7 @@ def test_no_task_is_there_twice():
     assert len({task.prompt for task in CODE}) == len({task.question for task in SEARCH}) == 40
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("task", CODE, ids=lambda task: task.task_id)
 def test_a_reference_solution_passes_its_tests_in_the_sandbox(task: CodeTask):
     assert len(task.tests) >= 3

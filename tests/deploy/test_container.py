@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from django.conf import settings
@@ -44,6 +43,7 @@ def image_files() -> list[Path]:
     return [ROOT / line[1:] for line in lines if line.startswith("!")]
 
 
+@pytest.mark.process
 def test_the_dockerfile_has_nothing_to_complain_about():
     program = Path(sys.executable).with_name("hadolint")
     done = subprocess.run([program, ROOT / "Dockerfile"], capture_output=True, text=True)
@@ -53,6 +53,8 @@ def test_the_dockerfile_has_nothing_to_complain_about():
 def test_the_compose_file_is_of_the_specification():
     """https://github.com/compose-spec/compose-spec/blob/main/schema/compose-spec.json, of November 2026."""
     schema = json.loads((ROOT / "tests/deploy/compose-spec.json").read_text())
+    import jsonschema  # not at the top: that takes two seconds of each process that tests
+
     jsonschema.Draft7Validator(schema).validate(compose())
 
 
@@ -116,6 +118,7 @@ def test_nothing_of_this_machine_goes_into_the_image():
     assert [path for path in image_files() if not path.exists()] == []
 
 
+@pytest.mark.process
 def test_what_goes_into_the_image_is_enough(tmp_path: Path):
     """The step of the image that runs our own code, with the files that it has there."""
     for path in image_files():

@@ -32,11 +32,13 @@ def units(tmp_path: Path) -> list[Path]:
     return [tmp_path / unit.name for unit in UNITS]
 
 
+@pytest.mark.process
 def test_systemd_understands_every_line(units: list[Path]):
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_services_are_no_more_exposed_than_they_must_be(units: list[Path], service: Path):
     (unit,) = (each for each in units if each.name == service.name)

@@ -57,6 +57,7 @@ def a_key(**fields: Any) -> ApiKey:
     return key
 
 
+@pytest.mark.process
 def test_an_installation_that_is_well_has_no_problem(data_dir: Path, settings):
     settings.BACKUP_DIR = data_dir / "backups"
     settings.BACKUP_DIR.mkdir()
@@ -67,6 +68,8 @@ def test_an_installation_that_is_well_has_no_problem(data_dir: Path, settings):
     assert {each.check for each in examined} == {*doctor.WITHOUT_DATABASE, *doctor.WITH_DATABASE}
 
 
+@pytest.mark.database
+@pytest.mark.process
 def test_the_command_ends_with_1_where_something_is_wrong(data_dir: Path, capsys):
     with pytest.raises(CommandError) as caught:
         call_command("doctor", json=True)  # no queue is at work here
@@ -105,6 +108,7 @@ def test_every_pin_is_read():
         assert len(machine._PIN.findall(text)) == text.count("==")
 
 
+@pytest.mark.process
 def test_a_full_disk_is_a_problem_and_told_once(settings, data_dir: Path):
     settings.BACKUP_DIR = data_dir
     settings.MIN_FREE_BYTES = 10**18
@@ -113,12 +117,15 @@ def test_a_full_disk_is_a_problem_and_told_once(settings, data_dir: Path):
     assert "MIN_FREE_BYTES" not in " ".join(each.text for each in seen(site.system_checks))
 
 
+@pytest.mark.process
 def test_a_clock_that_went_back_is_a_problem():
     make_trace(Agent.objects.create(name="a"))
     Trace.objects.update(created_at=NOW() + timedelta(hours=1))
     assert "there is a trace from the future" in seen(machine.clock)[0].text
 
 
+@pytest.mark.database
+@pytest.mark.process
 def test_a_clock_that_nobody_sets_is_a_warning(tmp_path: Path, monkeypatch):
     (tmp_path / "timedatectl").write_text("#!/bin/sh\necho no\n")
     (tmp_path / "timedatectl").chmod(0o755)
@@ -152,12 +159,14 @@ def test_debug_and_a_simple_key_are_told(settings):
     assert [symptom.severity for symptom in seen(site.secret_key)] == [Severity.WARNING, Severity.PROBLEM]
 
 
+@pytest.mark.process
 def test_what_the_start_up_checks_say_is_told_with_their_hints(settings, tmp_path: Path):
     settings.DATA_DIR = tmp_path / "gone"
     (symptom,) = [each for each in seen(site.system_checks) if "is not writable" in each.text]
     assert (symptom.severity, "DATA_DIR" in symptom.fix) == (Severity.PROBLEM, True)
 
 
+@pytest.mark.process
 def test_what_the_deployment_checks_say_is_told_where_others_come_in(settings):
     settings.DEBUG, settings.SESSION_COOKIE_SECURE = False, False
     assert "SESSION_COOKIE_SECURE" in " ".join(symptom.text for symptom in seen(site.system_checks))
@@ -166,17 +175,20 @@ def test_what_the_deployment_checks_say_is_told_where_others_come_in(settings):
 # --- data --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_a_missing_migration_is_a_problem():
     MigrationRecorder(connection).migration_qs.filter(app="rl", name__gte="0006").delete()
     (symptom,) = seen(data.database)
     assert ("rl.0006_serving" in symptom.text, symptom.fix) == (True, "manage.py migrate")
 
 
+@pytest.mark.database
 def test_a_database_of_a_newer_ratchet_is_a_problem():
     MigrationRecorder(connection).migration_qs.create(app="rl", name="9999_future", applied=NOW())
     assert "rl.9999_future is not known here" in seen(data.database)[0].text
 
 
+@pytest.mark.process
 def test_a_database_that_is_gone_is_one_problem_and_ends_the_questions_to_it(data_dir: Path):
     def refuse(execute, sql, params, many, context):
         raise OperationalError("the server is gone")
@@ -196,6 +208,7 @@ def test_a_queue_that_does_nothing_is_a_problem(minutes: int | None):
     assert ("the queue has done nothing" in symptom.text, "qcluster" in symptom.fix) == (True, True)
 
 
+@pytest.mark.database
 def test_tasks_that_failed_are_told():
     task("rl.tasks.supervise_runs", timedelta(seconds=1))
     for _ in range(2):
@@ -231,6 +244,7 @@ def test_backups_that_are_missing_or_old_are_told(settings, tmp_path: Path, days
     assert re.search(r"no backup in|3 days old", symptom.text)
 
 
+@pytest.mark.database
 def test_keys_that_expire_are_told():
     a_key(expires_at=NOW() + timedelta(days=3))
     a_key(expires_at=NOW() - timedelta(days=3), last_used_at=NOW() - timedelta(hours=1))
@@ -262,6 +276,7 @@ def test_an_ollama_that_is_needed_and_down_is_a_problem(settings):
     assert "Ollama is needed and does not answer" in seen(models.ollama)[0].text
 
 
+@pytest.mark.process
 def test_an_ollama_that_answers_is_fine(double):
     Agent.objects.create(name="a", auto_deploy=True, deploy_target="ollama")
     assert [symptom.severity for symptom in models.ollama()] == [Severity.FINE]
@@ -272,6 +287,7 @@ def test_a_llama_cpp_server_that_is_down_is_a_problem():
     assert "the llama.cpp server of a base is down" in seen(models.llama_cpp)[0].text
 
 
+@pytest.mark.process
 def test_a_check_that_breaks_is_a_problem_itself(monkeypatch, data_dir: Path):
     def broken():
         raise RuntimeError("unforeseen")
@@ -282,6 +298,7 @@ def test_a_check_that_breaks_is_a_problem_itself(monkeypatch, data_dir: Path):
     assert "RuntimeError: unforeseen" in first.symptom.text
 
 
+@pytest.mark.database
 def test_several_answers_without_a_judge_are_a_problem_and_unjudged_ones_a_warning(
     monkeypatch: pytest.MonkeyPatch, data_dir: Path
 ):

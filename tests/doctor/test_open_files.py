@@ -15,7 +15,11 @@ from django.db import connection
 from rl.doctor.open_files import database_files, taken_away
 from rl.doctor.symptom import Severity
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [
+    pytest.mark.database,
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
 PROGRAM = """
 import sqlite3, sys
 made = sqlite3.connect(sys.argv[1], isolation_level=None)

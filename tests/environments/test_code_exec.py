@@ -9,6 +9,9 @@ from rl.environments.code_exec import CodeExecEnv
 from rl.environments.contract import Action, Step, ToolRequest
 from rl.environments.dialects.hermes import read_action
 
+pytestmark = pytest.mark.process
+
+
 DOUBLE = {
     "task_id": "double",
     "prompt": "Print the double of a number.",

@@ -102,6 +102,7 @@ def test_accepted_answers_judge_where_there_is_no_environment(env):
     assert env.step(Action("nothing")).info["reason"] == "the answer is none of those that were accepted"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("program", "passes"), [("print(3)", True), ("print(4)", False)])
 def test_the_environment_that_the_task_came_from_judges_where_there_is_one(env, program, passes):
     own = task(environment="code_exec", task=SUM, options={"test_timeout": 2.0})
@@ -165,6 +166,7 @@ def test_it_takes_no_tools_of_the_settings():
         EnvironmentSettings("replay", tools={"search": {"mode": "corpus"}}).check()
 
 
+@pytest.mark.process
 def test_a_recorded_call_earns_the_reward_where_calls_count(env):
     call = {"tool_name": "exec_code", "arguments": {"code": "print(3)"}, "result": "3", "success": True}
     own = {"environment": "code_exec", "task": SUM, "options": {"reward_on": "tool_call"}}

@@ -33,6 +33,7 @@ def test_a_policy_that_looks_up_and_answers_solves_the_search_tasks():
     assert episodes[0].info["search_history"] == [tasks[0]["question"]]
 
 
+@pytest.mark.process
 def test_an_episode_keeps_what_was_tried_and_why_it_failed():
     turns = iter([call("exec_code", code="print(1 / 0)"), "<tool_call>{oops", "print('no idea')"])
     task = CodeTaskDataset.from_directory(CODE_TASKS, "eval")[0].as_mapping()

@@ -7,18 +7,20 @@ from typing import Any
 
 import pytest
 
-from tests.export.tiny_models import build_adapter
-
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="session")
 def adapter(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.export.tiny_models import build_adapter
+
     return build_adapter(tmp_path_factory.mktemp("adapter"), tiny_base, seed=3)
 
 
 @pytest.fixture(scope="session")
 def other_adapter(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.export.tiny_models import build_adapter
+
     return build_adapter(tmp_path_factory.mktemp("other_adapter"), tiny_base, seed=4)
 
 

@@ -22,6 +22,7 @@ def scores(*right: bool) -> dict[str, list[PairScore]]:
     return {"new": new, "base": [PairScore(score.prompt_key, -1.0, 0.0) for score in new]}
 
 
+@pytest.mark.database
 def test_a_pair_counts_in_each_group_of_the_feedback_behind_it(agent):
     rows = [
         {

@@ -25,7 +25,7 @@ from rl.versions import versions
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
 from tests.guard_limits import UNLIKELY_ALLOWED
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 WITH_ONE_TOO_LONG = [PAIRS[0], TOO_LONG, *PAIRS[1:]]
 MAX_LENGTH = 128
 MakeVersion = Callable[..., ModelVersion]

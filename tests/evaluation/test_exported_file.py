@@ -19,7 +19,7 @@ from rl.models import Agent, Artifact, Evaluation, ModelVersion, TrainingSet
 from tests.evaluation.conftest import PAIRS, TOO_LONG, pair
 from tests.evaluation.pair_sets import pair_set, version_on
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 ROWS = [TOO_LONG, *PAIRS, *(pair(1 + number % 5, f"Answer {number}.", f"Sorry {number}!") for number in range(9))]
 
 

@@ -22,6 +22,7 @@ def test_they_offer_the_tools_that_the_agent_was_offered(agent: Agent):
     ]
 
 
+@pytest.mark.database
 def test_without_tools_none_are_offered(agent: Agent):
     make_trace(agent, "Thank you!")
     assert "tools" not in prompts_asked(agent, 1.0, [], 10)[0]

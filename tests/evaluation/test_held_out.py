@@ -10,7 +10,7 @@ from rl.models import Agent, TrainingSet
 from tests.evaluation.conftest import PAIRS
 from tests.evaluation.task_sets import task_set, version_from
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def pairs(agent: Agent, digest: str = "p", share: float = 0.2, method: str = "dpo") -> TrainingSet:

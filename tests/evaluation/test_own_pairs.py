@@ -58,6 +58,7 @@ def test_an_empty_and_a_missing_file_are_refused(tmp_path):
         read_pairs(tmp_path / "nowhere.jsonl")
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_prompts_that_the_version_has_learned_from_are_left_out(agent, data_dir, tmp_path):
     version = ModelVersion.objects.create(agent=agent, name="v1", base_model="tiny", feedback_count=1)

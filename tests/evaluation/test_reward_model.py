@@ -16,7 +16,7 @@ from rl.models import Agent, TrainingSet
 from rl.training import reward_model
 from tests.training.conftest import SMALL, Row, job, polite_rows, scored_rows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from rl.export.gguf import lora as gguf_lora
 from tests.export.tiny_models import build_adapter, byte_level_tokenizer
 from tests.training.minimind_reference import CONFIG, random_weights
 
+pytestmark = pytest.mark.learn
+
 
 def minimind(folder: Path, normalised: bool) -> Path:
     """With the byte-level tokenizer that MiniMind trains, and as it saves it: by the class of transformers 4."""

@@ -12,8 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import gguf
+import pytest
 
 from tests.export.ollama_double import OllamaDouble, ollama_double
+
+pytestmark = pytest.mark.process
+
 
 TRANSCRIPT = Path(__file__).parent / "data" / "ollama_transcript.jsonl"
 OURS = "tr-"

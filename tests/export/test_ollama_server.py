@@ -16,6 +16,8 @@ from rl.export.gguf.convert import convert
 from rl.export.ollama.deployer import OllamaDeployer
 from tests.export.ollama_double import ollama_double
 
+pytestmark = pytest.mark.learn
+
 TEMPLATE = "{{ range .Messages }}{{ .Content }}{{ end }}"
 
 

@@ -21,7 +21,7 @@ from rl.export.gguf.convert import convert
 from rl.export.llama_cpp.process import LogitsWanted, ask
 from tests.export.tiny_models import FAMILIES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.learn, pytest.mark.slow]
 
 LEVELS = ("f32", "f16", "q8_0", "q4_k_m")
 PROMPT = "The compressor's fan isn't turning: show"

@@ -46,6 +46,7 @@ def whole(agent: Agent, data_dir: Path) -> ModelVersion:
     return version
 
 
+@pytest.mark.learn
 def test_a_whole_model_has_no_adapter_to_export(whole: ModelVersion):
     with pytest.raises(UsageError, match="a whole model: export it as merged or gguf"):
         release.export_version(whole, "lora", "f16", report=silent)
@@ -136,6 +137,7 @@ def test_a_directory_that_somebody_else_made_is_not_replaced(whole: ModelVersion
         release.export_version(whole, "merged", "f16", report=silent, output=str(tmp_path))
 
 
+@pytest.mark.database
 def test_two_models_share_a_directory_of_gguf_files(whole: ModelVersion, exporter, tmp_path: Path):
     for name in ("mine", "yours"):
         release.export_version(whole, "gguf", "f16", report=silent, output=str(tmp_path), name=name)

@@ -19,6 +19,9 @@ from rl.models import Agent, PendingSpan, Trace
 from tests.conftest import make_trace
 from tests.forgetting.leftovers import find
 
+pytestmark = pytest.mark.database
+
+
 WORD = "zyxquuth"
 ON_SQLITE = connection.vendor == "sqlite"
 

@@ -91,6 +91,7 @@ def test_the_look_finds_words_however_they_are_written(tmp_path: Path):
     assert set(find([word], tmp_path)) == {"a.npz!arr_0.npy", "b.jsonl.gz!", "c.tar!b.gz!", "d.bin"}
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_no_byte_of_the_folder_has_a_word_of_theirs(site: Site):
     """While the site runs and holds its connections. Backups are named, and left to the operator."""

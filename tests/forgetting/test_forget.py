@@ -103,6 +103,7 @@ def everything() -> str:
     return " ".join(map(str, [*rows, *WaitingRating.objects.values(), *Quarantine.objects.values()]))
 
 
+@pytest.mark.database
 def test_what_they_said_and_wrote_is_gone_and_what_others_left_stays(learned):
     others = Feedback.objects.filter(rater__in=["user:alice", "user:bob"], trace__unit="").count()
     receipt = forget(find_person(CHARLIE))
@@ -130,6 +131,7 @@ def test_a_dry_run_says_the_same_and_does_nothing(learned, data_dir):
     assert seen["deleted"] == forget(find_person(CHARLIE))["deleted"]
 
 
+@pytest.mark.database
 def test_the_receipt_names_what_learned_and_not_who(learned, data_dir):
     receipt = forget(find_person(CHARLIE))
     frozen = TrainingSet.objects.get(runs__version=learned)
@@ -152,6 +154,7 @@ def test_a_clean_run_is_queued_once(learned):
     assert (again["run"], again["reason"]) == (row["run"], "queued before")
 
 
+@pytest.mark.database
 def test_without_enough_data_no_run_is_queued_and_the_receipt_says_why(learned):
     Feedback.objects.filter(rater__in=["user:alice", "user:bob"]).delete()
     assert forget(find_person(CHARLIE))["retrain"] == [
@@ -159,6 +162,7 @@ def test_without_enough_data_no_run_is_queued_and_the_receipt_says_why(learned):
     ]
 
 
+@pytest.mark.database
 def test_files_that_hold_it_are_named_and_deleted_when_asked(learned, data_dir):
     frozen, run = TrainingSet.objects.get(), learned.run
     kept = forget(find_person(CHARLIE), retrain=False)["files"]["kept"]
@@ -187,6 +191,7 @@ def test_a_version_in_use_stays_until_another_is(learned, data_dir):
     assert learned.artifacts.exists()
 
 
+@pytest.mark.database
 def test_what_was_interrupted_after_the_database_is_finished_by_the_next(learned, data_dir, monkeypatch):
     monkeypatch.setattr(forgetting, "sweep", lambda *args, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -198,6 +203,7 @@ def test_what_was_interrupted_after_the_database_is_finished_by_the_next(learned
     assert receipt["retrain"][0]["reason"] == "queued"
 
 
+@pytest.mark.database
 def test_what_fails_in_the_database_leaves_everything(learned, monkeypatch):
     before = everything()
     monkeypatch.setattr(receipts, "write", lambda *args: 1 / 0)
@@ -224,6 +230,7 @@ def test_answers_on_their_way_into_the_database_go_too(agent, data_dir):
     assert [path.name for path in spool.folder().iterdir()] == [f"{others}.json.broken"]
 
 
+@pytest.mark.database
 def test_only_what_they_left_at_one_agent(talked):
     elsewhere = Agent.objects.create(name="other")
     rate(make_trace(elsewhere), 1, CHARLIE)
@@ -231,6 +238,7 @@ def test_only_what_they_left_at_one_agent(talked):
     assert [event.agent for event in Feedback.objects.filter(rater=CHARLIE)] == [elsewhere]
 
 
+@pytest.mark.database
 def test_the_command_tells_it_in_words_and_in_json(learned, capsys):
     call_command("forget_person", CHARLIE, "--dry-run")
     text = capsys.readouterr().out

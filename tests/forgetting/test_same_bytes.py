@@ -20,7 +20,7 @@ from rl.models import Agent, Trace, TrainingRun, TrainingSet
 from rl.training import dpo
 from tests.training.conftest import job
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 ONE = dataset_builder.DataOptions(min_samples=1, val_split=0.2)
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from rl.hardware import GIB, detect_hardware, detecting
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch):

@@ -12,6 +12,8 @@ from rl.hardware import Workload, cpu_runs_bf16, detect_hardware, estimate, prec
 from rl.hardware.detecting import _runs_bf16
 from tests.hardware.machines import HALF_BILLION, LAPTOP, MAC, SERVER
 
+pytestmark = pytest.mark.learn
+
 OLD = replace(LAPTOP, cpu_bf16=False, cpu_avx512=False, cpu_runs_bf16=False)
 ASKED = TrainingConfig().with_overrides({"precision": "bf16"})
 

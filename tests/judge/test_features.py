@@ -13,6 +13,8 @@ from rl.lm import loading
 from rl.lm.trunk import layers_of
 from tests.export.tiny_models import build_adapter
 
+pytestmark = pytest.mark.learn
+
 CONVERSATIONS = [
     ([{"role": "user", "content": "Where is my parcel?"}], "Open Orders and choose Track."),
     ([{"role": "user", "content": "Where is my parcel?"}], "We are very sorry, and ask you to be patient."),

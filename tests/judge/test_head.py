@@ -11,6 +11,8 @@ from rl.judge.crossing import cross_fit
 from rl.judge.head import Opinion, fit
 from rl.judge.labels import FOLDS, fold_of
 
+pytestmark = pytest.mark.learn
+
 ANSWERS, WIDTH = 240, 17
 
 

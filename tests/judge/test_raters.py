@@ -10,6 +10,8 @@ from rl.judge.crossing import cross_fit
 from rl.judge.labels import Opinion
 from rl.judge.raters import DOUBTED, cross_fit_by_trust, share_of, trust_raters, weigh_opinions
 
+pytestmark = pytest.mark.learn
+
 RATERS = [f"rater {number}" for number in range(10)]
 
 

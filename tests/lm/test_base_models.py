@@ -11,6 +11,8 @@ from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.export.gguf.convert import convert
 from rl.lm.base_models import BUILDERS, folder_of, loaded_name, local_folder, require, resolve
 
+pytestmark = pytest.mark.learn
+
 
 def test_every_embedded_model_has_a_builder():
     assert set(BUILDERS) == set(EMBEDDED_MODELS)

@@ -9,6 +9,8 @@ from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogit
 
 from rl.lm.generating import Draw, draw, keep_likely
 
+pytestmark = pytest.mark.learn
+
 SETTINGS = [(1.0, 1.0, 0), (0.7, 1.0, 0), (1.0, 1.0, 50), (1.0, 0.95, 0), (1.3, 0.9, 50), (0.5, 0.3, 5), (1.0, 0.01, 0)]
 SCORES = torch.randn(4, 3000, generator=torch.Generator().manual_seed(0)) * torch.tensor([[0.1], [1.0], [3.0], [9.0]])
 

@@ -16,6 +16,8 @@ from tests.lm.chat.test_format import CALL, MESSAGES, SEARCH, chat_format
 from tests.training.chatting import tokenizer
 from tests.training.conftest import message, polite_rows, row
 
+pytestmark = pytest.mark.learn
+
 
 def test_rows_are_encoded_as_trl_would(tiny_base: Path, tmp_path: Path) -> None:
     rows = [*polite_rows(3), row("東京 🙂\n\nwhere?", "", "  spaces  ")]

@@ -14,6 +14,8 @@ from rl.base.records import silent
 from rl.lm.fingerprint import fingerprint
 from rl.lm.token_tree.sharing import shared_tokens
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture
 def base(tiny_base: Path) -> PreTrainedModel:

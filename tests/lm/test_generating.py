@@ -7,6 +7,9 @@ import pytest
 
 from tests.training.agents import task
 
+pytestmark = pytest.mark.learn
+
+
 MOST = 12
 
 

@@ -19,6 +19,8 @@ from rl.lm.log_probs import PromptAndAnswer, Sequences
 from rl.lm.score_folder import score_folder
 from tests.training.conftest import Listener
 
+pytestmark = pytest.mark.learn
+
 TEXTS: list[PromptAndAnswer] = [([5, 6, 7], [8 + number, 9, 10]) for number in range(6)]
 Scored = list[PromptAndAnswer]
 

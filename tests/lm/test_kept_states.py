@@ -8,6 +8,8 @@ from torch import Tensor
 
 from rl.lm.kept_states import StateFile
 
+pytestmark = pytest.mark.learn
+
 MARK = "llama of two layers"
 
 

@@ -13,6 +13,8 @@ from torch import Tensor
 from rl.lm import loading
 from rl.lm.lora_passes import _LoraProduct, draw_mask, fused_adapters
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 IDS = torch.arange(3, 27).view(2, 12)
 

@@ -11,6 +11,9 @@ import pytest
 
 from rl.base.errors import ExportFailed, TrainingFailed, UsageError
 
+pytestmark = pytest.mark.learn
+
+
 GENERATIONS = {"MiniMind2": (False, "llama"), "MiniMind-3": (True, "qwen3")}
 
 

@@ -10,6 +10,8 @@ from rl.base.errors import TrainingFailed, UsageError
 from rl.lm import loading
 from rl.lm.model_path import base_of, check_model_path, check_weights, is_reward_model
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:

@@ -11,6 +11,8 @@ from torch import Tensor
 from rl.lm import loading, packed_layers
 from rl.lm.lora_passes import fused_adapters
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 IDS = torch.arange(3, 27).view(2, 12)
 

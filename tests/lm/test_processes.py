@@ -24,6 +24,8 @@ from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polit
 from tests.training.ppo import test_train as test_ppo
 from tests.training.test_kto import labelled_rows
 
+pytestmark = pytest.mark.learn
+
 
 def stopped_and_resumed(method: str, folder: Path, made: Callable[..., TrainingJob], steps: int = 2) -> TrainingResult:
     """Of two processes, the first of which is told to stop after some steps, and that go on."""

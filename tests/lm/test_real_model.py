@@ -16,7 +16,7 @@ from rl.lm import loading, smollm2
 from rl.training import dpo
 from tests.training.conftest import Listener, job, row
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.learn, pytest.mark.slow]
 QUESTION = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
 ANSWER = "The capital of France is Paris."
 

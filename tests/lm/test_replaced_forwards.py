@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from rl.lm.replaced_forwards import replaced_forwards
 
+pytestmark = pytest.mark.learn
+
 
 def double(x: Tensor) -> Tensor:
     return 2 * x

@@ -19,6 +19,8 @@ from rl.training import dpo
 from rl.training.reward_scoring import load_scoring_base
 from tests.training.conftest import job
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture
 def small_files() -> Iterator[None]:

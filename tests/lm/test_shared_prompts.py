@@ -14,6 +14,8 @@ from rl.lm import loading
 from rl.lm.generating import likeliest, sample
 from rl.lm.shared_prompts import RoomyLayer, read
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 MOST = 20
 BEGINNING = list(range(3, 43))

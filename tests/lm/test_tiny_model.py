@@ -4,6 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
+import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.records import silent
@@ -11,6 +12,8 @@ from rl.demo import demo_answers
 from rl.demo.support import length
 from rl.lm import tiny_model
 from tests.forkserver import SERVER
+
+pytestmark = pytest.mark.learn
 
 
 def build_otherwise(target: Path, hash_file: Path) -> None:

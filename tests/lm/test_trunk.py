@@ -12,6 +12,8 @@ from transformers import AutoModelForCausalLM
 
 from rl.lm.trunk import kept_trunk, layers_of
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 FAMILIES = ("qwen2-tied", "llama", "mistral", "qwen3", "gpt2", "gemma2", "gemma3")
 

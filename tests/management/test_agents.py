@@ -10,7 +10,7 @@ from rl.management.agents import ANSWERS, NOTHING, RATINGS, VERSIONS, choose_age
 from rl.models import Agent, ModelVersion
 from tests.conftest import make_trace
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def choose(name, need):

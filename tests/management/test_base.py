@@ -113,6 +113,7 @@ def test_only_what_serves_pages_checks_them(name, is_told):
     assert (tags == "__all__") is is_told
 
 
+@pytest.mark.process
 def test_a_wrong_setting_still_stops_a_command(settings):
     settings.CUSTOM_REWARDS = {"brief": "no.such.module.Reward"}
     with pytest.raises(SystemCheckError, match="rl.E004"):

@@ -58,6 +58,7 @@ def completed(shell: str, script: Path, typed: str) -> list[str]:
     return [word for word in offered if word.startswith(words[-1])]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_completes_commands_subcommands_and_options(shell, known, tmp_path):
     script = tmp_path / "ratchet"

@@ -89,6 +89,7 @@ def test_a_resume_refuses_what_the_run_was_not_started_with(stopped, options, na
     assert stopped.state == TrainingRun.State.CANCELLED
 
 
+@pytest.mark.database
 def test_a_checkpoint_folder_resumes_the_run_that_it_belongs_to(stopped):
     checkpoint = stopped.directory / "checkpoint-4"
     checkpoint.mkdir(parents=True)
@@ -104,6 +105,7 @@ def test_a_folder_that_belongs_to_no_run_is_refused_with_what_to_do(stopped, tmp
             call_command("train_dpo", "--agent", "support-chat", "--resume", str(folder))
 
 
+@pytest.mark.database
 def test_a_dry_run_of_a_resume_is_refused_and_nothing_is_trained(stopped):
     assert "--dry-run" in refused("--resume", "--dry-run")
     stopped.refresh_from_db()
@@ -138,6 +140,7 @@ def test_no_quantization_wins_over_the_preset(agent):
     assert training_config(agent, "dpo", replace(options, quantize_base="none")).quantize_base == "none"
 
 
+@pytest.mark.database
 def test_a_tracker_that_is_not_installed_is_refused_before_a_run_is_made(agent, monkeypatch):
     monkeypatch.setattr("rl.runs.report.tracker_names.importlib.util.find_spec", lambda name: None)
     assert "--report-to wandb needs the package wandb" in refused("--report-to", "wandb")

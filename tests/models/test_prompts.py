@@ -7,6 +7,8 @@ import pytest
 from rl.models import Agent, QuestionStart, Trace, UserTurns
 from rl.models.prompts import LENGTH
 
+pytestmark = pytest.mark.database
+
 
 def said(*turns: str) -> list[dict[str, str]]:
     """``u`` and then the text: of the user; ``t``: of a tool."""

@@ -44,6 +44,7 @@ def test_a_queued_run_cannot_end_before_it_was_claimed(run, end):
     assert same(run).state == State.QUEUED
 
 
+@pytest.mark.database
 def test_a_process_that_was_given_up_changes_nothing(run):
     run.claim()
     lost = same(run)

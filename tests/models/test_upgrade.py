@@ -22,7 +22,10 @@ from rl.models import Agent, ApiKey, Arm, Artifact, Deployment, Experiment, Feed
 from tests.operations.installations import ENGINES, postgres_server
 from tests.postgres import made
 
-pytestmark = pytest.mark.skipif(connection.vendor != "sqlite", reason="the run on SQLite tries both")
+pytestmark = [
+    pytest.mark.database,
+    pytest.mark.skipif(connection.vendor != "sqlite", reason="the run on SQLite tries both"),
+]
 ALIAS = "upgrade"
 FIRST, LAST = "0001_initial", "0019_addresses_of_ratings"
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -57,6 +57,7 @@ def test_promotion_keeps_the_last_champion_as_previous(agent):
     assert agent.deployments.filter(alias="").get().version == first
 
 
+@pytest.mark.database
 def test_promoting_the_champion_again_changes_nothing(agent):
     first, second = make_version(agent, "v1"), make_version(agent, "v2")
     Deployment.promote(first)
@@ -72,6 +73,7 @@ def test_an_agent_has_one_champion(agent):
         Deployment.objects.create(agent=agent, version=make_version(agent, "v16"), alias="champion")
 
 
+@pytest.mark.database
 def test_promoting_a_version_that_a_server_has_marks_that_deployment(agent):
     version = make_version(agent)
     served = Deployment.objects.create(agent=agent, version=version, target="ollama", model_name="chat")

@@ -10,6 +10,9 @@ from rl.models import Agent, ApiKey, Feedback, Trace
 from rl.models.whole_rows import read_rows
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
+
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 

@@ -39,6 +39,7 @@ def staff(client: Client, bob: User) -> Client:
 # --- what a row says -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_an_event_names_actor_target_agent_address_request_and_run(agent: Agent):
     caller = Caller("key:3 server", "203.0.113.7")
     with acting_for(caller), logs.about(logs.request_id, "abc"), logs.about(logs.run_id, 12):
@@ -104,6 +105,7 @@ def test_a_lock_is_one_event_and_keeps_nothing_that_was_typed(client: Client, al
     assert "wrong-field" not in str(list(AuditEvent.objects.values()))
 
 
+@pytest.mark.database
 def test_passwords_that_are_changed_on_the_page_by_staff_and_by_a_command(staff: Client, alice: User, monkeypatch):
     fresh = {"new_password1": "a-new-one-for-bob", "new_password2": "a-new-one-for-bob"}
     staff.post("/admin/password_change/", {"old_password": "bob-runs-this-place", **fresh})
@@ -119,6 +121,7 @@ def test_passwords_that_are_changed_on_the_page_by_staff_and_by_a_command(staff:
     ]
 
 
+@pytest.mark.database
 def test_a_sign_in_that_only_makes_the_hash_stronger_is_no_change_of_the_password(
     client: Client, alice: User, settings
 ):
@@ -127,6 +130,7 @@ def test_a_sign_in_that_only_makes_the_hash_stronger_is_no_change_of_the_passwor
     assert [action for _, action, _ in events()] == ["signed_in"]
 
 
+@pytest.mark.database
 def test_forms_of_the_admin_and_what_they_delete(staff: Client, alice: User, agent: Agent):
     form = staff.get(f"/admin/auth/user/{alice.pk}/change/").context["adminform"].form
     given = {name: value for name, value in form.initial.items() if value not in (None, False, [])}
@@ -148,6 +152,7 @@ def test_forms_of_the_admin_and_what_they_delete(staff: Client, alice: User, age
 # --- keys ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_keys_that_are_made_and_revoked_in_the_admin(staff: Client):
     staff.post("/admin/rl/apikey/add/", {"name": "server", "kind": "secret", "scopes": ["read"]})
     key = ApiKey.objects.get()
@@ -159,6 +164,7 @@ def test_keys_that_are_made_and_revoked_in_the_admin(staff: Client):
     assert AuditEvent.objects.get(action="key_made").details == {"key": key.pk, "kind": "secret", "scopes": ["read"]}
 
 
+@pytest.mark.database
 def test_keys_that_are_made_and_revoked_by_a_command(capsys):
     call_command("api_key", "create", "--name", "server")
     call_command("api_key", "revoke", str(ApiKey.objects.get().pk))
@@ -177,6 +183,7 @@ def test_what_a_key_does_is_the_keys(client: Client, agent: Agent, secret_key: s
 # --- versions, runs, experiments -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_promotions_and_going_back(staff: Client, agent: Agent, data_dir: Path):
     promotion.promote(agent, exported(agent, "v15", data_dir).version)
     promotion.promote(agent, exported(agent, "v25", data_dir).version)
@@ -194,6 +201,8 @@ def test_promotions_and_going_back(staff: Client, agent: Agent, data_dir: Path):
     assert befores == ["base", "v15", "v25", "v15"]
 
 
+@pytest.mark.database
+@pytest.mark.process
 def test_deployments_that_come_and_go(agent: Agent, data_dir: Path, double):
     version = exported(agent, "v15", data_dir).version
     call_command("deploy_model", "--agent", agent.name, "--version", "v15", "--target", "ollama", verbosity=0)

@@ -73,6 +73,7 @@ def files_of(site: Plain) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_what_is_backed_up_while_it_is_written_comes_back_whole_elsewhere(
     site: Plain, elsewhere: Plain, tmp_path: Path

@@ -74,6 +74,7 @@ def test_every_service_that_is_named_has_a_unit():
     assert set(re.findall(r"journalctl((?: -u [\w-]+)+)", PAGE)) == {" -u ratchet-web -u ratchet-queue"}
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_every_command_of_the_page_does_what_it_says(tmp_path: Path):
     told = [line.replace("/mnt/elsewhere", str(tmp_path / "elsewhere")) for line in managed()]

@@ -18,6 +18,9 @@ from rl.models import Agent
 from rl.operations import backup, dumps, restore
 from rl.operations.archive import Reader
 
+pytestmark = pytest.mark.database
+
+
 Change = Callable[[dict[str, tarfile.TarInfo], dict[str, bytes]], None]
 
 

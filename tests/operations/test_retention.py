@@ -60,6 +60,8 @@ def test_by_default_everything_is_kept(agent: Agent, data_dir: Path):
     assert Trace.objects.count() == 1
 
 
+@pytest.mark.database
+@pytest.mark.process
 def test_ratings_whose_answer_never_came_go_after_the_days_of_a_token(agent: Agent, data_dir: Path, settings):
     settings.TRACE_TOKEN_DAYS = 30
     fields = {"agent": agent, "rater": "device:x", "value": 1, "rated_at": timezone.now()}
@@ -70,6 +72,7 @@ def test_ratings_whose_answer_never_came_go_after_the_days_of_a_token(agent: Age
     assert WaitingRating.objects.get() == new
 
 
+@pytest.mark.database
 def test_only_traces_that_nothing_depends_on_are_deleted(agent: Agent, thirty_days: None):
     learned = TrainingSet.objects.create(
         agent=agent, method="dpo", content_hash="0", train_rows=1, heldout_rows=1, feedback_count=1, val_split=0.2
@@ -147,6 +150,7 @@ def test_checkpoints_and_logs_go_only_when_their_run_is_over(agent: Agent, thirt
     assert [path.name for path in (data_dir / "servers").iterdir()] == ["2.log"]
 
 
+@pytest.mark.database
 def test_deliveries_that_wait_are_kept(thirty_days: None):
     for state in WebhookDelivery.State.values:
         WebhookDelivery.objects.create(endpoint="shop", event="run.finished", occurrence=state, payload={}, state=state)
@@ -155,6 +159,7 @@ def test_deliveries_that_wait_are_kept(thirty_days: None):
     assert list(WebhookDelivery.objects.values_list("state", flat=True)) == ["waiting"]
 
 
+@pytest.mark.database
 def test_what_was_deleted_stands_in_the_audit_log(agent: Agent, thirty_days: None):
     AuditEvent.objects.create(actor="user:bob", action="signed_in")
     AuditEvent.objects.update(at=timezone.now() - OLD)

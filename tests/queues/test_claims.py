@@ -21,6 +21,9 @@ from rl.queues.votes import Vote
 from tests.collect.made_episodes import episode
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
+
 ALICE, BOB = "user:alice", "user:bob"
 NO_CONTROLS = {"gold_share": 0, "repeat_share": 0}
 

@@ -20,6 +20,9 @@ from rl.queues.votes import Vote
 from tests.conftest import make_trace
 from tests.queues.test_claims import ALICE, BOB, make_queue
 
+pytestmark = pytest.mark.database
+
+
 CLAIM, DECIDE, PROGRESS = 11, 9, 3
 """Most statements, those that begin and end a transaction among them."""
 

@@ -22,6 +22,7 @@ def traces(agent: Agent) -> dict[str, Trace]:
     return made
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("filters", "names"),
     [

@@ -5,6 +5,9 @@ import pytest
 from rl.rewards import CodeExecutionReward
 from tests.rewards.records import record
 
+pytestmark = pytest.mark.process
+
+
 TESTS = [{"input": "3\n", "output": "9"}, {"input": "-2", "output": "4\n"}]
 HONEST = "Square it:\n```python\nn = int(input())\nprint(n * n)\n```\n"
 

@@ -59,6 +59,7 @@ def test_the_classes_can_be_imported_from_the_package():
         rl.rewards.LuckReward  # noqa: B018
 
 
+@pytest.mark.process
 def test_parser_libraries_are_loaded_only_when_a_text_needs_them():
     look = (
         "import sys, rl.rewards; rl.rewards.RewardEngine(); print({'sqlglot', 'yaml', 'markdown_it'} & {*sys.modules})"

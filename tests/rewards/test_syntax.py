@@ -63,6 +63,7 @@ def test_what_is_wrong_is_not_taken(language, text):
     assert is_valid(language, text) is False
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("_sandbox")
 @pytest.mark.parametrize(
     ("text", "valid"),

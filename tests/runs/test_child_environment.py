@@ -39,6 +39,7 @@ def seen_by(run: TrainingRun) -> dict:
     return json.loads(until(lambda: run.log_path.read_text().strip().endswith("}") and run.log_path.read_text()))
 
 
+@pytest.mark.process
 @pytest.mark.django_db
 def test_a_run_sees_what_its_libraries_need_and_no_secret_of_the_site(run, settings, monkeypatch):
     for name in ("HF_HOME", "CUDA_VISIBLE_DEVICES", "https_proxy", "WANDB_API_KEY", "TAVILY_API_KEY", "LOG_LEVEL"):
@@ -60,6 +61,7 @@ def test_a_run_sees_what_its_libraries_need_and_no_secret_of_the_site(run, setti
     assert (seen["DATABASE_URL"], seen["SERVING_KEY"]) == (ADDRESS, settings.SERVING_KEY)
 
 
+@pytest.mark.process
 @pytest.mark.django_db
 def test_a_run_does_not_read_the_env_file_and_writes_for_its_owner_alone(run, settings, monkeypatch, tmp_path):
     (tmp_path / ".env").write_text("REDIS_URL=redis://:kept-back@localhost\n")

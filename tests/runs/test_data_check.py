@@ -18,6 +18,8 @@ from rl.runs.run import RunOptions
 from tests.dataset_builder.ratings import rate_prompts, rated
 from tests.training.conftest import row
 
+pytestmark = pytest.mark.learn
+
 DATA = RunOptions(data=DataOptions(min_samples=1, val_split=0))
 
 

@@ -44,6 +44,7 @@ def test_the_rate_of_each_step_and_split(agent, run):
     assert series(run) == {"step": [0, 1, 2], "train": [0.25, 1.0, 1.0], "eval": [0.0, None, 1.0]}
 
 
+@pytest.mark.database
 def test_what_the_environment_broke_counts_nowhere(agent, run):
     broke = replace(trained("a", 1), reward=None, success=False)
     store_episodes(agent, [broke, *ended("b", 0, True)], run)
@@ -68,6 +69,7 @@ def test_many_steps_are_put_together(agent, run):
     assert (rates[0].value, rates[-1].value) == (0.0, 1.0)
 
 
+@pytest.mark.database
 def test_tasks_come_worst_first_with_their_way_and_newest_episode(agent, run):
     store_episodes(
         agent, [*ended("easy", 0, True), *ended("hard", 0, False, False), *ended("held", 0, False, split="eval")], run

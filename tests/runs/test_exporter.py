@@ -16,6 +16,9 @@ from rl.export import GGUFExporter, export_to_ollama
 from rl.export.llama_cpp.process import greedy_tokens
 from tests.export.ollama_double import OllamaDouble
 
+pytestmark = pytest.mark.learn
+
+
 Build = Callable[[str], Path]
 
 

@@ -14,6 +14,8 @@ from rl.config import TrainingConfig, preset
 from rl.runs.ladder import smaller, train_within_memory
 from tests.training.conftest import Listener, job, message, same_weights
 
+pytestmark = pytest.mark.learn
+
 torch = pytest.importorskip("torch")
 MESSAGES = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
@@ -76,7 +78,7 @@ def tight(monkeypatch) -> Callable[[type, Fits, Exception], list[int]]:
 def test_a_run_that_does_not_fit_trains_in_smaller_passes(tiny_base, tmp_path, tight, error):
     from rl.training import dpo
 
-    asked = job(tiny_base, tmp_path / "asked", epochs=1.0)
+    asked = job(tiny_base, tmp_path / "asked", max_steps=1)
     tight(dpo._Trainer, lambda config, step: config.batch_size <= 2, error)
     listener = Listener()
     result = train_within_memory(dpo.train, asked, listener, "dpo")
@@ -85,7 +87,7 @@ def test_a_run_that_does_not_fit_trains_in_smaller_passes(tiny_base, tmp_path, t
     assert "out of memory: once more with batch_size 2, gradient_accumulation 2" in listener.log
     metrics = [values["metrics"] for event, values in listener.events if event == "step" and values["metrics"]]
     assert (metrics[-1]["batch_size"], metrics[-1]["gradient_accumulation"]) == (2, 2)
-    assert result.steps == 3
+    assert result.steps == 1
     assert json.loads((asked.output_dir / "memory.json").read_text()) == {"steps_down": 1}
 
 
@@ -93,8 +95,8 @@ def test_the_smaller_passes_give_what_a_run_gives_that_asked_for_them(tiny_base,
     from rl.training import dpo
 
     tight(dpo._Trainer, lambda config, step: config.batch_size <= 2, MESSAGES[0])
-    fell = train_within_memory(dpo.train, job(tiny_base, tmp_path / "fell"), silent, "dpo")
-    small = job(tiny_base, tmp_path / "small", batch_size=2, gradient_accumulation=2)
+    fell = train_within_memory(dpo.train, job(tiny_base, tmp_path / "fell", max_steps=2), silent, "dpo")
+    small = job(tiny_base, tmp_path / "small", max_steps=2, batch_size=2, gradient_accumulation=2)
     asked = train_within_memory(dpo.train, small, silent, "dpo")
     assert same_weights(fell, asked)
     assert asked.changed == {}
@@ -150,7 +152,7 @@ def test_kto_keeps_two_rows_in_a_pass(tiny_base, tmp_path, tight):
         }
         for n in range(12)
     ]
-    asked = job(tiny_base, tmp_path, rows, epochs=1.0)
+    asked = job(tiny_base, tmp_path, rows, max_steps=1)
     tight(kto._Trainer, lambda config, step: config.activation_checkpointing, MESSAGES[0])
     result = train_within_memory(kto.train, asked, silent, "kto")
     assert result.changed == {"batch_size": 2, "gradient_accumulation": 2, "activation_checkpointing": True}
@@ -186,5 +188,5 @@ def test_nothing_of_the_attempt_that_failed_stays_in_memory(tiny_base, tmp_path,
 
     gc.collect()
     tight(dpo._Trainer, lambda config, step: config.batch_size <= 2, MESSAGES[0])
-    train_within_memory(dpo.train, job(tiny_base, tmp_path, epochs=1.0), count, "dpo")
+    train_within_memory(dpo.train, job(tiny_base, tmp_path, max_steps=1), count, "dpo")
     assert alive == [0, 0]

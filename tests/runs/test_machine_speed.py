@@ -116,6 +116,7 @@ def test_a_machine_that_cannot_be_timed_is_assumed_and_the_log_says_why(model, m
     assert model.speed(CONFIG) == assumed_speed(SMALL, LAPTOP, half=False)
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_this_machine_is_really_timed(tiny_base: Path, data_dir: Path):
     shape = model_shape(tiny_base)

@@ -22,6 +22,7 @@ def run(agent: Agent) -> TrainingRun:
     return run
 
 
+@pytest.mark.database
 def test_episodes_are_stored_as_the_run_s(run):
     heard = []
     Monitor(run, [lambda event, values: heard.append(event)])("episodes", told(0, 1))
@@ -67,6 +68,7 @@ def test_a_training_makes_way_for_requests_and_says_so(run, monkeypatch):
     assert 0 <= heard["paused"]["seconds"] < 0.5
 
 
+@pytest.mark.process
 def test_a_site_that_is_never_quiet_does_not_stop_a_training_for_ever(run, monkeypatch):
     monkeypatch.setattr("rl.serving.machine.busy", lambda: True)
     monkeypatch.setattr("rl.serving.machine.LONGEST_PAUSE", 0.05)
@@ -74,6 +76,7 @@ def test_a_site_that_is_never_quiet_does_not_stop_a_training_for_ever(run, monke
     Monitor(run, [])("step", {"step": 1, "total_steps": 9, "metrics": {}})
 
 
+@pytest.mark.process
 def test_a_paused_training_can_be_cancelled(run, monkeypatch):
     monkeypatch.setattr("rl.serving.machine.busy", lambda: True)
     TrainingRun.objects.get(pk=run.pk).cancel()

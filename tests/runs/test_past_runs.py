@@ -152,6 +152,7 @@ def test_a_dry_run_says_what_it_learned(agent, past, monkeypatch, tmp_path):
     assert after.tables[title]["  start-up"] == "0.1 minutes"
 
 
+@pytest.mark.database
 def test_the_second_estimate_of_a_like_run_is_what_the_first_took(agent, past, monkeypatch, tmp_path, rows):
     """By the recorded seconds of a run over the same rows."""
     monkeypatch.setattr("rl.runs.dry_run.detect_hardware", lambda path: LAPTOP)

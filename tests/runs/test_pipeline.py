@@ -14,6 +14,7 @@ from tests.guard_limits import NOISE_ALLOWED
 from tests.training.conftest import SMALL, polite_rows, write_rows
 
 
+@pytest.mark.learn
 def test_a_trainer_needs_rows_and_a_model_and_nothing_else(tiny_base: Path, tmp_path: Path):
     rows = write_rows(tmp_path / "rows.jsonl", polite_rows())
     config = TrainingConfig().with_overrides({**SMALL, "max_steps": 2})
@@ -66,6 +67,7 @@ class TestPipeline:
         assert not TrainingRun.objects.exists()
         assert list(data_dir.iterdir()) == []
 
+    @pytest.mark.learn
     @pytest.mark.slow
     def test_the_whole_way(self, agent: Agent, data_dir: Path, tiny_base: Path):
         rate_prompts(agent, 60)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from rl.models import Agent, TrainingRun
 from rl.runs import ray_jobs, supervisor
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.process, pytest.mark.django_db]
 
 
 class Head(ThreadingHTTPServer):
@@ -88,6 +88,7 @@ def test_a_job_that_ended_without_the_run_has_its_message_in_the_reason(head: He
     assert reason(run) == "its Ray job is FAILED: the node was preempted"
 
 
+@pytest.mark.database
 def test_a_job_without_progress_is_stopped(head: Head, run: TrainingRun):
     head.job = {"status": "RUNNING", "message": ""}
     TrainingRun.objects.update(pid=1, heartbeat_at=timezone.now() - timedelta(hours=1))
@@ -96,6 +97,7 @@ def test_a_job_without_progress_is_stopped(head: Head, run: TrainingRun):
     assert head.calls[-1][0] == f"/api/jobs/{ray_jobs.name_of(run)}/stop"
 
 
+@pytest.mark.database
 def test_a_run_that_ray_does_not_know_is_looked_for_here(head: Head, run: TrainingRun):
     TrainingRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     run.refresh_from_db()

@@ -37,7 +37,7 @@ QUICK = {
 def agent(data_dir) -> Agent:
     agent = load_demo("tiny")
     overrides = {**agent.training_overrides, **QUICK}
-    Agent.objects.filter(pk=agent.pk).update(training_overrides=overrides, response_length=16)
+    Agent.objects.filter(pk=agent.pk).update(training_overrides=overrides, response_length=4)
     agent.refresh_from_db()
     return agent
 
@@ -52,6 +52,7 @@ def claimed(agent: Agent, steps: int = 0, **options) -> TrainingRun:
     return run
 
 
+@pytest.mark.learn
 def test_lines_of_the_log_name_the_run_while_it_is_worked_on(agent, monkeypatch):
     seen = []
     monkeypatch.setattr(runs, "_work", lambda run, monitor: seen.append(logs.run_id.get()))
@@ -60,6 +61,7 @@ def test_lines_of_the_log_name_the_run_while_it_is_worked_on(agent, monkeypatch)
     assert (seen, logs.run_id.get()) == ([str(run.pk)], "")
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_a_run_ends_with_a_measured_version_and_its_adapter(agent, data_dir):
     from transformers import PreTrainedModel
@@ -99,6 +101,7 @@ def test_a_run_ends_with_a_measured_version_and_its_adapter(agent, data_dir):
     assert (run.directory / "report.png").is_file() == bool(find_spec("matplotlib"))
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_a_run_that_does_not_fit_into_memory_ends_well_and_says_with_what(agent, monkeypatch):
     import torch
@@ -122,6 +125,7 @@ def test_a_run_that_does_not_fit_into_memory_ends_well_and_says_with_what(agent,
     assert MetricPoint.objects.filter(run=run).first().values["batch_size"] == 4
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_a_run_that_sweeps_trains_with_the_rate_that_it_stores(agent, monkeypatch):
     monkeypatch.setattr("rl.runs.sweep.FEWEST_STEPS", 4)
@@ -134,6 +138,7 @@ def test_a_run_that_sweeps_trains_with_the_rate_that_it_stores(agent, monkeypatc
     assert (run.config["automatic"], run.step, run.metric_points.count()) == ([], 6, 6)
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_an_interrupted_run_is_cancelled_and_resumes_to_the_end(agent):
     run = claimed(agent)
@@ -157,6 +162,7 @@ def test_an_interrupted_run_is_cancelled_and_resumes_to_the_end(agent):
     assert run.version is not None
 
 
+@pytest.mark.database
 def test_too_few_pairs_fail_the_run_and_leave_its_ratings_waiting(agent):
     run = claimed(agent, data={"min_samples": 100_000})
     with pytest.raises(NotEnoughData, match="100000 are needed"):
@@ -236,6 +242,7 @@ def test_options_survive_the_database(agent):
     assert runs.RunOptions.from_dict(TrainingRun.objects.get(pk=run.pk).options) == expected
 
 
+@pytest.mark.database
 def test_an_agent_that_gets_another_base_model_leaves_a_stopped_run_its_own(agent):
     agent.base_model = "owner/name"
     run = claimed(agent)

@@ -15,7 +15,7 @@ from rl.runs.monitor import Monitor
 from rl.versions import versions
 from tests.guard_limits import NOISE_ALLOWED
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = [pytest.mark.learn, pytest.mark.django_db, pytest.mark.slow]
 
 
 class Killed(BaseException):

@@ -17,6 +17,8 @@ from rl.versions import versions
 from tests.export.ollama_double import OllamaDouble
 from tests.export.tiny_models import build_adapter
 
+pytestmark = pytest.mark.learn
+
 Verdict = Evaluation.Verdict
 
 

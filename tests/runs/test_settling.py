@@ -59,6 +59,7 @@ def test_a_run_stores_what_it_chose_and_does_not_choose_again(agent: Agent, data
     assert settle_run(run, freeze(agent, DATA), OPTIONS, base, listener) == settled
 
 
+@pytest.mark.database
 def test_a_run_that_was_taken_over_stores_nothing(agent: Agent, data_dir, base: str):
     rate_prompts(agent, 4)
     run, frozen = running(agent, agent.training_config()), freeze(agent, DATA)
@@ -67,6 +68,7 @@ def test_a_run_that_was_taken_over_stores_nothing(agent: Agent, data_dir, base: 
         settle_run(run, frozen, OPTIONS, base, silent)
 
 
+@pytest.mark.learn
 def test_the_size_of_a_model_of_the_hub_is_fetched_where_it_is_needed(
     agent: Agent, data_dir, monkeypatch: pytest.MonkeyPatch
 ):

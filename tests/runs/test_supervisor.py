@@ -46,12 +46,14 @@ def works_on(run: TrainingRun, process: subprocess.Popen, silence: int = 0) -> N
     TrainingRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - timedelta(seconds=silence))
 
 
+@pytest.mark.process
 def test_a_run_that_works_is_left_alone(run, sleeper, spawned):
     works_on(run, sleeper)
     assert supervisor.supervise() == {"started": 0, "resumed": 0, "failed": 0}
     assert spawned == []
 
 
+@pytest.mark.process
 def test_a_run_whose_process_was_killed_gets_its_next_attempt(run, sleeper, spawned):
     works_on(run, sleeper)
     sleeper.kill()
@@ -61,6 +63,7 @@ def test_a_run_whose_process_was_killed_gets_its_next_attempt(run, sleeper, spaw
     assert (run.state, run.attempt, spawned) == (State.RUNNING, 2, [2])
 
 
+@pytest.mark.process
 def test_a_zombie_counts_as_dead(run, sleeper, spawned):
     works_on(run, sleeper)
     sleeper.kill()
@@ -69,6 +72,8 @@ def test_a_zombie_counts_as_dead(run, sleeper, spawned):
     assert supervisor.supervise()["resumed"] == 1
 
 
+@pytest.mark.database
+@pytest.mark.process
 def test_another_process_with_the_same_number_is_not_mistaken_for_the_run(run, sleeper, spawned):
     works_on(run, sleeper)
     run.beat(pid_started=1.0)
@@ -76,12 +81,14 @@ def test_another_process_with_the_same_number_is_not_mistaken_for_the_run(run, s
     assert sleeper.poll() is None
 
 
+@pytest.mark.process
 def test_a_hung_process_is_killed_and_the_run_resumed(run, sleeper, spawned, settings):
     works_on(run, sleeper, silence=settings.RUN_HEARTBEAT_TIMEOUT + 1)
     assert supervisor.supervise()["resumed"] == 1
     assert not psutil.pid_exists(sleeper.pid)
 
 
+@pytest.mark.process
 def test_processes_that_train_together_die_with_the_one_that_hung(run, spawned, settings):
     """Each leads a session of its own, as those of a launcher do."""
     start = "import subprocess, sys; print(subprocess.Popen({!r}, start_new_session=True).pid, flush=True); {}"
@@ -124,6 +131,7 @@ def test_a_run_on_another_machine_is_first_left_to_the_reaper_there(run, spawned
     assert supervisor.supervise() == {"started": 0, "resumed": 0, "failed": 0}
 
 
+@pytest.mark.database
 def test_a_run_whose_machine_is_gone_is_resumed_here(run, spawned, settings):
     elsewhere(run, 2 * settings.RUN_HEARTBEAT_TIMEOUT + 1)
     assert supervisor.supervise()["resumed"] == 1
@@ -153,6 +161,7 @@ def test_a_run_that_cannot_be_restarted_does_not_keep_the_reaper_from_the_others
     assert sorted(tried) == [run.pk, other.pk]
 
 
+@pytest.mark.database
 def test_a_run_that_ends_badly_lets_its_ratings_go_or_does_not_end(run, monkeypatch):
     run.training_set = TrainingSet.objects.create(
         agent=run.agent,
@@ -187,6 +196,7 @@ def test_a_run_that_cannot_be_resumed_because_of_another_one_says_so(agent):
         supervisor.claim_stopped(stopped)
 
 
+@pytest.mark.database
 def test_a_queued_run_that_its_task_forgot_is_started(agent, spawned):
     run = TrainingRun.objects.create(agent=agent, method="dpo")
     assert supervisor.supervise()["started"] == 0
@@ -204,6 +214,7 @@ def test_a_task_delivered_twice_starts_one_process(agent, spawned):
     assert spawned == [1]
 
 
+@pytest.mark.database
 def test_outside_of_the_training_hours_a_run_stays_queued_and_says_until_when(agent, spawned, settings):
     hour = timezone.now().hour
     settings.TRAINING_HOURS = ((hour + 2) % 24, (hour + 3) % 24)

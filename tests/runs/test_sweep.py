@@ -17,6 +17,8 @@ from rl.runs.sweep import Trial, best_of, describe_sweep, rates, swept, trial_st
 from rl.training import dpo, kto
 from tests.training.conftest import Listener, job, message, polite_rows
 
+pytestmark = pytest.mark.learn
+
 STEPS: dict[str, Any] = {"epochs": 1.0, "learning_rate": 1e-3, "lora_dropout": 0.0}
 """Forty rows, four a step: 10 steps, and trials of 4 where so few are allowed."""
 

@@ -27,6 +27,9 @@ from tests import security_tables
 from tests.missing import missing
 from tests.sandbox.conftest import tried_with
 
+pytestmark = pytest.mark.process
+
+
 HARMLESS = (
     "memory_of_memfd",
     "memory_locked",

@@ -85,6 +85,7 @@ def test_a_box_that_does_not_hold_is_not_used(here, box: Box, says: str):
         ensure_available()
 
 
+@pytest.mark.process
 def test_the_self_test_finds_what_is_open(monkeypatch):
     from tests.sandbox.test_attacks import without_a_box
 
@@ -121,6 +122,7 @@ def test_without_libseccomp_it_says_what_to_install(monkeypatch):
         seccomp.program.cache_clear()
 
 
+@pytest.mark.process
 def test_a_process_that_is_forked_during_the_test_of_a_backend_can_test_for_itself(here):
     here(Box("first"))
     held, done = threading.Event(), threading.Event()

@@ -21,6 +21,9 @@ from rl.sandbox.contract import MIB, UNPRIVILEGED_ID
 from tests.missing import missing
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 LIMITS = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=8)
 
 

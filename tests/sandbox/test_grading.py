@@ -12,6 +12,7 @@ from tests import security_tables
 from tests.missing import missing
 from tests.sandbox.cheats import CHEATS, HONEST, TESTS
 
+pytestmark = pytest.mark.process
 LIMITS = Limits(wall_seconds=1.5, cpu_seconds=1, memory_bytes=64 * 2**20)
 
 

@@ -23,6 +23,9 @@ from rl.sandbox.landlock import Landlock
 from tests.missing import missing
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Limits(wall_seconds=5, memory_bytes=64 * MIB, processes=16, file_bytes=4 * MIB, disk_bytes=8 * MIB, files=200)
 

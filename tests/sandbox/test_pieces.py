@@ -77,6 +77,7 @@ def family():
     process.stdout.close()
 
 
+@pytest.mark.process
 def test_a_tree_is_counted_with_all_its_processes(family):
     used = tree.usage(family.pid)
     assert len(used.pids) == 3
@@ -85,6 +86,7 @@ def test_a_tree_is_counted_with_all_its_processes(family):
     assert tree.usage(2**22 + 1) == tree.Usage()
 
 
+@pytest.mark.process
 def test_a_process_is_ended_and_waited_for(family):
     pidfd = os.pidfd_open(family.pid)
     try:

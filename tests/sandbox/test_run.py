@@ -16,6 +16,9 @@ from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB
 from tests.missing import missing
 
+pytestmark = pytest.mark.process
+
+
 SMALL = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=16, output_bytes=4096)
 
 

@@ -25,6 +25,9 @@ from rl.sandbox.zygote import Zygote
 from tests.missing import missing
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Limits(wall_seconds=10, memory_bytes=64 * MIB, processes=16)
 

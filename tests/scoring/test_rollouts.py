@@ -131,6 +131,7 @@ def test_without_answers_nothing_is_known_yet(agent):
     require_rewards(agent)
 
 
+@pytest.mark.learn
 def test_what_a_run_needs_is_known_before_the_base_model_is_loaded(agent, data_dir, tiny_base, monkeypatch):
     Agent.objects.update(base_model=str(tiny_base))
     agent.refresh_from_db()
@@ -141,6 +142,7 @@ def test_what_a_run_needs_is_known_before_the_base_model_is_loaded(agent, data_d
         require_rewards(agent)
 
 
+@pytest.mark.learn
 def test_a_fresh_answer_is_judged_as_people_label_answers(agent, data_dir, tiny_base):
     Agent.objects.update(base_model=str(tiny_base))
     agent.refresh_from_db()

@@ -21,7 +21,7 @@ from rl.scoring.stored import calculate, engine_for
 from tests.auto_labels.labelled import BAD, GOOD, make_labelled
 from tests.conftest import make_trace
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 HERE = "tests.scoring.test_stored"
 DONE, FAILED = {"tool_name": "search", "success": True}, {"tool_name": "search", "success": False}
 
@@ -345,6 +345,7 @@ def test_traces_are_found_by_an_index_and_never_sorted_whole(agent: Agent):
         assert "FOR ORDER BY" not in plan  # only FOR RIGHT PART OF: among traces of one moment
 
 
+@pytest.mark.learn
 def test_what_was_learned_from_labels_speaks_as_a_reward_where_it_was_proposed(
     agent: Agent, data_dir, tiny_base
 ) -> None:
@@ -368,6 +369,7 @@ def test_what_was_learned_from_labels_speaks_as_a_reward_where_it_was_proposed(
     assert late.reward > good.reward > bad.reward
 
 
+@pytest.mark.learn
 def test_damaged_weights_stop_the_agent_and_not_the_others(agent: Agent, data_dir, tiny_base) -> None:
     Agent.objects.update(base_model=str(tiny_base))
     agent.refresh_from_db()

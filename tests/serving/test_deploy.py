@@ -21,6 +21,9 @@ from tests.export.tiny_gguf import CHATML, write_gguf
 from tests.serving.exported import exported
 from tests.test_settings import PRODUCTION, start
 
+pytestmark = pytest.mark.process
+
+
 NO_SYSTEM = CHATML.replace("%}<|im_start|>", "if message.role != 'system' %}<|im_start|>", 1)
 Stage = ModelVersion.Stage
 
@@ -200,6 +203,7 @@ def test_the_agents_own_name_stands_for_the_version_in_use_when_it_is_deployed_a
     assert double.models["support-chat:latest"]["files"] == double.models["support-chat:v15"]["files"]
 
 
+@pytest.mark.database
 def test_another_server_is_only_written_down(agent: Agent, data_dir: Path, monkeypatch: pytest.MonkeyPatch):
     artifact = exported(agent, "v15", data_dir)
     row = deploy(artifact, "support", target="openai", url="https://models.example.com/v1/", api_key_env="MODELS_KEY")
@@ -259,6 +263,7 @@ def test_a_version_that_nothing_served_gets_its_place_in_the_row_that_it_has(
     assert [(row.alias, row.target) for row in Deployment.objects.all()] == [("champion", "ollama")]
 
 
+@pytest.mark.database
 def test_the_alias_follows_a_version_to_where_it_was_deployed_last(agent: Agent, data_dir: Path, double: OllamaDouble):
     artifact = exported(agent, "v15", data_dir)
     deploy(artifact)
@@ -280,6 +285,7 @@ def test_two_deployments_at_once_wait_for_each_other(agent: Agent, data_dir: Pat
     assert (waited, double.models, Deployment.objects.count()) == (["step"], {}, 0)
 
 
+@pytest.mark.database
 def test_the_base_model_is_exported_and_served(
     agent: Agent, data_dir: Path, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
 ):

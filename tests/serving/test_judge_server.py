@@ -1,27 +1,31 @@
-"""Real judges, in processes of their own, on the tiny model."""
+"""Judges in processes of their own: real ones on the tiny model, and light ones where only the process is the point."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from rl.base.errors import UsageError
 from rl.models import Agent, Deployment, Experiment, LabelModel, TrainingRun
-from rl.serving import judge_server
+from rl.serving import judge_process, judge_server
 from rl.serving.best_of import set_best_of
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.lifecycle import Variant
 from rl.serving.gateway.judging import Unjudged, rate
 from rl.serving.gateway.routing import KnownJudge
 from rl.serving.judge_process import end_judge, is_alive, known_judges, path_of, read_started
+from tests.serving import light_judge
 from tests.serving.judged import make_judge
 from tests.waiting import until
+
+pytestmark = pytest.mark.learn
 
 PROMPT = [{"role": "user", "content": "Where is my parcel?"}]
 SHORT, LONG = "Here.", "It is on its way to you, and you will have it tomorrow."
@@ -44,6 +48,11 @@ def wanting(agent: Agent, tiny_base: Path) -> Agent:
     return agent
 
 
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_process, "MODULE", light_judge.__name__)
+
+
 def ask(model: LabelModel, *answers: str) -> list[float]:
     judge = KnownJudge(path_of(model.agent_id, ".sock"), str(model.path), model.pk)
     return asyncio.run(rate(judge, PROMPT, answers))
@@ -56,9 +65,18 @@ def process_of(agent: Agent) -> psutil.Process:
 
 
 @pytest.mark.slow
-def test_a_judge_rates_answers_by_the_newest_label_model(wanting: Agent, tiny_base: Path):
+def test_a_judge_rates_answers_by_the_newest_label_model_and_for_its_owner_alone(
+    wanting: Agent, tiny_base: Path, tmp_path: Path, settings: Any
+):
+    settings.DATA_DIR = tmp_path / ("long-name-" * 12)  # is no hindrance to its socket
     likes_long = make_judge(wanting, tiny_base)
     assert judge_server.start(wanting) == ""
+    check_its_taste(wanting, tiny_base, likes_long)
+    check_that_it_refuses(wanting, tiny_base)
+    check_that_it_is_its_owners_alone_and_knows_no_secret(wanting)
+
+
+def check_its_taste(wanting: Agent, tiny_base: Path, likes_long: LabelModel) -> None:
     short, long = ask(likes_long, SHORT, LONG)
     assert long > short
     assert ask(likes_long) == []
@@ -68,7 +86,11 @@ def test_a_judge_rates_answers_by_the_newest_label_model(wanting: Agent, tiny_ba
     short, long = ask(likes_short, SHORT, LONG)
     assert short > long
     assert process_of(wanting).pid == before
+    assert ask(likes_long, SHORT) == pytest.approx([-value for value in ask(likes_short, SHORT)])
 
+
+def check_that_it_refuses(wanting: Agent, tiny_base: Path) -> None:
+    """And rates the next."""
     broken = make_judge(wanting, tiny_base)
     broken.path.write_bytes(b"no weights")
     with pytest.raises(Unjudged, match="not the weights of a judge"):
@@ -77,13 +99,11 @@ def test_a_judge_rates_answers_by_the_newest_label_model(wanting: Agent, tiny_ba
     of_another = make_judge(wanting, tiny_base)
     with pytest.raises(Unjudged, match="learned with the base model another: run auto_label again"):
         ask(of_another, SHORT)
-    assert ask(likes_long, SHORT) == pytest.approx([-value for value in ask(likes_short, SHORT)])
+    wanting.refresh_from_db()
+    assert len(ask(make_judge(wanting, tiny_base), SHORT)) == 1
 
 
-@pytest.mark.slow
-def test_it_is_its_owners_alone_and_knows_no_secret(wanting: Agent, tiny_base: Path):
-    make_judge(wanting, tiny_base)
-    assert judge_server.start(wanting) == ""
+def check_that_it_is_its_owners_alone_and_knows_no_secret(wanting: Agent) -> None:
     assert path_of(wanting.pk, ".sock").stat().st_mode & 0o777 == 0o600
     assert path_of(wanting.pk, ".sock").parent.stat().st_mode & 0o077 == 0
     process = process_of(wanting)
@@ -93,7 +113,7 @@ def test_it_is_its_owners_alone_and_knows_no_secret(wanting: Agent, tiny_base: P
 
 
 @pytest.mark.slow
-def test_one_that_died_starts_again_and_one_that_nobody_wants_ends(wanting: Agent, tiny_base: Path):
+def test_one_that_died_starts_again_and_one_that_nobody_wants_ends(wanting: Agent, tiny_base: Path, light: None):
     model = make_judge(wanting, tiny_base)
     assert judge_server.supervise() == {**NOTHING, "started": 1}
     assert judge_server.supervise() == NOTHING
@@ -120,7 +140,8 @@ def test_one_that_keeps_dying_is_given_up_with_its_reason_until_there_is_a_newer
     wanting.base_model = str(base)
     wanting.save()
     make_judge(wanting, tiny_base)
-    for _ in range(2):
+    for module in (light_judge.__name__, judge_process.MODULE):  # the last one that dies says why
+        monkeypatch.setattr(judge_process, "MODULE", module)
         assert judge_server.supervise() == {**NOTHING, "started": 1}
         until(lambda: not is_alive(wanting.pk))
     assert judge_server.supervise() == {**NOTHING, "given_up": 1}
@@ -128,29 +149,22 @@ def test_one_that_keeps_dying_is_given_up_with_its_reason_until_there_is_a_newer
     problem = judge_server.find_problem(wanting)
     assert problem.startswith("the judge of support-chat was given up after 1 restarts: ")
     assert "cannot load the model" in problem
+    monkeypatch.setattr(judge_process, "MODULE", light_judge.__name__)
     make_judge(wanting, tiny_base)
     assert judge_server.supervise() == {**NOTHING, "started": 1}
 
 
 @pytest.mark.slow
-def test_another_base_model_starts_another_judge(wanting: Agent, tiny_base: Path, tiny_model: Callable[[str], Path]):
+def test_another_base_model_starts_another_judge(wanting: Agent, tiny_base: Path, tmp_path: Path, light: None):
     make_judge(wanting, tiny_base)
     assert judge_server.start(wanting) == ""
     before = process_of(wanting).pid
-    wanting.base_model = str(tiny_model("llama"))
+    wanting.base_model = str(shutil.copytree(tiny_base, tmp_path / "another"))
     wanting.save()
     assert judge_server.start(wanting) == ""
     assert process_of(wanting).pid != before
     assert judge_server.suspend() == ["the judge of support-chat"]
     assert not is_alive(wanting.pk)
-
-
-@pytest.mark.slow
-def test_a_long_path_of_the_data_folder_is_no_hindrance(wanting: Agent, tiny_base: Path, tmp_path: Path, settings):
-    settings.DATA_DIR = tmp_path / ("long-name-" * 12)
-    model = make_judge(wanting, tiny_base)
-    assert judge_server.start(wanting) == ""
-    assert len(ask(model, SHORT, LONG)) == 2
 
 
 def test_without_a_label_model_that_may_be_used_there_is_no_judge(wanting: Agent, tiny_base: Path):

@@ -30,6 +30,8 @@ from rl.versions.checksums import artifact_fields
 from tests.export.tiny_models import FAMILIES, build_model
 from tests.waiting import until
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture(scope="module")
 def gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -27,6 +27,8 @@ from tests.serving.test_llama_server import (  # noqa: F401  fixtures
 )
 from tests.waiting import until
 
+pytestmark = pytest.mark.learn
+
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 HOLDS_UP = {"type": "string", "pattern": "^" + "a?" * 3000 + "$"}
 """What the gateway lets nobody send."""

@@ -138,6 +138,7 @@ def test_of_two_queues_that_see_it_one_takes_it_back(agent: Agent, worse: ModelV
     assert "support-chat: v12 of support-chat is not in use any more" in caplog.text
 
 
+@pytest.mark.database
 def test_the_first_version_goes_back_to_the_base_model_as_the_gateway_knows_it(agent: Agent):
     version = make_version(agent, "v1")
     for served in (None, version):
@@ -193,6 +194,7 @@ def test_before_twenty_users_have_rated_each_side_nothing_is_concluded(agent: Ag
     assert sentence(agent).startswith("Its probation ended without an answer, which takes 20 users a side: ")
 
 
+@pytest.mark.database
 def test_a_user_counts_once_and_who_is_not_named_is_known_by_the_rater(agent: Agent, new: ModelVersion):
     answer_and_rate(agent, new, 60, 0, hours_ago=24)
     Trace.objects.filter(model_version=new).update(unit="")
@@ -200,6 +202,7 @@ def test_a_user_counts_once_and_who_is_not_named_is_known_by_the_rater(agent: Ag
     assert "rated users: 1, before 100" in sentence(agent)
 
 
+@pytest.mark.database
 def test_ratings_of_older_answers_and_withdrawn_ones_do_not_count(agent: Agent, worse: ModelVersion):
     Trace.objects.filter(model_version=worse).update(occurred_at=timezone.now() - timedelta(hours=50))
     assert probation.tick() == []
@@ -208,6 +211,7 @@ def test_ratings_of_older_answers_and_withdrawn_ones_do_not_count(agent: Agent, 
     assert probation.tick() == []
 
 
+@pytest.mark.database
 def test_of_the_version_before_the_newest_ratings_count_and_none_after_the_promotion(agent: Agent, worse: ModelVersion):
     old = agent.versions.get(name="v11")
     answer_and_rate(agent, old, 500, 400, hours_ago=50)
@@ -217,6 +221,7 @@ def test_of_the_version_before_the_newest_ratings_count_and_none_after_the_promo
     assert "rated users: 40, before 0" in sentence(agent)
 
 
+@pytest.mark.database
 def test_after_a_week_probation_is_over(agent: Agent, worse: ModelVersion):
     week = timedelta(days=7, minutes=1)
     AuditEvent.objects.filter(target__endswith="v12").update(at=timezone.now() - week)
@@ -240,6 +245,7 @@ def test_what_somebody_promoted_since_is_not_taken_back(agent: Agent, worse: Mod
     assert (probation.tick(), in_use(agent), sentence(agent)) == ([], "base", "")
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("change", [{"target": "none"}, {"settings": {"error": "given up"}}, {"api_key_env": "NO_KEY"}])
 def test_what_cannot_answer_does_not_return(agent: Agent, worse: ModelVersion, change: dict):
     Deployment.objects.filter(version__name="v11").update(**change)
@@ -249,6 +255,7 @@ def test_what_cannot_answer_does_not_return(agent: Agent, worse: ModelVersion, c
     assert [taken.version for taken in probation.tick()] == [worse]
 
 
+@pytest.mark.database
 def test_a_running_experiment_decides_and_so_does_one_that_ended_with_an_answer(agent: Agent, worse: ModelVersion):
     old = agent.versions.get(name="v11")
     experiment = create(agent, "first", [(worse, 1.0), (old, 1.0)], old)
@@ -262,6 +269,7 @@ def test_a_running_experiment_decides_and_so_does_one_that_ended_with_an_answer(
     assert [taken.version for taken in probation.tick()] == [worse]
 
 
+@pytest.mark.database
 def test_an_experiment_that_promoted_it_is_no_answer_to_what_came_after(agent: Agent, worse: ModelVersion):
     old = agent.versions.get(name="v11")
     experiment = create(agent, "first", [(worse, 1.0), (old, 1.0)], old)
@@ -270,6 +278,7 @@ def test_an_experiment_that_promoted_it_is_no_answer_to_what_came_after(agent: A
     assert [taken.version for taken in probation.tick()] == [worse]
 
 
+@pytest.mark.database
 def test_an_ollama_that_does_not_answer_is_asked_again(agent: Agent, worse: ModelVersion, settings, caplog):
     settings.OLLAMA_URL = "http://127.0.0.1:9"
     Deployment.objects.filter(version__name="v11").update(target="ollama")

@@ -44,6 +44,7 @@ class Told(list[str]):
             self.append(values["text"])
 
 
+@pytest.mark.process
 def test_promotion_moves_the_alias_and_the_name_at_ollama(agent: Agent, double: OllamaDouble, versions: Any):
     promotion.promote(agent, versions[0])
     assert (stable(double), aliases(agent)) == ("v15", {"champion": "v15"})
@@ -53,6 +54,7 @@ def test_promotion_moves_the_alias_and_the_name_at_ollama(agent: Agent, double: 
     assert aliases(agent) == {"champion": "v25", "previous": "v15"}
 
 
+@pytest.mark.process
 def test_rolling_back_swaps_and_doing_it_twice_changes_nothing(agent: Agent, double: OllamaDouble, versions: Any):
     promotion.promote(agent, versions[0])
     promotion.promote(agent, versions[1])
@@ -62,6 +64,7 @@ def test_rolling_back_swaps_and_doing_it_twice_changes_nothing(agent: Agent, dou
     assert (stable(double), aliases(agent)) == ("v25", {"champion": "v25", "previous": "v15"})
 
 
+@pytest.mark.process
 def test_a_rollback_instead_of_a_version_needs_it_in_use(agent: Agent, double: OllamaDouble, versions: Any):
     promotion.promote(agent, versions[0])
     promotion.promote(agent, versions[1])
@@ -75,6 +78,7 @@ def test_a_rollback_instead_of_a_version_needs_it_in_use(agent: Agent, double: O
     assert (stable(double), aliases(agent)) == ("v15", {"champion": "v15", "previous": "v25"})
 
 
+@pytest.mark.process
 def test_the_first_version_is_rolled_back_to_the_base_model(agent: Agent, double: OllamaDouble, versions: Any):
     told = Told()
     promotion.promote(agent, versions[0])
@@ -86,6 +90,7 @@ def test_the_first_version_is_rolled_back_to_the_base_model(agent: Agent, double
     ]
 
 
+@pytest.mark.process
 def test_the_base_model_can_be_promoted_and_rolled_back(agent: Agent, double: OllamaDouble, versions: Any):
     base = Deployment.objects.create(agent=agent, target="ollama", model_name="support-chat:v15")
     promotion.promote(agent, versions[1])
@@ -103,6 +108,7 @@ def test_an_agent_that_has_used_its_base_model_only_has_nothing_to_go_back_to(ag
         promotion.roll_back(agent)
 
 
+@pytest.mark.process
 def test_a_version_that_nothing_serves_is_promoted_and_told(agent: Agent, data_dir: Path, versions: Any):
     told = Told()
     promotion.promote(agent, versions[0], report=told)
@@ -119,6 +125,8 @@ def test_nothing_is_told_where_nothing_is_served(agent: Agent, data_dir: Path):
     assert (told, aliases(agent)) == ([], {"champion": "v25", "previous": "v15"})
 
 
+@pytest.mark.database
+@pytest.mark.process
 def test_a_version_that_has_the_agents_own_name_keeps_its_model(agent: Agent, data_dir: Path, double: OllamaDouble):
     old, new = (exported(agent, name, data_dir, kind="gguf").version for name in ("v15", "v25"))
     deploy(agent, old, target="ollama", model_name="support-chat")
@@ -131,6 +139,7 @@ def test_a_version_that_has_the_agents_own_name_keeps_its_model(agent: Agent, da
     assert Deployment.champion(agent) == old
 
 
+@pytest.mark.process
 def test_ollama_being_down_moves_nothing(agent: Agent, settings: Any, versions: Any):
     promotion.promote(agent, versions[0])
     promotion.promote(agent, versions[1])

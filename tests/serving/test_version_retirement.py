@@ -13,6 +13,9 @@ from rl.versions.checksums import artifact_fields
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
 
+pytestmark = pytest.mark.process
+
+
 Stage = ModelVersion.Stage
 
 
@@ -36,6 +39,7 @@ def stages(agent: Agent) -> dict[str, str]:
     return {version.name: version.stage for version in agent.versions.all()}
 
 
+@pytest.mark.database
 def test_the_oldest_version_goes_when_a_new_one_is_deployed(agent: Agent, data_dir: Path, double: OllamaDouble):
     old, *_ = deployed(agent, data_dir, "v1", "v2", "v3")
     assert set(double.models) == {"support-chat:v2", "support-chat:v3"}
@@ -44,6 +48,7 @@ def test_the_oldest_version_goes_when_a_new_one_is_deployed(agent: Agent, data_d
     assert list((data_dir / "models/support-chat/v1").iterdir()) == []
 
 
+@pytest.mark.database
 def test_what_it_can_be_exported_from_again_stays(agent: Agent, data_dir: Path, double: OllamaDouble):
     version = exported(agent, "v1", data_dir).version
     for kind in ("adapter", "merged", "onnx"):

@@ -39,11 +39,13 @@ def run(folder: Path, *command: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
+@pytest.mark.process
 def test_it_is_imported_without_a_page(package: Path) -> None:
     run(package, "node", "build.mjs")
     assert run(package, "node", "--eval", "import('./index.js').then(() => console.log('fine'))") == "fine\n"
 
 
+@pytest.mark.process
 def test_it_holds_every_file_that_it_names(package: Path) -> None:
     if shutil.which("npm") is None:
         missing("npm", "nodejs npm")

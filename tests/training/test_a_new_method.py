@@ -60,6 +60,7 @@ def queue(agent: Agent) -> TrainingRun:
     return runs.create(agent, method_name="toy", config=config, options=options)
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_it_trains_and_is_measured_as_its_record_says(agent: Agent):
     run = queue(agent)
@@ -89,6 +90,7 @@ def test_the_queue_starts_it(agent: Agent, monkeypatch):
     assert started[2:5] == ["train", "toy", "--run"]
 
 
+@pytest.mark.database
 def test_a_stopped_run_is_resumed_by_its_command(agent: Agent):
     TrainingRun.objects.filter(pk=queue(agent).pk).update(state=TrainingRun.State.FAILED)
     with pytest.raises(CommandError, match="trains with toy: 'manage.py train toy --resume' goes on with it"):

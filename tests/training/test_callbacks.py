@@ -17,6 +17,8 @@ from rl.training.callbacks import require_healthy
 from tests.training.conftest import job
 from tests.training.test_kto import labelled_rows
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.mark.parametrize("name", ["loss", "grad_norm", "kl"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -19,6 +19,8 @@ from rl.lm.log_probs import StoredAnswers, use_compact_head
 from rl.training import dpo, preparing
 from tests.training.conftest import Listener, job, picture, polite_rows, row, same_weights, train_until_killed, weights
 
+pytestmark = pytest.mark.learn
+
 Run = tuple[TrainingResult, Listener]
 
 
@@ -63,9 +65,9 @@ def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
     tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once, every_time = Listener(), Listener()
-    dpo.train(job(tiny_base, tmp_path / "once"), once)
+    dpo.train(job(tiny_base, tmp_path / "once", epochs=1.0), once)
     monkeypatch.setattr(dpo._Trainer, "use_reference", lambda *args: None)
-    dpo.train(job(tiny_base, tmp_path / "every"), every_time)
+    dpo.train(job(tiny_base, tmp_path / "every", epochs=1.0), every_time)
     assert list(once.losses.values()) == pytest.approx(list(every_time.losses.values()), abs=1e-5)
 
 
@@ -73,9 +75,9 @@ def test_bf16_on_a_slow_cpu_is_float32_and_the_log_says_so(
     tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, asked = Listener(), Listener()
-    dpo.train(job(tiny_base, tmp_path / "whole", precision="fp32"), whole)
+    dpo.train(job(tiny_base, tmp_path / "whole", precision="fp32", max_steps=2), whole)
     monkeypatch.setattr(loading, "cpu_runs_bf16", lambda: False)
-    dpo.train(job(tiny_base, tmp_path / "asked", precision="bf16"), asked)
+    dpo.train(job(tiny_base, tmp_path / "asked", precision="bf16", max_steps=2), asked)
     assert asked.losses == whole.losses
     assert REPLACED in asked.log
     assert REPLACED not in whole.log

@@ -13,6 +13,8 @@ from rl.config.method_configs import PREFERENCE_LOSSES
 from rl.training import dpo
 from tests.training.conftest import Listener, job, polite_rows, weights
 
+pytestmark = pytest.mark.learn
+
 TWO_STEPS: dict[str, Any] = {"epochs": 1.0, "lora_dropout": 0.0}
 
 

@@ -21,6 +21,8 @@ from rl.training.reward_scoring import RewardModel, load
 from tests.training import test_grpo, test_kto, test_mpo
 from tests.training.conftest import SMALL, Listener, Row, job, message, mixed_rows, polite_rows, same_weights
 
+pytestmark = pytest.mark.learn
+
 Rows = Callable[[], list[Row]]
 USED = "beginnings that rows share are computed once a pass"
 GUIDE = " ".join(f"Article {number} of the house costs {number * 7} crowns." for number in range(12))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -19,10 +18,11 @@ from rl.training import mpo
 from rl.training.fresh_pairs import _Sampler
 from rl.training.judged_rows import FILE, with_judged_rows
 from tests.lm.chat.test_format import CALL, MESSAGES, SEARCH
-from tests.training.conftest import Listener, Row, message, row
+from tests.training.conftest import Listener, Row, message, polite_rows, row
 from tests.training.test_mpo import job, pair, single
 
-ANSWERS = Path(__file__).parents[2] / "benchmarks" / "learning_answers.jsonl"
+pytestmark = pytest.mark.learn
+
 SHORT, LONG = "Page {}.", "Please open the page of the number {} and wait there for a while, thank you."
 
 
@@ -41,30 +41,27 @@ def added(job: TrainingJob) -> list[Row]:
     return after[len(before) :]
 
 
-def words(side: list[dict[str, Any]]) -> int:
-    return len(side[0]["content"])
+def share_of_thanks(pairs: list[Row], side: str) -> float:
+    return fmean(pair[side][0]["content"].startswith("Thank") for pair in pairs)
 
 
-def rated_by_length(count: int) -> list[Row]:
-    """Sampled answers of the real model to everyday questions; the shorter one is preferred."""
-    answers: dict[str, list[str]] = {}
-    for line in ANSWERS.read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)
-        answers.setdefault(entry["prompt"], []).append(entry["answer"])
-    return [pair(row(prompt, min(own, key=len), max(own, key=len))) for prompt, own in [*answers.items()][:count]]
-
-
-@pytest.mark.slow
-def test_the_judges_taste_is_that_of_the_ratings(smollm2_base: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(MPOConfig, "MOST_FRESH", 12)
-    rows = rated_by_length(24)
-    fresh = added(job(smollm2_base, tmp_path, rows, fresh_answers=4, max_length=192))
-    assert len(fresh) >= 10
-    assert fmean(words(pair["chosen"]) for pair in fresh) < 0.8 * fmean(words(pair["rejected"]) for pair in fresh)
+@pytest.mark.parametrize("liked", ["thanks", "waiting"])
+def test_the_judges_taste_is_that_of_the_ratings(answering_base: Path, tmp_path: Path, liked: str):
+    """Measured with seeds 0 to 5: what is liked is 0.92 to 1 of the chosen answers, and at least 0.25 more than of the
+    rejected ones."""
+    rows = [pair(r if liked == "thanks" else turned(r)) for r in polite_rows(40)[16:]]
+    fresh = added(job(answering_base, tmp_path, rows, fresh_answers=8, max_length=128))
+    assert len(fresh) >= 20
+    chosen, rejected = (share_of_thanks(fresh, side) for side in ("chosen", "rejected"))
+    assert chosen > max(0.8, rejected + 0.15) if liked == "thanks" else chosen < min(0.2, rejected - 0.15)
     assert all(0.1 <= pair["weight"] <= 1 for pair in fresh)
     assert {pair["prompt_key"] for pair in fresh} <= {row["prompt_key"] for row in rows}
     known = {side[0]["content"] for row in rows for side in (row["chosen"], row["rejected"])}
     assert not known & {pair["chosen"][0]["content"] for pair in fresh}
+
+
+def turned(row: Row) -> Row:
+    return {**row, "chosen": row["rejected"], "rejected": row["chosen"]}
 
 
 def test_without_the_option_the_rows_are_those_of_people(tiny_base: Path, tmp_path: Path):

@@ -24,6 +24,8 @@ from tests.training import test_grpo, test_reward_model, two_processes
 from tests.training.conftest import Listener, job, message, polite_rows, same_weights, weights
 from tests.training.test_kto import labelled_rows
 
+pytestmark = pytest.mark.learn
+
 Run = tuple[TrainingResult, Listener]
 FULL: dict[str, Any] = {"full": True, "learning_rate": 2e-4}
 HELD_OUT = polite_rows(36)[24:]

@@ -28,6 +28,8 @@ from tests.training.conftest import (
     write_rows,
 )
 
+pytestmark = pytest.mark.learn
+
 Run = tuple[TrainingResult, Listener]
 SHORT: dict[str, Any] = {
     **SMALL,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from rl.training import mpo
 from rl.training.judged_rows import FILE, with_judged_rows
 from tests.training.conftest import Listener, Row, row
 from tests.training.test_mpo import job, pair, single
+
+pytestmark = pytest.mark.learn
 
 SHORT, LONG = "Page {}.", "Please open the page of the number {} and wait there for a while, thank you."
 TURNED = "rater 2"

@@ -15,6 +15,8 @@ from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, wi
 from rl.training.preparing import Start
 from tests.training.conftest import Listener, Row, job, message, picture, polite_rows, same_weights, train_until_killed
 
+pytestmark = pytest.mark.learn
+
 Run = tuple[TrainingResult, Listener]
 
 

@@ -10,6 +10,7 @@ from rl.config import METHODS
 from rl.training import method
 
 
+@pytest.mark.learn
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_can_train(name: str) -> None:
     assert callable(method(name).train)
@@ -20,6 +21,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
         method("ppp")
 
 
+@pytest.mark.process
 def test_the_table_the_checkpoints_and_the_demo_need_no_torch() -> None:
     code = (
         "import sys, rl.lm.checkpoints, rl.lm.model_path, rl.demo, rl.evaluation; "

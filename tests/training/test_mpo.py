@@ -15,6 +15,8 @@ from rl.training import dpo, kto, mpo
 from tests.training import conftest, test_kto
 from tests.training.conftest import Listener, Row, picture, polite_rows, same_weights, train_until_killed
 
+pytestmark = pytest.mark.learn
+
 Run = tuple[TrainingResult, Listener]
 
 

@@ -17,6 +17,8 @@ from rl.training.preparing import prepare
 from tests.training.agents import job
 from tests.training.conftest import Row
 
+pytestmark = pytest.mark.learn
+
 
 def row(number: int) -> Row:
     """The tool of each task has another name."""

@@ -10,6 +10,8 @@ import torch
 
 from rl.training.reward_model import Batches, metrics, reward_loss, sides, sums
 
+pytestmark = pytest.mark.learn
+
 NUMBERS, SCORES = torch.tensor([2.0, 0.0, 1.0, 0.5, -1.0]), torch.tensor([0.75])
 """Of two pairs (2 against 1, 0 against 0.5) and of one answer (-1)."""
 

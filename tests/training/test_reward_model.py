@@ -29,6 +29,8 @@ from tests.training.conftest import (
 )
 from tests.training.conftest import job as any_job
 
+pytestmark = pytest.mark.learn
+
 Run = tuple[TrainingResult, Listener]
 
 

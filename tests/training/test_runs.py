@@ -12,6 +12,9 @@ from rl.config import find_method
 from tests.data_formatter.test_runs import TOOLS, answered, looked
 from tests.training.conftest import SMALL, Listener, job
 
+pytestmark = pytest.mark.learn
+
+
 PROMPT, RUN, OTHER = [1, 2], [3, 4, ~5, ~6, 7], [8, ~9, 10]
 
 

@@ -21,6 +21,8 @@ from rl.training import dpo, fitting, kto, mpo, reward_model
 from tests.training import test_mpo
 from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, same_weights, weights
 
+pytestmark = pytest.mark.learn
+
 
 def labelled_rows() -> list[Row]:
     return [

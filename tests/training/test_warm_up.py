@@ -13,6 +13,8 @@ from rl.training import dpo, kto
 from tests.training.conftest import Listener, job, polite_rows, same_weights
 from tests.training.test_kto import labelled_rows
 
+pytestmark = pytest.mark.learn
+
 
 def chosen_logp(base: Path, adapter: Path | None) -> float:
     held_out = polite_rows(20)[12:]

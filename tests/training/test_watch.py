@@ -13,6 +13,8 @@ from rl.base.errors import TrainingFailed
 from rl.training import dpo
 from tests.training.conftest import Listener, job, polite_rows, weights
 
+pytestmark = pytest.mark.learn
+
 STEPS = {"max_steps": 20, "save_steps": 10, "learning_rate": 1e-3, "warmup_ratio": 1.0}
 """The rate grows to the end, and the divergence with it."""
 

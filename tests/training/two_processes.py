@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from rl.base.errors import Interrupted
 from rl.base.records import TrainingResult
 from rl.config.training_job import TrainingJob
 from tests.forkserver import SERVER
+from tests.ports import reserve_port
 from tests.training.conftest import Listener
 
 _SECONDS = 120
@@ -18,7 +18,7 @@ _SECONDS = 120
 
 def train(method: str, job: TrainingJob, stop_at: int | None = None) -> TrainingResult:
     """As the method's ``train``; interrupted when step ``stop_at`` is reported."""
-    result, port = job.output_dir.with_name("result.json"), free_port()
+    result, port = job.output_dir.with_name("result.json"), reserve_port()
     started = [SERVER.Process(target=_train, args=(method, job, rank, port, stop_at, result)) for rank in (0, 1)]
     for process in started:
         process.start()
@@ -44,9 +44,3 @@ def _train(method: str, job: TrainingJob, rank: int, port: int, stop_at: int | N
         sys.exit(stop.exit_code)
     if rank == 0:
         trained.save(result)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

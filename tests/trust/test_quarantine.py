@@ -59,6 +59,7 @@ def page_key(agent: Agent) -> ApiKey:
     return ApiKey.create(name="p", kind="publishable", agent=agent, allowed_origins=origins, needs_tokens=True)[0]
 
 
+@pytest.mark.database
 def test_a_burst_under_ever_new_names_from_one_address_is_held_back(agent: Agent, page_key: ApiKey):
     rate_in_turns(agent, page_key, 60)
     other = rate_once(agent, page_key, "device:elsewhere", "b" * 16)
@@ -74,6 +75,7 @@ def test_a_burst_under_ever_new_names_from_one_address_is_held_back(agent: Agent
     assert row.feedback.count() == 61
 
 
+@pytest.mark.database
 def test_a_burst_on_the_answer_of_one_token_is_held_back(agent: Agent, page_key: ApiKey):
     events = rate_in_turns(agent, page_key, 60, on_one=True)
     [row] = quarantine.look()
@@ -136,6 +138,7 @@ def test_what_a_rater_adds_while_he_is_held_back_is_held_too(agent: Agent):
     assert (current(), row.feedback.count()) == (0, 61)
 
 
+@pytest.mark.database
 def test_a_release_brings_back_what_was_not_said_anew_and_is_not_looked_at_again(agent: Agent):
     traces = rate_quickly(agent)
     [row] = quarantine.look()
@@ -152,6 +155,7 @@ def test_a_release_brings_back_what_was_not_said_anew_and_is_not_looked_at_again
         quarantine.keep(row, "bob")
 
 
+@pytest.mark.database
 def test_comparisons_come_back_unless_they_were_taken_back(agent: Agent):
     traces = [make_trace(agent, f"question {at}") for at in range(2)]
     row = Quarantine.objects.create(agent=agent, rater=ROBOT, reason="why")
@@ -173,6 +177,7 @@ def test_whoever_kept_it_is_named(agent: Agent):
     assert [(held, by) for _, held, by in quarantine.list_held()] == [(60, "bob")]
 
 
+@pytest.mark.database
 def test_what_a_rater_takes_back_while_it_is_held_does_not_come_back(agent: Agent):
     rate_quickly(agent)
     [row] = quarantine.look()

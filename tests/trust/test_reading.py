@@ -67,6 +67,7 @@ def test_whoever_always_takes_the_left_is_seen_through_swaps(agent: Agent, trace
     assert (alice.left.value, alice.leans) == (1.0, True)
 
 
+@pytest.mark.database
 def test_an_item_is_settled_by_somebody_elses_rating(queue: RatingQueue, traces: list[Trace]):
     decide(queue, traces[0], "user:alice", {"value": 1.0})
     decide(queue, traces[0], "user:charlie", {"value": 0.0})

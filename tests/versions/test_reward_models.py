@@ -48,6 +48,7 @@ def test_a_name_that_is_nothing_and_a_version_that_answers_are_refused(agent: Ag
         reward_models.find(agent, "v15")
 
 
+@pytest.mark.database
 def test_it_is_never_promoted(judge: ModelVersion) -> None:
     with pytest.raises(UsageError, match="support-chat reward-v15 is a reward model: it scores answers, and no agent"):
         Deployment.promote(judge)

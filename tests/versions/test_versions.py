@@ -38,17 +38,21 @@ def make_next(agent: Agent, method: str = "dpo", feedback: int = 286, **options)
     return name
 
 
+@pytest.mark.learn
 def test_versions_count_up_for_each_agent_and_kind(agent: Agent):
     assert [make_next(agent), make_next(agent), make_next(agent, "reward_model")] == ["v1", "v2", "reward-v1"]
     assert make_next(Agent.objects.create(name="other", base_model="tiny")) == "v1"
 
 
+@pytest.mark.database
+@pytest.mark.learn
 def test_versions_that_are_called_otherwise_keep_their_names_and_count(agent: Agent):
     for name in ("v286", "v4"):
         ModelVersion.objects.create(agent=agent, name=name, base_model="tiny", feedback_count=1)
     assert [make_next(agent), make_next(agent)] == ["v3", "v5"]
 
 
+@pytest.mark.learn
 def test_n3s_versions_have_the_number_of_what_they_learned_from(agent: Agent):
     assert [make_next(agent, name_by_feedback=True) for _ in range(3)] == ["v286", "v286.2", "v286.3"]
 
@@ -62,6 +66,7 @@ def placed(version: ModelVersion) -> str:
     return (versions.weights_directory(version) / "adapter_config.json").read_text()
 
 
+@pytest.mark.database
 def test_the_adapter_moves_to_its_version(run):
     versions.place_weights(run, run.version)
     assert placed(run.version) == "of this run"
@@ -118,6 +123,7 @@ def test_a_place_for_the_copy_that_is_no_folder_is_refused_before_the_training(t
         versions.check_output_dir(str(tmp_path / "file"))
 
 
+@pytest.mark.database
 def test_a_version_is_found_by_its_name_and_the_newest_without_one(agent: Agent, data_dir):
     with pytest.raises(UsageError, match="has no version; there are: none yet"):
         versions.find_version(agent)

@@ -66,6 +66,7 @@ def test_a_report_without_answers_compares_nothing(agent: Agent, report: Any) ->
     assert newest_answers(agent) is None
 
 
+@pytest.mark.database
 def test_the_version_in_use_comes_before_newer_ones(agent: Agent) -> None:
     first = measured(agent, REPORT, "v1", 1)
     second = measured(agent, REPORT, "v2", 2)
@@ -107,6 +108,7 @@ def test_both_answers_stand_side_by_side_as_escaped_text(client: Client, bob, ag
     assert "(It said nothing.)" in text
 
 
+@pytest.mark.database
 def test_without_answers_it_says_where_they_come_from(client: Client, bob, agent: Agent) -> None:
     client.force_login(bob)
     assert "No version of support-chat was measured" in client.get(PAGE).content.decode()

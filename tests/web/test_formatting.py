@@ -19,6 +19,9 @@ from rl.web.formatting import AS_IT_IS, Formatter, Kept, Page
 from rl.web.formatting_child import LONGEST_HTML, format_text
 from rl.web.markdown import LANGUAGES, LONGEST_FORMATTED, LONGEST_HIGHLIGHTED
 
+pytestmark = pytest.mark.process
+
+
 ATOMS = [
     "\n",
     " ",

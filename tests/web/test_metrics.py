@@ -29,6 +29,7 @@ def read(client: Client, **labels: str) -> dict[str, float]:
     }
 
 
+@pytest.mark.database
 def test_how_things_stand(client: Client, agent: Agent):
     make_loop(agent)
     found = read(client)
@@ -110,6 +111,7 @@ def test_with_a_token_whoever_has_it_may(settings):
         assert client.get("/metrics", headers=right).status_code == 200
 
 
+@pytest.mark.database
 def test_prometheus_asks_by_ip_and_without_https(client: Client, settings):
     settings.ALLOWED_HOSTS, settings.SECURE_SSL_REDIRECT = ["ratchet.example"], True
     assert client.get("/metrics", headers={"host": "10.0.0.5:8000"}).status_code == 200

@@ -13,6 +13,9 @@ from rl.web import rating_filters
 from rl.web.rating_filters import Filter, Selection
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
+
 ADDRESS = "/rate/support-chat/"
 EVIL = '"><script>alert(1)</script>'
 ANSWERS = {

@@ -59,6 +59,7 @@ def test_many_addresses_cannot_guess_one_password(alice: User, path: str):
     assert try_to_sign_in(Client(REMOTE_ADDR=ELSEWHERE), PASSWORD, path=path) == 429
 
 
+@pytest.mark.database
 def test_both_limits_end_by_themselves(alice: User):
     tries(30, names=["alice"], addresses=many_addresses())
     tries(30, names=[f"person{number}" for number in range(50)], addresses=[ELSEWHERE])
@@ -80,6 +81,7 @@ def test_the_owner_signs_in_from_a_known_browser_whatever_others_try(known: Clie
     assert try_to_sign_in(known, PASSWORD) == 302
 
 
+@pytest.mark.database
 def test_a_known_browser_has_five_tries_too(known: Client):
     assert [try_to_sign_in(known) for _ in range(6)] == [200, 200, 200, 200, 429, 429]
     assert try_to_sign_in(known, PASSWORD) == 429
@@ -87,6 +89,7 @@ def test_a_known_browser_has_five_tries_too(known: Client):
     assert "15 minutes" in answer.content.decode()
 
 
+@pytest.mark.database
 def test_a_right_password_forgets_the_wrong_ones_of_that_browser_alone(known: Client):
     tries(4, names=["alice"], addresses=[ELSEWHERE])
     assert [try_to_sign_in(known) for _ in range(4)] == [200] * 4
@@ -102,6 +105,7 @@ def test_a_browser_is_known_for_the_name_that_signed_in_only(known: Client, char
     assert try_to_sign_in(known, "charlie-is-a-stranger", "charlie") == 429
 
 
+@pytest.mark.database
 def test_cookies_and_browsers_that_are_made_up_count_for_nothing(alice: User):
     tries(30, names=["alice"], addresses=many_addresses())
     client = Client(REMOTE_ADDR=ELSEWHERE)

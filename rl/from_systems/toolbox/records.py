@@ -33,27 +33,11 @@ class ReasoningStep:
 
 
 @dataclass
-class ExecutionTrace:
+class ExecutionTrace(trace_file.ExecutionTrace):
     trace_id: str = ""
     """Empty: the first 12 hexadecimal digits of an MD5 of session, query and time."""
-    session_id: str = ""
-    timestamp: str = ""
-    user_query: str = ""
-    tool_calls: list[ToolCallTrace] = field(default_factory=list)
-    reasoning_steps: list[ReasoningStep] = field(default_factory=list)
-    tasks_created: list[dict[str, Any]] = field(default_factory=list)
-    tasks_completed: list[dict[str, Any]] = field(default_factory=list)
-    tasks_failed: list[dict[str, Any]] = field(default_factory=list)
-    final_response: str = ""
-    total_tokens_in: int = 0
-    total_tokens_out: int = 0
-    total_cost: float = 0.0
-    execution_duration_ms: float = 0.0
-    llm_calls_count: int = 0
-    label: bool | None = None
-    reward_score: float | None = None
-    manual_review: bool = False
-    review_notes: str = ""
+    tool_calls: list[ToolCallTrace] = field(default_factory=list)  # type: ignore[assignment]
+    reasoning_steps: list[ReasoningStep] = field(default_factory=list)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not self.trace_id:
@@ -61,7 +45,7 @@ class ExecutionTrace:
             self.trace_id = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:12]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "earlier"}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ExecutionTrace:

@@ -78,7 +78,7 @@ class _Server:
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
         self.running: dict[Hashable, list[IO[bytes]]] = {}
-        """Of each who has answers under way, their shares."""
+        """By caller, for each answer under way, what holds its share."""
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
         self._seen: dict[Hashable, float] = {}
         self._called: dict[Hashable, int] = {}

@@ -16,6 +16,9 @@ from rl.collect import TraceCollector, hook_into_agent
 from rl.collect.traces.records import trace_record
 from rl.models import Agent, Trace
 
+pytestmark = [pytest.mark.database, pytest.mark.process]
+
+
 SCRIPT = Path(settings.BASE_DIR) / "docs/examples/hook_an_agent.py"
 
 

@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.process
+
+
 ROOT = Path(__file__).resolve().parents[3]
 BARE = """
 import sys

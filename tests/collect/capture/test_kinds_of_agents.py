@@ -20,6 +20,11 @@ class Boom(Exception):
 BOOM = Boom("no such parcel")
 
 
+@pytest.fixture(autouse=True)
+def _never_raised_before() -> None:
+    BOOM.__context__ = BOOM.__traceback__ = None
+
+
 class Agent:
     """One method of each kind; ``boom`` as the query makes it raise."""
 

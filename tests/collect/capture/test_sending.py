@@ -16,6 +16,9 @@ from tests.collect.capture.programs import run
 from tests.collect.capture.ratchet_double import RatchetDouble, problem
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 Sending = Callable[..., TraceCollector]
 
 

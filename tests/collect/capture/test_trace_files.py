@@ -5,6 +5,8 @@ import signal
 import threading
 from pathlib import Path
 
+import pytest
+
 from rl.collect import TraceCollector
 from tests.collect.capture.conftest import run_once
 from tests.collect.capture.programs import run, start
@@ -23,6 +25,7 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_the_agent_goes_on(coll
     ]
 
 
+@pytest.mark.process
 def test_a_full_disk_leaves_no_half_file_and_later_traces_are_written(tmp_path: Path):
     result = run(
         """
@@ -49,6 +52,7 @@ def test_a_full_disk_leaves_no_half_file_and_later_traces_are_written(tmp_path: 
     assert sorted(json.loads(path.read_text())["user_query"] for path in files) == ["after", "before"]
 
 
+@pytest.mark.process
 def test_a_process_that_is_killed_while_it_writes_leaves_only_whole_files(tmp_path: Path):
     process = start(
         """
@@ -72,6 +76,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_only_whole_files(tmp_pa
         assert len(json.loads(path.read_text())["final_response"]) == 90_000
 
 
+@pytest.mark.process
 def test_what_a_program_recorded_is_there_when_it_has_ended(tmp_path: Path):
     run(
         """
@@ -85,6 +90,7 @@ def test_what_a_program_recorded_is_there_when_it_has_ended(tmp_path: Path):
     assert len(list(tmp_path.rglob("*.json"))) == 100
 
 
+@pytest.mark.process
 def test_a_forked_process_records_on_and_delivers_nothing_twice(tmp_path: Path):
     run(
         """

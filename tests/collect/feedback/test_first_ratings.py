@@ -11,7 +11,7 @@ from rl.models import Agent, Feedback, Trace
 from tests.collect.feedback.test_group_commit import ended
 from tests.conftest import make_trace
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.database, pytest.mark.django_db(transaction=True)]
 
 
 def rate_in_thread(trace: Trace, **fields) -> threading.Thread:

@@ -12,6 +12,8 @@ from rl.collect.feedback.group_commit import GroupCommit
 from rl.models import Agent, ApiKey, Feedback, Trace
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
 
 class Slow:
     """A commit that ends when it is let; the groups that it got."""

@@ -13,6 +13,9 @@ from rl.collect.feedback.events import normalise, rating
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
+
 NOW = timezone.now() - timedelta(hours=1)
 
 

@@ -78,6 +78,7 @@ def plain_files() -> Iterator[tuple[str, bytes]]:
     yield "no end", b'{"a": "' + b"x" * 100_000
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "name",
     [

@@ -23,7 +23,7 @@ from tests.collect.importers.test_any_record import SEEDS, damaged, places, put
 from tests.collect.test_import_command_center import entry, up
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
-few = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 TIMES = ("2026-02-02T10:00:00Z", "2026-02-03T10:00:00Z", "2999-01-01T00:00:00Z", None)
 chunks = st.sampled_from([1, 2, 3, 500])
 """Records in a transaction: what contradicts itself may do so in one or in two."""
@@ -76,6 +76,7 @@ def in_chunks_of(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "CHUNK", size)
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("name", SEEDS)
 @pytest.mark.django_db
 def test_a_file_of_lines_again_changes_nothing(name: str, agent: Agent, monkeypatch: pytest.MonkeyPatch):
@@ -122,6 +123,7 @@ def test_a_simulation_again_changes_nothing(agent: Agent, monkeypatch: pytest.Mo
     check()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("first", "second"), list(product([(0, 3), (1, 5)], [(0, 6), (2, 4)])))
 @pytest.mark.django_db
 def test_checkpoints_again_change_nothing(first, second, agent: Agent, tmp_path: Path):

@@ -23,6 +23,7 @@ def rows(count: int, start: int = 0) -> list[dict[str, Any]]:
     return [{"prompt": f"{n}?", "completion": "Yes.", "label": True} for n in range(start, start + count)]
 
 
+@pytest.mark.database
 def test_files_and_folders_are_read_in_the_order_of_their_names(agent, tmp_path):
     folder = tmp_path / "logs"
     (folder / "deep").mkdir(parents=True)
@@ -136,6 +137,7 @@ def test_wrong_names_are_refused_before_anything_is_read(tmp_path, db):
         import_files("trl", [Path("x")], agent=Agent(name="../up"))
 
 
+@pytest.mark.database
 def test_a_small_file_is_read_once_and_a_large_one_twice_with_the_same_outcome(agent, tmp_path, monkeypatch):
     opened: list[str] = []
     rows_of = importing_rows.rows

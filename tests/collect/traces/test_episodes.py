@@ -53,6 +53,7 @@ def test_an_episode_is_a_trace_with_its_turns(agent, run):
     )
 
 
+@pytest.mark.database
 def test_its_end_has_columns_of_its_own(agent, run):
     store_episodes(agent, [trained(step=3, sample=2, reward=-0.5, success=False, reason="no answer")], run)
     row = Episode.objects.get()
@@ -76,6 +77,7 @@ def test_an_agent_that_says_nothing_has_an_episode_too(agent, run):
     assert list(Trace.objects.values_list("response", flat=True)) == ["", ""]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("split", ["train", "eval"])
 def test_what_the_environments_make_can_be_stored(agent, run, split):
     tasks = CodeTaskDataset.from_directory(CODE_TASKS, split)
@@ -94,6 +96,7 @@ def test_the_same_episode_again_changes_nothing(agent, run):
     assert Trace.objects.count() == Episode.objects.count() == 3
 
 
+@pytest.mark.database
 def test_a_step_that_is_done_again_replaces_its_episodes(agent, run):
     store_episodes(agent, [trained(step=1), trained(step=2), trained("other", step=2)], run)
     store_episodes(agent, [trained(step=2, turns=(Turn("print(4)"),), success=False, reward=0.0)], run)
@@ -106,6 +109,7 @@ def test_a_step_that_is_done_again_replaces_its_episodes(agent, run):
     assert Trace.objects.count() == 3
 
 
+@pytest.mark.database
 def test_what_people_judged_outlives_its_place(agent, run):
     store_episodes(agent, [trained()], run)
     judged = Trace.objects.get()
@@ -133,6 +137,7 @@ def test_without_its_run_the_trace_stays(agent, run):
     assert (Episode.objects.count(), Trace.objects.count()) == (0, 1)
 
 
+@pytest.mark.database
 def test_without_its_trace_it_is_gone(agent, run):
     store_episodes(agent, [trained()], run)
     Trace.objects.all().delete()
@@ -144,6 +149,7 @@ def test_without_its_trace_it_is_gone(agent, run):
 POISON = "a\x00b\ud800c"
 
 
+@pytest.mark.database
 def test_no_words_break_the_storing(agent, run):
     strange = trained(
         POISON * 100,
@@ -164,6 +170,7 @@ def test_no_words_break_the_storing(agent, run):
     assert len(trace.episode.task_id) == 200
 
 
+@pytest.mark.database
 def test_long_names_of_tasks_are_told_apart(agent, run):
     store_episodes(agent, [trained("x" * 300), trained("x" * 301)], run)
     assert run.episodes.values("task_id").distinct().count() == 2

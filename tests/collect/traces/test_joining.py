@@ -83,6 +83,7 @@ def test_the_same_calls_again_change_nothing(agent: Agent):
     assert Trace.objects.values().get() == {**before, "reward_pending": False}
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("second_id", ["d1", "c1"], ids=["ids of their own", "ids that repeat"])
 def test_two_runs_are_two_answers(agent: Agent, second_id):
     for batch in ([call] for call in [*loop(), *loop(second_id, "s", first=11)]):
@@ -91,6 +92,7 @@ def test_two_runs_are_two_answers(agent: Agent, second_id):
     assert len(set(Trace.objects.values_list("session_id", flat=True))) == 2
 
 
+@pytest.mark.database
 def test_runs_at_the_same_time_are_told_apart_by_their_conversation(agent: Agent):
     first = loop("call_0", "r", gen_ai__conversation__id="talk 1")
     other = loop("call_0", "s", first=5, gen_ai__conversation__id="talk 2")
@@ -122,6 +124,7 @@ def test_a_conversation_that_the_server_keeps_is_joined_by_its_tool_calls(agent:
     assert [(call["arguments"], call["result"]) for call in run.tool_calls] == [({"city": "Bonn"}, "7")]
 
 
+@pytest.mark.database
 def test_answers_that_a_server_posted_stay_answers_of_their_own(agent: Agent):
     deliver(agent, loop()[0])
     given = [

@@ -62,6 +62,7 @@ def test_answers_without_an_external_id_stand_beside_each_other(agent):
     assert Trace.objects.count() == 2
 
 
+@pytest.mark.database
 def test_new_facts_make_the_reward_due_again_and_known_ones_change_nothing(agent, django_assert_num_queries):
     make_trace(agent, external_id="a1", details={"n": 1e23}, reward_pending=False)
     rows = TraceRows([(agent.pk, "a1")])

@@ -22,7 +22,7 @@ from tests.conftest import make_trace
 from tests.web.api.conftest import run_together
 
 RESULT = "gen_ai.evaluation.result"
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def deliver(agent: Agent, *sent: WireSpan) -> list[Rejected]:

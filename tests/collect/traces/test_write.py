@@ -17,6 +17,9 @@ from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.collect.traces.write import MOST_NEW_AGENTS, NO_AGENT, OTHER_ANSWER, TOO_MANY_AGENTS, TraceStore
 from rl.models import Agent, Feedback, ModelVersion, Trace
 
+pytestmark = pytest.mark.database
+
+
 TIME = datetime(2026, 2, 1, 12, 0, tzinfo=UTC)
 
 

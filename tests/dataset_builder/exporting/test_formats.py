@@ -21,6 +21,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.database
 def test_the_rows_of_methods_have_the_columns_of_trainers_and_no_others(agent, tmp_path):
     for event in rate_prompts(agent, 1):
         event.trace.reward = event.value
@@ -99,6 +100,7 @@ def test_openai_without_tool_calls_is_messages_alone(agent, trace, tmp_path):
     ]
 
 
+@pytest.mark.database
 def test_sharegpt_names_the_speakers(agent, tmp_path):
     trace = make_trace(agent, tool_calls=CALLS[:1])
     trace.prompt = [{"role": "system", "content": "Be short."}, *trace.prompt]

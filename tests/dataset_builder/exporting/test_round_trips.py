@@ -174,6 +174,7 @@ decisions = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_decisions=st.lists(st.tuples(decisions, st.integers(-20, 20)), min_size=1, max_size=4))

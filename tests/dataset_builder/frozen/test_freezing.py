@@ -113,6 +113,7 @@ def test_the_feedback_count_is_what_took_part_in_rows(agent, data_dir):
     assert freeze(agent, DataOptions()).feedback_count == 20
 
 
+@pytest.mark.database
 def test_all_feedback_that_was_read_stops_waiting(agent, data_dir):
     rate_prompts(agent, 3)
     rated(agent, "Lonely?", "Yes.", 1)
@@ -121,6 +122,7 @@ def test_all_feedback_that_was_read_stops_waiting(agent, data_dir):
     assert len(read_feedback_ids(frozen.directory)) == 7
 
 
+@pytest.mark.database
 def test_feedback_that_arrives_meanwhile_keeps_waiting(agent, data_dir, monkeypatch):
     rate_prompts(agent, 3)
     late: list[Feedback] = []
@@ -178,6 +180,7 @@ def test_files_that_somebody_removed_are_written_again(agent, data_dir):
     assert (first.directory / "train.jsonl").read_bytes() == before
 
 
+@pytest.mark.database
 def test_too_few_pairs_leave_nothing_behind(agent, data_dir):
     rate_prompts(agent, 3)
     with pytest.raises(NotEnoughData, match="6 ratings of 3 prompts give 3 pairs, and 10 are needed"):

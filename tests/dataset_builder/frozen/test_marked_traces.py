@@ -76,6 +76,7 @@ def test_a_pick_between_an_answer_and_one_never_to_be_used_is_in_no_pair(agent, 
     assert "Q?" not in str(texts(agent, "dpo", data_dir))
 
 
+@pytest.mark.database
 def test_judges_do_not_learn_from_it(agent):
     answers(agent, "usual")
     answers(agent, "secret", NEVER)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -14,6 +15,7 @@ def waiting(agent) -> int:
     return Feedback.objects.filter(agent=agent, training_set__isnull=True).count()
 
 
+@pytest.mark.database
 def test_released_feedback_waits_again(agent, data_dir):
     rate_prompts(agent, 2)
     frozen = freeze(agent, ONE)

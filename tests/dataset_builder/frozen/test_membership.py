@@ -43,6 +43,7 @@ def test_answers_in_the_same_words_are_all_members(agent, data_dir):
     assert members(freeze(agent, ONE)) == {good.trace, bad.trace, again}
 
 
+@pytest.mark.database
 def test_answers_that_chose_the_widgets_of_a_pair_are_members(db, data_dir, tmp_path):
     panel = Agent.objects.create(name="panel", pair_type="both")
     files = write_files(tmp_path, questions=4)

@@ -13,6 +13,9 @@ from rl.dataset_builder import DataOptions, freeze
 from rl.models import Feedback, TrainingSet
 from tests.dataset_builder.frozen.varied_feedback import make_agent
 
+pytestmark = pytest.mark.database
+
+
 FIGURES = Path(__file__).with_name("same_bytes.json")
 AGENTS = {
     "varied": {},

@@ -46,6 +46,7 @@ def test_pairs_are_counted_up_to_the_limit_of_a_prompt(agent):
     )
 
 
+@pytest.mark.database
 def test_picks_and_edited_answers_are_pairs_of_whole_answers_only(agent, trace):
     other = make_trace(agent, response="Another.")
     compare(trace, other, choice="left", rater="alice", source="test")
@@ -65,6 +66,7 @@ def test_superseded_ratings_and_other_agents_are_not_counted(agent, trace):
     assert (found.good, found.bad, found.ratings) == (1, 0, 1)
 
 
+@pytest.mark.database
 def test_proposed_labels_count_from_the_threshold_that_a_person_chose(agent):
     for number, confidence in enumerate((0.95, 0.6)):
         propose(make_trace(agent, f"{number}?"), True, confidence)
@@ -148,6 +150,7 @@ def test_picks_that_found_both_bad_are_two_bad_answers(agent, data_dir):
     assert training_plan(agent).figures.judged == 14  # one answer was rated as well
 
 
+@pytest.mark.database
 def test_the_plan_leaves_out_what_is_over_the_cap_of_one_rater(agent, data_dir):
     agent.rater_cap = 0.5
     for rater, count in (("alice", 60), ("bob", 20)):

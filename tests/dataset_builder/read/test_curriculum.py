@@ -68,6 +68,7 @@ def test_tasks_come_by_their_rates_and_the_log_is_told(agent, run):
     )
 
 
+@pytest.mark.database
 def test_where_nothing_was_measured_the_log_is_told_that(agent):
     found = by_success(agent, source("b", "a"))
     assert [task["task_id"] for task in found.train] == ["b", "a"]

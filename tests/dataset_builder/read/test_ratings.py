@@ -13,6 +13,8 @@ from rl.models import Agent, Feedback
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate, rate_prompts, rated
 
+pytestmark = pytest.mark.database
+
 
 def read(agent):
     tally = Tally()

@@ -76,6 +76,7 @@ def test_the_episodes_of_a_prompt_are_one_task_with_the_calls_of_all(agent, run)
     assert task["tools"][0]["function"]["parameters"]["properties"]["code"]["description"] == "The whole program."
 
 
+@pytest.mark.process
 def test_the_environment_of_the_episodes_judges_as_it_did_in_their_run(agent, run):
     store_episodes(agent, [wrong()], run)
     task = one_task(agent)
@@ -102,6 +103,7 @@ def test_without_one_that_solved_it_there_is_no_solution(agent):
     assert "solution" not in one_task(agent)
 
 
+@pytest.mark.database
 def test_replays_are_not_replayed(agent, run):
     store_episodes(agent, [wrong()], run)
     before = one_task(agent)
@@ -137,6 +139,7 @@ def test_people_judge_where_the_environment_cannot(agent):
 # --- answers that people judged ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_liked_written_and_preferred_answers_are_accepted(agent):
     liked, disliked, edited, won = (asked(agent, "Where?", text) for text in ("page 1", "page 2", "page 3", "page 4"))
     rate(liked, 1)

@@ -21,6 +21,7 @@ def reward(agent, question: str, *values: float | None) -> None:
         make_trace(agent, question, f"Answer {number}.", reward=value)
 
 
+@pytest.mark.database
 def test_single_ratings_train_by_kto(agent, data_dir):
     good, bad = rated(agent, "A?", "Yes.", 1), rated(agent, "B?", "No.", 0)
     frozen = freeze(agent, ONE, method="kto")
@@ -34,6 +35,7 @@ def test_single_ratings_train_by_kto(agent, data_dir):
     assert bad.trace.memberships.get().training_set == frozen
 
 
+@pytest.mark.database
 def test_labels_come_from_people_then_proposals_then_rewards(agent, data_dir):
     agent.auto_label_threshold, agent.label_threshold = 0.8, 0.7
     agent.save()
@@ -177,6 +179,7 @@ def test_an_agent_without_answers_is_told_so(agent, data_dir, method):
         freeze(agent, DataOptions(), method=method)
 
 
+@pytest.mark.database
 def test_where_no_reward_waits_computing_them_is_not_advised(agent, data_dir):
     rate(make_trace(agent, "A?", "Yes.", reward_pending=False), 1)
     Trace.objects.update(reward_pending=False)

@@ -71,6 +71,7 @@ def test_one_prompt_gives_no_more_pairs_than_asked_for(agent, data_dir):
     assert [row["difference"] for row in rows] == [0.9, 0.8]
 
 
+@pytest.mark.database
 def test_scores_of_answers_that_are_all_liked_make_pairs_by_their_rewards(agent, data_dir):
     for number, stars in enumerate((5, 4)):
         rate(make_trace(agent, "First?", f"Answer {number}.", reward=stars / 5), stars, scale="stars")

@@ -15,6 +15,9 @@ from rl.environments.crew import Crew, Move, crew
 from rl.environments.settings import EnvironmentSettings
 from rl.environments.tasks import CodeTaskDataset, SearchTaskDataset
 
+pytestmark = pytest.mark.process
+
+
 WORLD = EnvironmentSettings("tests.environments.crew.worlds:World", {"max_turns": 5})
 ANSWER = Action("in the box")
 

@@ -18,6 +18,8 @@ from rl.environments.crew import Crew, crew
 from tests.environments.crew.test_crew import ANSWER, WORLD, does
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 def workers() -> list[psutil.Process]:
     """That this process has started, also those that nobody has waited for."""

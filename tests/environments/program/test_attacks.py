@@ -42,6 +42,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     victim.wait()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_the_attack_is_won_where_the_page_says_so_and_nowhere_else(
     attack: Attack, world: dict[str, Any], tmp_path: Path
@@ -84,6 +85,7 @@ def lingering(mark: str) -> list[int]:
         time.sleep(0.1)
 
 
+@pytest.mark.process
 def test_a_key_is_good_for_nothing_after_its_episode(world: dict[str, Any], tmp_path: Path):
     later = tmp_path / "address"
     code = f"open({str(later)!r}, 'w').write(os.environ['OPENAI_BASE_URL'])"

@@ -11,6 +11,9 @@ from rl.environments.program.contract import ChatReply, ChatRequest
 from rl.environments.program.door import Door
 from tests.environments.program.agents import ONCE, play, program, task
 
+pytestmark = pytest.mark.process
+
+
 JUDGE = Path(__file__).resolve().parents[3] / "docs/examples/judge_answer.py"
 
 

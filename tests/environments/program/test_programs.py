@@ -20,6 +20,9 @@ from rl.environments.program.environment import ProgramEnv
 from rl.environments.program.programs import Programs
 from tests.environments.program.agents import ASK, ONCE, echo, play, program, task
 
+pytestmark = pytest.mark.process
+
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -5,6 +5,8 @@ import pytest
 from rl.environments.tools import ToolFailed
 from rl.environments.tools.exec_code import ExecCode
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("code", "told"),

@@ -19,7 +19,7 @@ from rl.lm.divergence import divergence, likelihood
 from rl.models import Agent, Trace
 from tests.evaluation.conftest import PAIRS, TOO_LONG, pair
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 LENGTHS: dict[str, Any] = {"max_length": 96, "report": silent}
 
 

@@ -15,6 +15,9 @@ from rl.evaluation.judges.duels import Duel
 from rl.evaluation.judges.servers import JudgeServer
 from tests.evaluation.judges.judging_server import JudgingServer
 
+pytestmark = pytest.mark.process
+
+
 SHORT, LONG = "In Orders.", "We are very sorry to hear that, and ask you to be patient."
 
 

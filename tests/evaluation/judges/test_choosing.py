@@ -16,6 +16,8 @@ from tests.evaluation.conftest import pair
 from tests.evaluation.judges.judging_server import JudgingServer, write_judges
 from tests.evaluation.test_evaluate import held_out, make_version
 
+pytestmark = pytest.mark.learn
+
 __all__ = ["make_version"]
 SHORT, LONG = "In Orders, {}.", "We are very sorry to hear that, and ask you to be patient, {}."
 

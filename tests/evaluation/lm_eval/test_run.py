@@ -30,6 +30,8 @@ from tests.commands.environments import environment_of
 from tests.evaluation.conftest import PAIRS
 from tests.evaluation.pair_sets import pair_set, version_on
 
+pytestmark = pytest.mark.learn
+
 TASK = """
 task: parcels
 dataset_path: json

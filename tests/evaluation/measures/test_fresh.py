@@ -122,6 +122,7 @@ def measure(tiny_base, labelled, new: str, old: str) -> fresh.Fresh | None:
     return fresh.measure(choose_judge("", str(tiny_base), 256, silent), "dpo", labelled, asked, given)
 
 
+@pytest.mark.learn
 def test_a_judge_learns_from_pairs_which_fresh_answers_people_would_prefer(tiny_base):
     labelled = [rated(number, SHORT + f" {number}", LONG.format(number)) for number in range(40)]
     better, worse = measure(tiny_base, labelled, SHORT, LONG), measure(tiny_base, labelled, LONG, SHORT)
@@ -131,6 +132,7 @@ def test_a_judge_learns_from_pairs_which_fresh_answers_people_would_prefer(tiny_
     assert better.interval().low > 0.5 > worse.interval().high
 
 
+@pytest.mark.learn
 def test_labels_that_are_noise_make_a_judge_that_decides_nothing(tiny_base):
     rng = random.Random(5)
     words = ["Open", "Orders", "and", "choose", "Track", "please", "wait", "a", "little"]
@@ -140,6 +142,7 @@ def test_labels_that_are_noise_make_a_judge_that_decides_nothing(tiny_base):
     assert not measured.judge.beats_chance
 
 
+@pytest.mark.learn
 def test_without_labels_or_answers_there_is_no_such_evidence(tiny_base):
     labelled = [rated(number, SHORT, LONG) for number in range(3)]
     assert measure(tiny_base, labelled[:1], SHORT, LONG) is None

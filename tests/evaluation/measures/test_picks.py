@@ -51,6 +51,7 @@ def test_a_tie_is_half_and_the_picks_of_a_prompt_are_one(agent, versions):
     assert (counted.picks, counted.shares) == (4, (0.75,))
 
 
+@pytest.mark.database
 def test_only_current_picks_between_the_two_versions_count(agent, versions):
     new, old = versions
     other = ModelVersion.objects.create(agent=agent, name="v3", base_model="tiny", feedback_count=1)
@@ -60,6 +61,7 @@ def test_only_current_picks_between_the_two_versions_count(agent, versions):
     assert count_picks(agent, new, old) is None
 
 
+@pytest.mark.database
 def test_an_answer_without_a_version_is_the_base_models_only_if_the_gateway_fetched_it(agent, versions):
     new, _ = versions
     pick(agent, trace(agent, new, "q1"), trace(agent, None, "q1"), "left")

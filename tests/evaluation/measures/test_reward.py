@@ -22,7 +22,7 @@ from rl.rewards.base import BaseReward, RewardResult
 from rl.versions import versions
 from tests.evaluation.conftest import Row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 LENGTHS: dict[str, Any] = {"max_length": 96, "max_new_tokens": 8, "report": silent}
 
 

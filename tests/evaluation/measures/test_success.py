@@ -22,6 +22,8 @@ from tests.evaluation.measures.test_reward import version_of as version_of_promp
 from tests.evaluation.task_sets import CONFIG, task_set, version_from
 from tests.training.agents import task
 
+pytestmark = pytest.mark.learn
+
 HELD_OUT = [task(number) for number in range(9)]
 TASKS = [row["task"] for row in HELD_OUT]
 

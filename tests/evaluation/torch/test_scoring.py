@@ -15,6 +15,8 @@ from rl.evaluation.torch.scoring import score_pairs, score_versions
 from rl.lm.log_probs import answer_log_probs
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:

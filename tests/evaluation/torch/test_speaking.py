@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rl.base.records import silent
 from rl.evaluation.torch.answering import answer_versions
 from rl.evaluation.torch.speaking import Speaker
 from rl.lm import loading
 from rl.lm.chat.format import ChatFormat
 from tests.lm.chat.test_format import MESSAGES, SEARCH
+
+pytestmark = pytest.mark.learn
 
 ASKED = [{"prompt": MESSAGES, "prompt_key": "q", "tools": [SEARCH]}, {"prompt": MESSAGES, "prompt_key": "p"}]
 

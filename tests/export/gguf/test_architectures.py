@@ -32,6 +32,8 @@ from rl.export.gguf.architectures import (
 from rl.export.gguf.rope import llama3_factors
 from rl.export.gguf.weights import Checkpoint
 
+pytestmark = pytest.mark.learn
+
 LLAMA = ARCHITECTURES["LlamaForCausalLM"]
 
 

@@ -19,6 +19,8 @@ from rl.export.gguf.check import POSITIONS, self_check
 from rl.export.gguf.convert import convert
 from tests.export.tiny_models import FAMILIES, build_model
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ from rl.base.errors import ExportFailed, RatchetError
 from rl.base.records import silent
 from rl.export.gguf.convert import convert
 from rl.export.gguf.unpack import unpack
-from rl.export.ollama.template import family_of_file
-from tests.export.gguf.hostile_files import hostile_files, parts_of
+from rl.export.ollama import template
+from tests.export.gguf.hostile_files import Parts, counts, hostile_files, parts_of, tokenizers
 from tests.refusals import limited
+
+pytestmark = pytest.mark.learn
 
 HARMLESS = (
     "context_length 2147483647",
@@ -30,6 +34,15 @@ NOT_READ = {
 """By family, what it has no use for."""
 
 
+def lies_about(family: str, sound: Parts, architecture: str) -> Iterator[tuple[str, bytes]]:
+    """What is wrong with any file is tried with one family; its numbers and its tokenizer are read as each family's."""
+    if family == "qwen2-tied":
+        yield from hostile_files(sound, architecture)
+    else:
+        yield from counts(sound, architecture)
+        yield from tokenizers(sound)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.slow
 @pytest.mark.parametrize("family", NOT_READ)
@@ -41,7 +54,7 @@ def test_no_file_that_lies_is_unpacked(family: str, tiny_model: Callable[[str], 
     file.write_bytes(sound.written())
     unpack(file, tmp_path / "sound", silent)
     failures, count = [], 0
-    for name, data in hostile_files(sound, architecture):
+    for name, data in lies_about(family, sound, architecture):
         count += 1
         file.write_bytes(data)
         if target.exists():
@@ -58,14 +71,19 @@ def test_no_file_that_lies_is_unpacked(family: str, tiny_model: Callable[[str], 
             if not name.startswith((*HARMLESS, *NOT_READ[family])):
                 failures.append(f"{name}: is unpacked")
     assert not failures, "\n".join(failures)
-    assert count > 200
+    assert count > 150
 
 
 @pytest.mark.slow
-def test_ollama_is_given_a_template_or_one_line(tiny_model: Callable[[str], Path], tmp_path: Path):
+def test_ollama_is_given_a_template_or_one_line(
+    tiny_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(template, "find_family", cache(template.find_family))  # most files have the sound template
+    """It opens files as the one that unpacks does, so a few that cannot be opened do; and it reads the tokenizer."""
     file = tmp_path / "model.gguf"
     convert(tiny_model("qwen2-tied"), file, "f32", "a model", silent)
-    for _, data in hostile_files(parts_of(file), "qwen2"):
+    sound = parts_of(file)
+    for _, data in (*islice(hostile_files(sound, "qwen2"), 40), *tokenizers(sound)):
         file.write_bytes(data)
         with limited(), suppress(ExportFailed):
-            family_of_file(file)
+            template.family_of_file(file)

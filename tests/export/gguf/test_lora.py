@@ -23,6 +23,8 @@ from rl.export.hf.adapter import Adapter
 from rl.export.llama_cpp.process import greedy_tokens
 from tests.export.tiny_models import build_adapter
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 PROMPT = [5, 60, 71, 300, 42]
 NEW_TOKENS = 12

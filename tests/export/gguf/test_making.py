@@ -21,6 +21,8 @@ from rl.export.gguf.export import export, plan_making, requantize
 from rl.export.hf.loading import load_config
 from tests.export.llama_cpp_doubles import checkout, handing_out, program
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 
 

@@ -13,6 +13,8 @@ from gguf import GGMLQuantizationType as Type
 from rl.base.errors import ExportFailed
 from rl.export.gguf.quantize import k_quant_library, quantize
 
+pytestmark = pytest.mark.learn
+
 
 def weights(rows: int = 33, width: int = 512) -> np.ndarray:
     return np.random.default_rng(3).normal(size=(rows, width)).astype(np.float32)

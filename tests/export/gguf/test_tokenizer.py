@@ -12,6 +12,8 @@ from rl.base.errors import ExportFailed
 from rl.export.gguf.tokenizer import pre_tokenizer_name, starts_with_bos, write_tokenizer
 from tests.export.tiny_models import SPLITS, byte_level_tokenizer, gemma_tokenizer, sentencepiece_like_tokenizer
 
+pytestmark = pytest.mark.learn
+
 
 def parts_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     return json.loads(tokenizer.backend_tokenizer.to_str())

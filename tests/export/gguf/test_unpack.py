@@ -16,6 +16,8 @@ from rl.export.gguf.convert import convert
 from rl.export.gguf.unpack import unpack
 from tests.export.tiny_models import FAMILIES
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 
 

@@ -11,6 +11,8 @@ from safetensors.torch import save_file
 from rl.base.errors import ExportFailed
 from rl.export.gguf.weights import Checkpoint
 
+pytestmark = pytest.mark.learn
+
 
 def test_a_sharded_checkpoint_reads_as_one(tmp_path: Path):
     save_file({"a": torch.ones(2, 3, dtype=torch.bfloat16)}, tmp_path / "one.safetensors")

@@ -17,6 +17,8 @@ from rl.base.records import silent
 from rl.export.hf import lora
 from tests.export.tiny_models import build_adapter
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 
 

@@ -18,6 +18,8 @@ from rl.base.records import silent
 from rl.export.hf.merge import export
 from tests.export.tiny_models import build_adapter
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 
 

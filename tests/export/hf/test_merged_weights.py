@@ -21,6 +21,8 @@ from rl.export.hf.loading import load_config, load_merged
 from rl.export.hf.merge import MergedWeights
 from tests.export.tiny_models import build_adapter
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 
 

@@ -17,7 +17,7 @@ from rl.export.hf import onnx
 from rl.export.hf.loading import load_merged
 
 Build = Callable[[str], Path]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.learn, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from safetensors.torch import load_file
 
 from rl.export.hf.merge import write_shards
 
+pytestmark = pytest.mark.learn
+
 WEIGHTS = {"b": torch.randn(30, 5), "a": torch.randn(170), "c.weight": torch.randn(2, 3, 4), "empty": torch.zeros(0, 4)}
 SHAPES = {name: tuple(values.shape) for name, values in WEIGHTS.items()}
 

@@ -21,6 +21,8 @@ from rl.export.llama_cpp import process as llama_process
 from rl.export.llama_cpp.process import ask, greedy_tokens, token_log_probs
 from tests.export.tiny_models import FAMILIES
 
+pytestmark = pytest.mark.learn
+
 PROMPT, OTHER = list(range(40, 70)), list(range(90, 100))
 SEQUENCES = [
     (PROMPT, list(range(100, 130))),

@@ -48,6 +48,7 @@ def test_the_program_on_the_path_comes_before_the_one_built_in_the_checkout(
     assert quantize_program() == str(on_path)
 
 
+@pytest.mark.process
 def test_it_gets_its_arguments_and_none_of_our_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SECRET_KEY", "do not tell")
     code = "json.dump([sys.argv[1:], sorted(os.environ), os.getcwd()], open(sys.argv[2], 'w'))"
@@ -62,6 +63,7 @@ def test_it_gets_its_arguments_and_none_of_our_secrets(tmp_path: Path, monkeypat
     assert folder == str(tmp_path)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("code", "what"),
     [
@@ -77,12 +79,14 @@ def test_a_program_that_fails_is_told_by_its_last_line(code: str, what: str, tmp
         run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
 
 
+@pytest.mark.process
 def test_a_program_that_cannot_be_started_is_told(tmp_path: Path):
     (tmp_path / "in.gguf").touch()
     with pytest.raises(ExportFailed, match="cannot start /no/such/program: No such file"):
         run_program("/no/such/program", tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
 
 
+@pytest.mark.process
 def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(llama_cpp_tools, "_BASE_SECONDS", 0.5)
     path = program(tmp_path, "llama-quantize", "import time; time.sleep(60)")
@@ -91,6 +95,7 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
         run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
 
 
+@pytest.mark.process
 def test_a_run_that_is_cancelled_ends_the_program_and_leaves_no_process(tmp_path: Path):
     code = "import time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
     path = program(tmp_path, "llama-quantize", code)
@@ -106,6 +111,7 @@ def test_a_run_that_is_cancelled_ends_the_program_and_leaves_no_process(tmp_path
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.process
 def test_the_script_runs_in_our_python(tmp_path: Path):
     script = tmp_path / "convert_hf_to_gguf.py"
     script.write_text("import sys\nopen(sys.argv[3], 'w').write(' '.join([sys.executable, *sys.argv[1:]]))\n")

@@ -16,6 +16,10 @@ from django.conf import settings
 from rl.base.errors import ExportFailed, Interrupted, UsageError
 from rl.export.ollama.deployer import OllamaDeployer, check_model_name
 from tests.export.ollama_double import OllamaDouble, ollama_double, serving
+from tests.ports import reserve_port
+
+pytestmark = pytest.mark.process
+
 
 TEMPLATE = "{{ range .Messages }}{{ .Content }}{{ end }}"
 SIZE = 3 * (1 << 20) + 5
@@ -173,9 +177,7 @@ def test_an_address_that_is_none_is_a_usage_error(url: str):
 
 
 def test_a_server_that_is_down_is_named_with_what_to_do():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{reserve_port()}"
     with pytest.raises(ExportFailed) as error:
         OllamaDeployer(url).version()
     assert str(error.value) == (
@@ -237,8 +239,6 @@ def test_something_that_speaks_no_http_is_one_line():
 
 
 # --- what goes wrong on the way ----------------------------------------------------------------------------------------
-
-
 def test_an_upload_that_is_cut_leaves_nothing_and_can_be_repeated(double: OllamaDouble, gguf: Path):
     double.break_upload_after = 1 << 20
     with pytest.raises(ExportFailed, match="the connection to Ollama at .* broke off"):

@@ -12,6 +12,8 @@ from tests.export.go_templates import render
 from tests.export.tiny_gguf import CHATML, write_gguf
 from tests.export.tiny_models import byte_level_tokenizer
 
+pytestmark = pytest.mark.learn
+
 CHATML_WITH_DEFAULT = (
     "{% if messages[0].role != 'system' %}<|im_start|>system\nYou help in {a shop}.<|im_end|>\n{% endif %}" + CHATML
 )

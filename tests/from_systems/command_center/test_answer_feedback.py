@@ -26,6 +26,7 @@ def test_an_answer_is_known_by_the_id_that_its_own_system_gave_it(page: Page, en
     assert Feedback.objects.get().trace == entry
 
 
+@pytest.mark.database
 def test_a_correction_is_a_note_and_interactions_are_counted(page: Page, trace: Trace):
     clicks = [{"widget_index": i, "action": "expand", "duration_ms": 40, "timestamp": i} for i in range(3)]
     body = {"query_id": str(trace.pk), "rating": "up", "correction": "show the trend", "interactions": clicks}
@@ -52,6 +53,7 @@ def test_a_bad_body_is_one_error(page: Page, trace: Trace, wrong):
     assert not Feedback.objects.exists()
 
 
+@pytest.mark.database
 def test_its_own_key_header_carries_a_key_of_ratchet(agent: Agent, trace: Trace):
     body = {"query_id": str(trace.pk), "rating": "up"}
     assert Page("", **{"x-feedback-key": "sk_wrong"}).post(PATH, body).status_code == 403

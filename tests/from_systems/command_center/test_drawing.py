@@ -85,6 +85,7 @@ def test_the_page_draws_it_as_text_alone_and_takes_its_tags(rater: Client, trace
     assert Feedback.objects.get().tags == ["ugly", "wrong-chart-type"]
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("query", "is_asked"),
     [
@@ -104,6 +105,7 @@ def test_entries_are_filtered_by_category_scenario_and_choice(rater: Client, tra
     }
 
 
+@pytest.mark.database
 def test_other_answers_stay_text_with_the_usual_tags(rater: Client, trace: Trace):
     Trace.objects.update(source="api")
     page = rater.get("/rate/selector/").content.decode()

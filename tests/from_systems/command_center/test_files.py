@@ -57,6 +57,7 @@ def test_a_map_of_ratings_is_one_devices(tmp_path: Path, agent: Agent, ratings: 
     assert Feedback.objects.get().rater == "device:command-center"
 
 
+@pytest.mark.database
 def test_of_the_servers_list_the_latest_of_each_device_counts_and_then_the_majority(tmp_path: Path, agent: Agent):
     files = Files(tmp_path, SERVERS_LIST)
     assert files.votes() == (1, 2, {"rating of an entry that is not in the file": 1})
@@ -87,6 +88,7 @@ def star(number: int, variant: str, rating: Any) -> dict[str, Any]:
     return {**fields, "rating": rating, "timestamp": 1767225600000}
 
 
+@pytest.mark.database
 def test_stars_of_the_gallery_rate_the_variants_of_a_widget(tmp_path: Path, agent: Agent):
     path = tmp_path / "widget-feedback.json"
     document = {

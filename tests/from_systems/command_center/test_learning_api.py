@@ -23,6 +23,7 @@ def test_the_status_is_the_learners(page: Page, selector: Agent):
     assert answer["Access-Control-Allow-Origin"]
 
 
+@pytest.mark.database
 def test_the_history_is_of_runs_the_newest_first(page: Page, selector: Agent):
     runs = [TrainingRun.objects.create(agent=selector, method="dpo", state="failed") for _ in range(2)]
     document = page.get(f"{HISTORY}?limit=1").json()

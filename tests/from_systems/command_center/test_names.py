@@ -72,6 +72,7 @@ def test_a_dataset_has_two_sides_with_four_columns(db, data_dir, tmp_path: Path)
     assert command_center.get_fixture_descriptions()["kpi"]["kpi_live-sparkline"] == "kpi live sparkline"
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_a_trainer_learns_goes_on_and_is_exported(db, data_dir, tiny_base: Path, tmp_path: Path):
     rows = [{"prompt": f"Question {n}?", "chosen": "yes", "rejected": "no", "question_id": str(n)} for n in range(8)]
@@ -92,6 +93,7 @@ def test_a_trainer_learns_goes_on_and_is_exported(db, data_dir, tiny_base: Path,
     assert (missing.success, bool(missing.error_message)) == (False, True)
 
 
+@pytest.mark.database
 def test_the_learner_takes_feedback_on_entries_and_says_how_it_stands(db, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(learner, "_learner", None)
     assert command_center.get_online_learner() is None

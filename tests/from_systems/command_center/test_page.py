@@ -32,7 +32,7 @@ VARIABLES = dict(line.split("=", 1) for line in re.findall(r"```sh\n([A-Z_]+=.*?
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 LINES = re.findall(r"^(\{.*\})$", "\n".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)), re.MULTILINE)
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.collect.make_command_center import write_files
 from tests.from_systems.command_center.pages import DEVICE, PAGE, RATED_AT, Page
 from tests.web.api.conftest import SHOP, entry_of, key_for
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 BULK = "/api/ratings/bulk/"
 
 

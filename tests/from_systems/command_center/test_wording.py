@@ -70,6 +70,7 @@ def test_whatever_is_trained_on_its_import_is_asked_and_answered_so(db, tmp_path
         assert [row for row in rows if None in (row["chosen"], row["rejected"])]
 
 
+@pytest.mark.database
 def test_an_agent_that_comes_from_there_gets_its_defaults_once(db, tmp_path):
     files = write_files(tmp_path, questions=2)
     own = Agent.objects.create(name="own", export_quantization="q6_k")

@@ -59,7 +59,9 @@ def has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
+@pytest.mark.learn
 @pytest.mark.django_db
+@pytest.mark.usefixtures("timed_before")
 @pytest.mark.parametrize(
     "command", [pytest.param(c, marks=() if c == SHORTEST else pytest.mark.slow) for c in COMMANDS]
 )
@@ -95,6 +97,7 @@ def test_the_page_has_its_files_and_commands():
     assert len(PAGE.splitlines()) < 150
 
 
+@pytest.mark.learn
 def test_every_line_of_python_runs(owners_folder: Path):
     output = StringIO()
     with redirect_stdout(output):

@@ -28,6 +28,7 @@ def train_url(agent: Agent | str) -> str:
 # --- feedback ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_a_score_is_a_rating_of_the_answer(server: Caller, agent: Agent):
     answer = server.post(feedback_url(agent), BODY)
     event = Feedback.objects.select_related("trace").get()
@@ -109,6 +110,7 @@ def test_all_weights_are_trained_where_that_is_asked_for(server: Caller, agent: 
     assert document["modelConfig"]["learning_rate"] == pytest.approx(5e-6)
 
 
+@pytest.mark.database
 def test_a_training_is_queued_and_its_address_told(
     server: Caller, agent: Agent, data_dir, django_capture_on_commit_callbacks
 ):
@@ -125,6 +127,7 @@ def test_a_training_is_queued_and_its_address_told(
     assert_problem(server.post(train_url(agent), {}), 409, "in progress")
 
 
+@pytest.mark.database
 def test_scores_that_are_too_few_for_the_advised_method_are_learned_as_n3_does(server: Caller, data_dir):
     agent = Agent.objects.create(name="my_agent")  # whose two bad answers are held out
     for feedback in FEEDBACKS:
@@ -212,6 +215,7 @@ def test_the_reward_is_what_the_policy_earned_on_a_scale_of_minus_one_to_one_les
     assert document["scoreMean"] == 0.6
 
 
+@pytest.mark.database
 def test_a_policy_learns_by_the_newest_reward_model_of_its_agent_or_by_the_one_that_is_named(
     server: Caller, agent: Agent, data_dir
 ):
@@ -250,6 +254,7 @@ def test_the_path_of_a_whole_model_is_told(server: Caller, agent: Agent, data_di
     assert document["modelPath"].endswith("/models/support-chat/v25/model")
 
 
+@pytest.mark.database
 def test_a_policy_shows_the_scores_that_its_reward_model_learned_from(server: Caller, agent: Agent, data_dir: Path):
     trained_reward_model(agent, data_dir)
     judge = TrainingRun.objects.get(method="reward_model")
@@ -298,6 +303,7 @@ def test_waiting_is_true_or_false(server: Caller, agent: Agent, data_dir):
     assert server.get(url, wait="0").later is None
 
 
+@pytest.mark.database
 def test_a_training_is_waited_for_and_one_that_fails_is_an_error(server: Caller, agent: Agent, data_dir):
     rate_prompts(agent, 20)
     waited = server.post(train_url(agent), {"method": "kto"})

@@ -13,6 +13,7 @@ from tests.from_systems.page import Reader, Step, path_of
 PAGE = path_of("n3")
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_every_line_of_the_page_can_be_done(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

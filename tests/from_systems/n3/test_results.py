@@ -53,6 +53,7 @@ def trained(agent: Agent, **body: object) -> TrainingRun:
     return run
 
 
+@pytest.mark.learn
 def test_a_reward_model_and_a_policy_are_trained_on_scores_and_load_as_n3_documents(
     scored: Agent, data_dir: Path, secret_key: str
 ):
@@ -81,6 +82,8 @@ def assert_answers(folder: str) -> None:
     assert model.generate(**ids, max_new_tokens=2).shape[1] > ids["input_ids"].shape[1]
 
 
+@pytest.mark.database
+@pytest.mark.learn
 def test_an_agent_that_n3_does_not_score_gets_no_file_of_its(scored: Agent, data_dir: Path):
     scored.feedback.update(source="api")
     run = trained(scored, method="kto")

@@ -20,6 +20,8 @@ from rl.from_systems.n3 import (
 )
 from tests.from_systems.n3.samples import FEEDBACKS
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture(scope="module")
 def config(tiny_base: Path) -> TrainingConfig:

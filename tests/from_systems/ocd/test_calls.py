@@ -54,6 +54,7 @@ def test_an_edited_text_is_a_pair_also_where_the_person_confirmed(server: Caller
     assert json.loads(correction.text) == {"location": "notes", "suggestedContent": "new"}
 
 
+@pytest.mark.database
 def test_a_filing_is_judged_by_its_change_of_status(server: Caller):
     decide(server, statusChangeId="c7")
     decide(server, id="d2", state={"title": "Call Ann"})
@@ -67,6 +68,7 @@ def test_a_filing_is_judged_by_its_change_of_status(server: Caller):
     assert_problem(patch(server, path.format("nobody"), feedback="CONFIRMED"), 404)
 
 
+@pytest.mark.database
 def test_a_key_for_another_agent_finds_no_change_of_status(server: Caller, other_agent: Agent):
     decide(server, statusChangeId="c7")
     stranger = Client(headers={"Authorization": f"Bearer {key_for(other_agent)}"})
@@ -104,6 +106,7 @@ def test_the_key_may_come_as_ocds_cron_jobs_send_theirs(server: Caller, secret_k
 # --- rewards ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_pending_rewards_are_counted_and_computed(server: Caller):
     decide(server, userFeedback="CONFIRMED")
     decide(server, id="d2", state={"title": "other"})
@@ -118,6 +121,7 @@ def test_pending_rewards_are_counted_and_computed(server: Caller):
     assert rows == {"d1": pytest.approx(1.64), "d2": None}
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("path", ["outcomes", "track-outcomes"])
 def test_new_outcomes_are_rewarded(server: Caller, path: str):
     for number in range(3):
@@ -129,6 +133,7 @@ def test_new_outcomes_are_rewarded(server: Caller, path: str):
     assert (rest["processed"], rest["rewardsCalculated"]) == (1, 1)
 
 
+@pytest.mark.database
 def test_rewards_of_named_decisions_are_computed_again(server: Caller):
     decide(server, userFeedback="CONFIRMED", confidence=None)
     [row] = server.post("/api/training/decisions", {"decisionIds": ["d1", "nobody"]}).json()["decisions"]
@@ -155,6 +160,7 @@ def rewarded(server: Caller) -> None:
     server.post("/api/training/calculate-pending")
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("query", "ids"),
     [
@@ -178,6 +184,7 @@ def test_a_filter_that_makes_no_sense_is_refused(server: Caller, query: dict[str
     assert "error" in assert_problem(server.get("/api/training/decisions", **query), 400)
 
 
+@pytest.mark.database
 def test_the_figures(server: Caller, rewarded: None):
     stats = server.get("/api/training/stats", agentType="FILER").json()
     assert stats == {
@@ -194,6 +201,7 @@ def test_the_figures(server: Caller, rewarded: None):
     assert server.get("/api/training/stats").json()["byAgentType"] == {"FILER": 3, "PRIORITIZER": 1}
 
 
+@pytest.mark.database
 def test_versions_are_compared(server: Caller, rewarded: None):
     assert_problem(server.get("/api/training/ab-test"), 400, "agentType")
     one = server.get("/api/training/ab-test", agentType="PRIORITIZER").json()
@@ -207,6 +215,7 @@ def test_versions_are_compared(server: Caller, rewarded: None):
     assert both["comparison"]["bestReward"] == best == both["comparison"]["mostDecisions"]
 
 
+@pytest.mark.database
 def test_the_file_has_rows_to_train_on(server: Caller, rewarded: None):
     assert_problem(server.get("/api/training/export-file"), 400, "agentType")
     answer = server.get("/api/training/export-file", agentType="FILER")
@@ -225,6 +234,7 @@ def test_the_file_has_rows_to_train_on(server: Caller, rewarded: None):
     }
 
 
+@pytest.mark.database
 def test_messages_are_rows_of_a_chat(server: Caller, rewarded: None):
     Agent.objects.filter(name="PRIORITIZER").update(system_prompt="Choose what is next.")
     [row] = server.get("/api/training/export", agentType="PRIORITIZER").json()
@@ -233,6 +243,7 @@ def test_messages_are_rows_of_a_chat(server: Caller, rewarded: None):
     assert (row["reward"], row["metadata"]["userFeedback"]) == (pytest.approx(2.25), "CONFIRMED")
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("flags", [{"isTrainingData": False}, {"isValidationData": True}])
 def test_what_is_not_for_training_is_in_no_file(server: Caller, rewarded: None, flags: dict[str, bool]):
     decide(server, id="d1", userFeedback="CONFIRMED", confidence=None, **flags)
@@ -240,6 +251,7 @@ def test_what_is_not_for_training_is_in_no_file(server: Caller, rewarded: None, 
     assert [json.loads(line)["metadata"]["decisionId"] for line in lines] == ["d2"]
 
 
+@pytest.mark.database
 def test_other_agents_do_not_exist_for_a_key(server: Caller, rewarded: None):
     own = Caller(key_for(Agent.objects.get(name="PRIORITIZER")))
     assert [row["id"] for row in own.get("/api/training/decisions").json()] == ["p1"]

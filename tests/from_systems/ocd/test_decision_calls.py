@@ -25,6 +25,7 @@ def stored(server: Caller) -> dict[str, Any]:
 # --- storing -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_a_decision_is_stored_and_its_agent_is_made(server: Caller):
     response = server.post(URL, decision(confidence=0.9, userFeedback="CONFIRMED", outcomeMetrics={"done": True}))
     assert response.status_code == 201
@@ -68,6 +69,7 @@ def test_without_an_id_the_content_is_the_id(server: Caller):
     assert server.post(URL, {**bare, "state": 3}).status_code == 201
 
 
+@pytest.mark.database
 def test_a_bound_key_stores_for_its_agent_only(agent: Agent):
     own = Caller(key_for(agent))
     assert own.post(URL, decision(agentType="Support-CHAT")).json()["agentType"] == "support-chat"
@@ -132,6 +134,7 @@ def address(request: pytest.FixtureRequest, stored: dict[str, Any]) -> str:
     return f"{URL}{'d1' if request.param == 'own' else stored['id']}/"
 
 
+@pytest.mark.database
 def test_feedback_comes_later(server: Caller, address: str):
     body = {
         "userFeedback": "CORRECTED",
@@ -167,6 +170,7 @@ def test_feedback_again_changes_nothing_and_other_feedback_supersedes(server: Ca
     assert Feedback.objects.get(is_current=True).tags == ["OVERRIDDEN"]
 
 
+@pytest.mark.database
 def test_somebody_else_may_judge_it(server: Caller, address: str):
     server.post(f"{address}feedback/", {"userFeedback": "CONFIRMED"})
     server.post(f"{address}feedback/", {"userFeedback": "IGNORED", "userId": "u2"})
@@ -182,6 +186,7 @@ def test_a_correction_that_is_the_action_is_named(server: Caller, address: str):
     assert "userCorrection" in response.json()["ignored"][0]
 
 
+@pytest.mark.database
 def test_outcomes_come_later(server: Caller, address: str):
     body = {"outcomeMetrics": {"done": True, "days": 3.5, "note": "late"}, "outcomeObservedAt": "2026-03-01T00:00:00Z"}
     response = server.post(f"{address}outcomes/", body)
@@ -220,6 +225,7 @@ def test_a_decision_that_is_not_there_is_not_found(server: Caller, call: str, re
     assert_problem(server.post(f"{URL}{reference}/{call}/", body), 404)
 
 
+@pytest.mark.database
 def test_an_answer_that_is_no_decision_is_not_found(server: Caller, agent: Agent):
     trace = make_trace(agent, external_id="chat-1")
     for reference in (trace.pk, "chat-1"):
@@ -231,6 +237,7 @@ def test_an_id_may_hold_a_slash(server: Caller):
     assert server.post(f"{URL}log/2026/7/outcomes/", {"outcomeMetrics": {"m": 1}}).status_code == 201
 
 
+@pytest.mark.database
 def test_two_agents_with_the_same_id_are_told_apart(server: Caller, stored: dict[str, Any]):
     server.post(URL, decision(agentType="STORER"))
     body = {"userFeedback": "CONFIRMED"}
@@ -239,6 +246,7 @@ def test_two_agents_with_the_same_id_are_told_apart(server: Caller, stored: dict
     assert named.json()["agentType"] == "STORER"
 
 
+@pytest.mark.database
 def test_a_key_of_another_agent_does_not_see_it(stored: dict[str, Any], agent: Agent):
     stranger = Caller(key_for(agent))
     for reference in ("d1", stored["id"]):

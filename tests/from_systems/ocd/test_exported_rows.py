@@ -26,6 +26,7 @@ def decide(agent: Agent, **more) -> None:
     TraceStore("test").take([record])
 
 
+@pytest.mark.database
 def test_decisions_are_rows_as_their_own_system_writes_them(filer, tmp_path):
     decide(filer, id="d1", itemId="i1", opusId="o1", userFeedback="CONFIRMED", createdAt="2026-02-01T12:00:00Z")
     rewarding.calculate(filer)

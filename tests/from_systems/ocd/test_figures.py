@@ -35,6 +35,7 @@ def test_the_figures_of_one_type_have_the_names_of_its_scripts():
     }
 
 
+@pytest.mark.database
 def test_a_type_without_decisions_has_no_rewards():
     figures = get_training_stats("LIBRARIAN")
     assert (figures["total_decisions"], figures["avg_reward"]) == (0, None)

@@ -17,6 +17,7 @@ PAGE = path_of("ocd")
 FEEDBACK = ("CONFIRMED", "CORRECTED", "OVERRIDDEN")
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_every_line_of_the_page_can_be_done(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

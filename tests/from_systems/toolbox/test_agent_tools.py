@@ -16,6 +16,8 @@ from rl.from_systems.toolbox.training_manager import TrainingState
 from tests.export.ollama_double import OllamaDouble
 from tests.from_systems.toolbox.test_training import SMALL, kto_examples
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture
 def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RLTrainingManager:

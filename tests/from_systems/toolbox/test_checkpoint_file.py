@@ -17,6 +17,9 @@ from rl.from_systems.toolbox.checkpoint_file import read
 from rl.models import Agent, Trace
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
+pytestmark = pytest.mark.process
+
+
 AGENTS = ("filer", "librarian", "writer")
 
 
@@ -38,6 +41,7 @@ def command(*arguments: str) -> dict[str, Any]:
     return json.loads(out.getvalue())
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_three_agents_with_overlapping_files_give_each_conversation_once(checkpoints: Path):
     document = command(str(checkpoints))
@@ -60,6 +64,7 @@ def test_a_second_import_changes_nothing_and_a_newer_checkpoint_adds_what_is_new
     assert command(str(data))["traces"]["imported"] == 2
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_what_is_stored_is_all_that_the_checkpoint_knows(checkpoints: Path):
     command(str(checkpoints / "writer"))
@@ -90,6 +95,7 @@ def test_a_dry_run_writes_nothing(checkpoints: Path):
     assert (Agent.objects.count(), Trace.objects.count()) == (0, 0)
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_one_file_belongs_to_the_agent_that_the_person_names(checkpoints: Path):
     file = str(checkpoints / "filer" / "0.pkl")

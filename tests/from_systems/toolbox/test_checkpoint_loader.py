@@ -11,6 +11,8 @@ from rl.from_systems.toolbox import CheckpointLoader
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 from tests.from_systems.toolbox.checkpoints.make_version_2 import checkpoint, run, write_version_2
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Path:

@@ -110,6 +110,7 @@ def pipeline(tmp_path: Path) -> DatasetPipeline:
     return pipeline
 
 
+@pytest.mark.process
 def test_a_pipeline_takes_files_and_checkpoints_together(pipeline: DatasetPipeline, tmp_path: Path):
     assert sorted(found.final_response for found in pipeline.collect_all_traces()) == ["failed", "shuffled", "sorted"]
     examples = pipeline.build_kto_dataset(tmp_path / "kto_data.jsonl", balance=False)
@@ -120,6 +121,7 @@ def test_a_pipeline_takes_files_and_checkpoints_together(pipeline: DatasetPipeli
     assert set(group.completions) == {"sorted", "shuffled"}
 
 
+@pytest.mark.process
 def test_a_pipeline_counts_and_labels(pipeline: DatasetPipeline):
     first, _ = pipeline.get_unlabeled_for_review()
     pipeline.label_trace(first.trace_id, True)

@@ -56,6 +56,7 @@ def test_the_level_goes_by_the_memory(ram: float, level: str):
     assert GGUFExporter("x").get_recommended_quantization(ram) == level
 
 
+@pytest.mark.learn
 def test_a_model_becomes_a_file_of_its_name_and_level(model: Path, tmp_path: Path):
     path = Path(GGUFExporter(model).convert("Q8_0"))
     assert path == tmp_path / "gguf" / "merged-model-Q8_0.gguf"
@@ -66,6 +67,7 @@ def test_a_model_becomes_a_file_of_its_name_and_level(model: Path, tmp_path: Pat
     assert named == str(tmp_path / "out" / "mine.gguf")
 
 
+@pytest.mark.learn
 def test_what_cannot_be_exported_is_told_before_any_work(model: Path, tmp_path: Path):
     with pytest.raises(UsageError, match="unknown quantization"):
         GGUFExporter(model).convert("Q9")
@@ -73,6 +75,7 @@ def test_what_cannot_be_exported_is_told_before_any_work(model: Path, tmp_path: 
         GGUFExporter(tmp_path / "nowhere").convert()
 
 
+@pytest.mark.learn
 def test_a_checkout_of_llama_cpp_is_named_for_the_export_alone(model: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(VARIABLE, "/before")
     with pytest.raises(Exception, match="/nowhere"):
@@ -90,6 +93,7 @@ def test_a_hosting_profile_needs_no_name():
     assert OllamaHostingProfile("x", flash_attn=True).to_env()["OLLAMA_FLASH_ATTENTION"] == "1"
 
 
+@pytest.mark.learn
 def test_a_file_is_served_by_its_own_template(model: Path, double: OllamaDouble):
     path = GGUFExporter(model).convert("F16")
     deployer = OllamaDeployer()
@@ -109,12 +113,14 @@ def test_a_file_is_served_by_its_own_template(model: Path, double: OllamaDouble)
     assert deployer.delete_model("toolbox-agent") is False
 
 
+@pytest.mark.process
 def test_profiles_are_those_of_toolbox(double: OllamaDouble):
     deployer = OllamaDeployer()
     assert deployer.get_ryzen_profile() == OllamaHostingProfile("ryzen_optimized", 4, 4096, num_thread=14)
     assert deployer.get_auto_profile().num_parallel >= 1
 
 
+@pytest.mark.process
 def test_a_modelfile_says_what_it_is_told(double: OllamaDouble):
     text = OllamaDeployer().create_modelfile("/models/a.gguf", "Be brief.", 0.5, 1024, ["<end>"])
     assert text.splitlines() == [
@@ -132,6 +138,7 @@ def test_without_ollama_it_is_told_at_once(settings: Any):
         OllamaDeployer()
 
 
+@pytest.mark.learn
 def test_the_whole_export_in_one_call(model: Path, tmp_path: Path, double: OllamaDouble):
     results = ExportPipeline(model, "my-agent").run("F16", "Be brief.", "ryzen")
     assert results["success"] is True, results["traceback"]

@@ -66,6 +66,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.process
 @pytest.mark.django_db
 def test_every_command_runs(home: Path):
     lines = [line for block in blocks("sh") for line in block.splitlines()]
@@ -78,6 +79,7 @@ def test_every_command_runs(home: Path):
     assert len((home / "kto.jsonl").read_text().splitlines()) == 12
 
 
+@pytest.mark.learn
 @pytest.mark.slow
 def test_every_line_of_python_runs(home: Path, tiny_base: Path, double: OllamaDouble, capsys: pytest.CaptureFixture):
     names: dict[str, Any] = {"agent": FlowAgent(), "input": lambda question: "y"}

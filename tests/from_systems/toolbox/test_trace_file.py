@@ -34,6 +34,7 @@ def test_arguments_that_the_old_hook_folded_are_unfolded(tmp_path: Path, stored:
     assert arguments_of(tmp_path, stored) == read_as
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_labels_are_recorded_as_those_of_toolbox(tmp_path: Path):
     for day, reviewed in (("05", True), ("06", False)):

@@ -128,6 +128,7 @@ def test_reward_functions_are_asked_for_each_answer():
         scorer_of([lambda prompts, completions: [7.0]])(record("x"))
 
 
+@pytest.mark.learn
 @pytest.mark.parametrize(("method", "examples"), [("kto", kto_examples()), ("grpo", grpo_examples())])
 def test_a_trainer_trains_and_saves_a_whole_model(method: str, examples: Any, tiny_base: Path, tmp_path: Path):
     config = TrainingConfig(base_model=str(tiny_base), output_dir=str(tmp_path / "out"), method=method, **SMALL)
@@ -180,6 +181,7 @@ def record_runs(made: TrainingPipeline) -> None:
         collector.label_trace(trace.trace_id, example.label)
 
 
+@pytest.mark.learn
 def test_the_whole_way_ends_at_ollama(tmp_path: Path, tiny_base: Path, double: OllamaDouble):
     made = pipeline(tmp_path, tiny_base)
     record_runs(made)
@@ -194,6 +196,7 @@ def test_the_whole_way_ends_at_ollama(tmp_path: Path, tiny_base: Path, double: O
     assert stored == json.loads(json.dumps(results))
 
 
+@pytest.mark.learn
 def test_a_failure_is_told_in_the_result(tmp_path: Path, tiny_base: Path):
     results = pipeline(tmp_path, tiny_base, "grpo").run_full_pipeline(deploy_ollama=False)
     assert results["success"] is False
@@ -220,6 +223,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.process
 def test_a_script_of_ones_own_needs_no_command_of_ours(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)], cwd=site.BASE_DIR, capture_output=True, text=True, timeout=120
@@ -227,6 +231,7 @@ def test_a_script_of_ones_own_needs_no_command_of_ours(tmp_path: Path):
     assert done.stdout.strip() == "UsageError False", done.stderr
 
 
+@pytest.mark.learn
 def test_with_reward_functions_answers_are_generated(tiny_base: Path, tmp_path: Path):
     asked: list[str] = []
 

@@ -8,6 +8,9 @@ from rl.environments.contract import Action
 from rl.environments.program.contract import ChatMessage
 from tests.lm.chat.test_format import CALL, FORGETFUL, HOSTILE, MESSAGES, SEARCH, TEMPLATES, chat_format, text
 
+pytestmark = pytest.mark.learn
+
+
 CHAT = tuple(ChatMessage(message["role"], message["content"]) for message in MESSAGES)
 RESULT = ChatMessage("tool", "It is 22 degrees.", name="search")
 MORE = ChatMessage("user", "And tomorrow?")

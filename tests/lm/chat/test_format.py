@@ -6,6 +6,9 @@ from rl.base.errors import UsageError
 from rl.environments.contract import Action, ToolRequest
 from tests.training.chatting import build_tokenizer, template, tokenizer
 
+pytestmark = pytest.mark.learn
+
+
 TEMPLATES = {
     "qwen2_5": "hermes",
     "qwen3": "hermes",

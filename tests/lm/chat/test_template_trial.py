@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,16 @@ from rl.lm.chat.template_trial import require_modest, write_chats
 from rl.lm.loading import load_tokenizer
 from tests.refusals import limited
 
+pytestmark = pytest.mark.learn
+
 LOOPS = "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}"
 ENDS = "{% endfor %}{% endfor %}{% endfor %}"
+BILLION = "{{ 'x' * 1000000000 }}"
 HOSTILE = {
     "loops": f"{LOOPS}{ENDS}",
     "loops that write": f"{LOOPS}x{ENDS}",
     "loops over a text": "{% for a in 'x' * 9999 %}{% for b in 'x' * 9999 %}{% for c in 'x' * 9999 %}" + ENDS,
-    "a text times a billion": "{{ 'x' * 1000000000 }}",
+    "a text times a billion": BILLION,
     "a text times itself": "{% set ns = namespace(t='x' * 1000) %}"
     "{% for i in range(60) %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}{{ ns.t }}",
     "a list times itself": "{% set ns = namespace(t=[1]) %}{% for i in range(60) %}{% set ns.t = ns.t + ns.t %}{% endfor %}",
@@ -48,13 +52,15 @@ HOSTILE = {
     "a template of 2 MB": "x" * 2_000_000,
     "brackets": "{{ " + "(" * 50_000 + "1" + ")" * 50_000 + " }}",
     "blocks": "{% if 1 %}" * 5000 + "{% endif %}" * 5000,
-    "when there are tools": "{% if tools %}" + LOOPS + ENDS + "{% endif %}",
-    "when there is a system message": "{% if messages[0].role == 'system' %}" + LOOPS + ENDS + "{% endif %}",
-    "when tools were called": "{% for m in messages if m.tool_calls %}{{ 'x' * 1000000000 }}{% endfor %}",
-    "when there are many messages": "{% if messages | length > 30 %}" + LOOPS + ENDS + "{% endif %}",
+    "when there are tools": "{% if tools %}" + BILLION + "{% endif %}",
+    "when there is a system message": "{% if messages[0].role == 'system' %}" + BILLION + "{% endif %}",
+    "when tools were called": "{% for m in messages if m.tool_calls %}" + BILLION + "{% endfor %}",
+    "when there are many messages": "{% if messages | length > 30 %}" + BILLION + "{% endif %}",
     "sorted": "{% for i in range(99999) %}{{ range(99999) | sort(reverse=true) | length }}{% endfor %}",
     "JSON within JSON": "{% set ns = namespace(t='\"') %}{% for i in range(40) %}{% set ns.t = ns.t | tojson %}{% endfor %}",
 }
+ENDLESS = ("loops that write", "loops over a text", "a power", "a product", "a macro twice of itself", "sorted")
+"""Need no three seconds to show that they never end: "loops" does have them."""
 MODEST = {
     "nothing": "",
     "a refusal": "{{ raise_exception('no') }}",
@@ -67,9 +73,20 @@ MODEST = {
 }
 
 
+def python_for_a_second(script: Path) -> Path:
+    """The child keeps the stricter of two limits."""
+    script.write_text(f'#!/bin/sh\nulimit -t 1\nexec {sys.executable} "$@"\n')
+    script.chmod(0o700)
+    return script
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_template_that_takes_too_much_is_refused_in_one_line(name: str):
+def test_a_template_that_takes_too_much_is_refused_in_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if name in ENDLESS:
+        monkeypatch.setattr(sys, "executable", str(python_for_a_second(tmp_path / "python")))
     with limited(), pytest.raises(UsageError, match="the chat template of somebody cannot be used: it ") as caught:
         require_modest(HOSTILE[name], "somebody", UsageError)
     assert len(str(caught.value).splitlines()) == 1
@@ -98,12 +115,11 @@ def test_the_child_has_no_variable_of_ours_and_writes_as_transformers_does(
     tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ):
     tokenizer = load_tokenizer(str(tiny_model("qwen3")))
-    for probe in template_trial._PROBES:
-        if "tool_calls" not in str(probe):
-            variables = {"bos_token": "", "eos_token": str(tokenizer.eos_token)}
-            [written] = write_chats(tokenizer.chat_template, [probe], variables)
-            arguments = {name: value for name, value in probe.items() if name != "messages"}
-            assert written["text"] == tokenizer.apply_chat_template(probe["messages"], tokenize=False, **arguments)
+    probes = [probe for probe in template_trial._PROBES if "tool_calls" not in str(probe)]
+    variables = {"bos_token": "", "eos_token": str(tokenizer.eos_token)}
+    for probe, written in zip(probes, write_chats(tokenizer.chat_template, probes, variables), strict=True):
+        arguments = {name: value for name, value in probe.items() if name != "messages"}
+        assert written["text"] == tokenizer.apply_chat_template(probe["messages"], tokenize=False, **arguments)
 
 
 def with_template(model: Path, folder: Path, template: str) -> Path:

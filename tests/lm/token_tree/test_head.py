@@ -13,6 +13,8 @@ from trl.kernels import ChunkedLogProbFunction
 from rl.lm.token_tree import head
 from rl.lm.token_tree.head import kept_gradients
 
+pytestmark = pytest.mark.learn
+
 OUTPUTS = ("log_probs", "entropy", "mean_logits", "is_top1")
 TOKENS, WIDTH, WORDS = 75, 16, 300
 

@@ -5,6 +5,8 @@ import pytest
 
 from rl.lm.token_tree.plan import IGNORED, QUERIES, Tokens, TokenTree
 
+pytestmark = pytest.mark.learn
+
 
 def rows(*texts: list[int]) -> list[Tokens]:
     return [np.array(text) for text in texts]

@@ -22,6 +22,8 @@ from rl.lm.token_tree.sharing import shared_tokens, shares_tokens
 from rl.lm.trunk import kept_trunk
 from tests.lm.test_trunk import FAMILIES
 
+pytestmark = pytest.mark.learn
+
 Build = Callable[[str], Path]
 
 

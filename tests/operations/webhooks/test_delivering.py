@@ -14,7 +14,7 @@ from rl.models import WebhookDelivery
 from rl.operations.webhooks.delivering import DELAYS, deliver_due
 from tests.operations.webhooks.receiver import SECRET, Receiver, receiver, write_file
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.process, pytest.mark.django_db]
 State = WebhookDelivery.State
 
 

@@ -72,6 +72,7 @@ def test_a_secret_may_come_from_the_environment(tmp_path, settings, monkeypatch)
     assert found.key() == b"s" * 32
 
 
+@pytest.mark.process
 def test_the_check_names_what_is_wrong(tmp_path, settings):
     with pytest.raises(BadFile):
         read(tmp_path, settings, "o: 1")

@@ -77,6 +77,7 @@ def test_promotions_and_going_back(told, agent: Agent, data_dir: Path):
     assert (payload()["data"]["action"], payload()["data"]["in_use"]) == ("rolled_back", "v15")
 
 
+@pytest.mark.database
 def test_a_verdict_of_the_gate(told, agent: Agent):
     evaluation = make_evaluation(make_version(agent), make_training_set(agent))
     events.version_judged(evaluation)

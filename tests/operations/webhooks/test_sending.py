@@ -20,6 +20,8 @@ from rl.operations.webhooks.signing import new_secret, signed_headers
 from tests.missing import missing
 from tests.operations.webhooks.receiver import SECRET, Receiver
 
+pytestmark = pytest.mark.process
+
 
 def test_the_official_library_verifies_the_signature(listener: Receiver):
     body = json.dumps({"type": "run.finished", "data": {"reason": "é, 你好"}}, ensure_ascii=False).encode()

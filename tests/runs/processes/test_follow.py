@@ -16,12 +16,15 @@ from rl.base.errors import Interrupted, NotEnoughData, TrainingFailed, UsageErro
 from rl.lm import checkpoints
 from rl.runs.processes import follow as launching
 from rl.runs.processes.launch import Launch
-from tests.training import test_grpo, two_processes
+from tests.ports import reserve_port
+from tests.training import test_grpo
 from tests.training.conftest import Listener, job
 from tests.training.forked_launch import Launcher
 from tests.training.ppo import test_train as test_ppo
 from tests.training.scorers import BreaksIn, StartsWith
 from tests.waiting import until
+
+pytestmark = pytest.mark.learn
 
 TWO = Launch(2)
 
@@ -61,7 +64,7 @@ def test_rewards_that_no_other_process_can_make_are_refused(tiny_base: Path, tmp
 @pytest.mark.slow
 @pytest.mark.usefixtures("_forked")
 def test_a_reward_that_breaks_on_the_second_machine_is_told_by_its_name(tiny_base: Path, tmp_path: Path):
-    port, joined = two_processes.free_port(), []
+    port, joined = reserve_port(), []
     for rank in (0, 1):
         settings = {"use_cpu": True, "num_machines": 2, "num_processes": 2, "machine_rank": rank}
         address = {"main_process_ip": "127.0.0.1", "main_process_port": port}

@@ -12,6 +12,8 @@ from rl.runs.report import trackers
 from rl.training import dpo
 from tests.training.conftest import job
 
+pytestmark = pytest.mark.learn
+
 
 class Book(GeneralTracker):
     """A tracker that keeps all it is told."""

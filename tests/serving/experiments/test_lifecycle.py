@@ -59,6 +59,7 @@ def test_arms_that_make_no_experiment_are_refused(agent: Agent, change, problem:
     assert not Experiment.objects.exists()
 
 
+@pytest.mark.database
 def test_a_reward_model_gives_no_answers(agent: Agent):
     version = make_version(agent, "v1")
     run = make_run(agent, version=version)
@@ -165,6 +166,7 @@ def test_two_processes_with_one_answer_act_once(agent: Agent, better: Experiment
     assert promoted == [(agent, version_of(agent))]
 
 
+@pytest.mark.database
 def test_without_automatic_it_says_what_it_would_do_and_waits(agent: Agent, better: Experiment):
     Experiment.objects.update(automatic=False)
     assert lifecycle.tick() == []
@@ -199,6 +201,7 @@ def test_a_guard_stops_its_arm_in_any_case(agent: Agent, automatic: bool, caplog
     assert "arm v286 of experiment first is stopped" in caplog.text
 
 
+@pytest.mark.database
 def test_a_beaten_arm_loses_its_users_while_the_other_goes_on(agent: Agent):
     arms = [(make_version(agent, "v1"), 1.0), (make_version(agent, "v2"), 1.0), (None, 1.0)]
     experiment = create(agent, "three", arms, None, metric="thumbs_up")
@@ -212,6 +215,7 @@ def test_a_beaten_arm_loses_its_users_while_the_other_goes_on(agent: Agent):
     assert experiment.state == "running"
 
 
+@pytest.mark.database
 def test_a_promotion_that_fails_is_told_and_others_go_on(agent: Agent, better: Experiment, monkeypatch):
     other = make_experiment(Agent.objects.create(name="other"))
     for arm in arms_of(other):
@@ -231,6 +235,7 @@ def test_a_promotion_that_fails_is_told_and_others_go_on(agent: Agent, better: E
 # --- ending by a person -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_a_person_stops_it_without_an_answer(agent: Agent):
     experiment = make_experiment(agent)
     lifecycle.stop(experiment, "bob")
@@ -241,6 +246,7 @@ def test_a_person_stops_it_without_an_answer(agent: Agent):
         lifecycle.stop(experiment, "bob")
 
 
+@pytest.mark.database
 def test_a_person_promotes_an_arm_before_there_is_an_answer(agent: Agent):
     experiment = make_experiment(agent)
     _, challenger = arms_of(experiment)
@@ -271,6 +277,7 @@ def test_a_draft_and_another_experiments_arm_cannot_be_concluded(agent: Agent):
         lifecycle.conclude(experiment, arms_of(other)[1], "bob")
 
 
+@pytest.mark.database
 def test_a_retired_version_is_no_reason_to_fail(agent: Agent, better: Experiment):
     version_of(agent).move(ModelVersion.Stage.RETIRED)
     ModelVersion.objects.update(stage="retired")

@@ -42,6 +42,7 @@ def test_the_history_is_drawn_in_one_pass_and_ends_with_the_present(agent: Agent
     assert challenger.history[0].difference.high > challenger.history[-1].difference.high
 
 
+@pytest.mark.database
 def test_a_ramp_gives_the_shares_of_the_moment_and_a_stopped_arm_none(agent: Agent):
     experiment = make_experiment(agent, ramp=[{"hours": 0, "share": 0.1}, {"hours": 24, "share": 0.3}])
     control, challenger = arms_of(experiment)
@@ -57,6 +58,7 @@ def test_a_draft_shows_what_its_start_would_give(agent: Agent):
     assert found.challengers[0].predicted > 100
 
 
+@pytest.mark.database
 def test_an_ended_experiment_is_not_judged_again(agent: Agent):
     experiment = make_experiment(agent)
     for arm in arms_of(experiment):

@@ -63,6 +63,7 @@ def test_answers_without_a_name_are_of_somebody_else_each_time(experiment: Exper
     assert means(experiment, "rating") == {"base": (2, 1.0)}
 
 
+@pytest.mark.database
 def test_outcomes_are_those_of_the_name(experiment: Experiment):
     control, challenger = arms_of(experiment)
     (one,), (other,) = answers(control, ["anna"]), answers(challenger, ["ben"])
@@ -95,6 +96,7 @@ def test_a_rater_counts_once_for_a_pair_and_pairs_of_one_arm_not_at_all(experime
     assert means(experiment, "win_rate") == {"v286": (2, 0.75)}
 
 
+@pytest.mark.database
 def test_a_duel_counts_for_the_versions_whoever_asked(experiment: Experiment):
     """Answers that the experiment did not give: on the page under /try/ a version is asked for by name."""
     control, challenger = arms_of(experiment)
@@ -125,6 +127,7 @@ def test_failed_requests_are_the_error_rate(experiment: Experiment):
     assert list(metrics.observations(experiment, "error_rate")) == []
 
 
+@pytest.mark.database
 def test_other_experiments_and_other_answers_do_not_count(experiment: Experiment, trace: Trace):
     control, _ = arms_of(experiment)
     say(answers(control, ["anna"])[0], 1.0)
@@ -148,6 +151,7 @@ def test_a_draft_has_observed_nothing(agent: Agent):
     assert means(make_experiment(agent, running=False), "rating") == {}
 
 
+@pytest.mark.database
 def test_answers_know_the_step_of_the_ramp_that_they_were_given_in(agent: Agent):
     ramp = [{"hours": 0, "share": 0.1}, {"hours": 24, "share": 0.5}, {"hours": 1000, "share": 1}]
     experiment = make_experiment(agent, ramp=ramp)  # two days ago

@@ -114,6 +114,7 @@ def test_a_person_may_decide_in_spite_of_it_and_the_reason_keeps_it(agent: Agent
     assert document(look(broken))["reason"] == broken.reason
 
 
+@pytest.mark.database
 def test_an_experiment_that_ended_before_anybody_knew_says_so_too(broken: Experiment):
     Experiment.objects.update(state="stopped", verdict="promote", reason="v286 is better.", stopped_at=timezone.now())
     broken.refresh_from_db()
@@ -123,6 +124,7 @@ def test_an_experiment_that_ended_before_anybody_knew_says_so_too(broken: Experi
     assert report["reason"].endswith("v286 is better.")
 
 
+@pytest.mark.database
 def test_a_guard_still_stops_an_arm_whose_users_are_missing(agent: Agent):
     experiment = make_experiment(agent, guard_metric="error_rate", guard_margin=0.05)
     control, challenger = arms_of(experiment)
@@ -133,6 +135,7 @@ def test_a_guard_still_stops_an_arm_whose_users_are_missing(agent: Agent):
     assert challenger.is_stopped
 
 
+@pytest.mark.database
 def test_a_beaten_arm_is_not_stopped_by_figures_that_cannot_be_trusted(agent: Agent):
     arms = [(make_version(agent, "v1"), 1.0), (make_version(agent, "v2"), 1.0), (None, 1.0)]
     experiment = create(agent, "three", arms, None, metric="thumbs_up")
@@ -194,6 +197,7 @@ def test_a_step_whose_users_do_not_fit_is_named_and_not_forgotten(agent: Agent):
     assert "of 300 where about 30 fit" in ratio.text
 
 
+@pytest.mark.database
 def test_users_who_were_never_answered_count_too(agent: Agent):
     experiment = make_experiment(agent, ramp=RAMP)
     _, challenger = arms_of(experiment)
@@ -204,6 +208,7 @@ def test_users_who_were_never_answered_count_too(agent: Agent):
     assert look(experiment).sample_ratio.is_mismatched
 
 
+@pytest.mark.database
 def test_after_a_challenger_was_stopped_on_a_ramp_the_challengers_count_together(agent: Agent):
     arms = [(make_version(agent, "v1"), 1.0), (make_version(agent, "v2"), 1.0), (None, 2.0)]
     experiment = create(agent, "three", arms, None, ramp=[{"hours": 0, "share": 0.4}])
@@ -220,6 +225,7 @@ def test_after_a_challenger_was_stopped_on_a_ramp_the_challengers_count_together
     assert "the challengers" in look(experiment).sample_ratio.text
 
 
+@pytest.mark.database
 def test_a_ramp_that_has_ended_is_not_compared(agent: Agent):
     experiment = make_experiment(agent, ramp=RAMP)
     lifecycle.stop(experiment, "bob")

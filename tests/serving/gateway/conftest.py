@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import pytest
 from django.db import connection
 
 from tests.commands.site import MANAGE, Site
+from tests.ports import reserve_port
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
 from tests.waiting import until
 
@@ -149,7 +149,7 @@ def gateway(prepared: tuple[Site, dict[str, Any]], upstream: UpstreamDouble) -> 
 
 def filled(site: Site, upstream: UpstreamDouble) -> dict[str, Any]:
     """Its keys and arms, after the migrations that are missing."""
-    program = PROGRAM.format(url=upstream.url, nobody=f"http://127.0.0.1:{free_port()}")
+    program = PROGRAM.format(url=upstream.url, nobody=f"http://127.0.0.1:{reserve_port()}")
     done = subprocess.run(
         [sys.executable, str(MANAGE), "shell", "--no-imports", "-c", program],
         env=site.environment(),
@@ -169,7 +169,7 @@ def copy_database(path: Path, site: Site) -> None:
 
 @contextmanager
 def serving(site: Site, known: dict[str, Any], upstream: UpstreamDouble) -> Iterator[Gateway]:
-    port = free_port()
+    port = reserve_port()
     log = (site.data / "serve.log").open("a")
     process = subprocess.Popen(
         [sys.executable, str(MANAGE), "serve", "--port", str(port)],
@@ -188,12 +188,6 @@ def serving(site: Site, known: dict[str, Any], upstream: UpstreamDouble) -> Iter
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         log.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _answers(url: str) -> bool:

@@ -17,6 +17,8 @@ from tests.serving.gateway.judge_double import JudgeDouble, judge_double
 from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def socket_path(gateway: Gateway) -> Path:

@@ -11,6 +11,8 @@ import pytest
 from tests.serving.gateway.conftest import Gateway
 from tests.serving.gateway.upstream_double import UpstreamDouble
 
+pytestmark = pytest.mark.process
+
 
 def test_the_champion_answers_and_the_answer_is_a_trace_under_the_id_of_the_response(gateway: Gateway):
     said = gateway.say("hello", temperature=0.5, seed=3)

@@ -15,6 +15,8 @@ from tests.commands.site import Site
 from tests.serving.gateway.conftest import Gateway, copy_database, serving
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 def test_a_locked_database_holds_no_answer_up_and_the_trace_follows(gateway: Gateway):
     lock = sqlite3.connect(gateway.site.data / "db.sqlite3", isolation_level=None)

@@ -6,6 +6,8 @@ import pytest
 from tests.serving.gateway.conftest import Gateway
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 def ask(gateway: Gateway, unit: str, model: str = "split") -> tuple[str, str]:
     """The arm and the version that answer."""

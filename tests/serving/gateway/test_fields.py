@@ -117,6 +117,7 @@ def test_what_is_out_of_bounds_is_refused_by_the_name_of_its_field(name: str, va
     assert (caught.value.param or "").startswith(name)
 
 
+@pytest.mark.process
 def test_the_client_learns_which_field_is_wrong(gateway: Gateway, upstream: UpstreamDouble):
     before = len(upstream.bodies)
     with pytest.raises(openai.BadRequestError, match="leave open more than 256 ways") as caught:
@@ -127,6 +128,7 @@ def test_the_client_learns_which_field_is_wrong(gateway: Gateway, upstream: Upst
     assert len(upstream.bodies) == before
 
 
+@pytest.mark.process
 def test_what_nobody_knows_is_left_out_and_named(gateway: Gateway, upstream: UpstreamDouble):
     raw = gateway.client().chat.completions.with_raw_response.create(
         model="support-chat",
@@ -140,6 +142,7 @@ def test_what_nobody_knows_is_left_out_and_named(gateway: Gateway, upstream: Ups
     assert "x-ratchet-left-out" not in gateway.client().chat.completions.with_raw_response.create(**CHAT).headers
 
 
+@pytest.mark.process
 def test_no_more_tokens_are_asked_for_than_the_context_holds(gateway: Gateway, upstream: UpstreamDouble):
     gateway.say(max_tokens=10**8, max_completion_tokens=50)
     assert (upstream.last["max_tokens"], upstream.last["max_completion_tokens"]) == (131_072, 50)

@@ -69,6 +69,7 @@ def test_an_answer_becomes_a_trace_and_its_file_goes(agent: Agent, folder: Path)
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.database
 def test_arms_are_counted_and_users_assigned_once(agent: Agent, arm: Arm, folder: Path):
     first = document(agent, arm)
     trace_id = written(first)
@@ -82,6 +83,7 @@ def test_arms_are_counted_and_users_assigned_once(agent: Agent, arm: Arm, folder
     assert set(Trace.objects.values_list("arm_id", flat=True)) == {arm.pk}
 
 
+@pytest.mark.database
 def test_requests_without_an_answer_are_failures(agent: Agent, arm: Arm):
     answer_rows.store(
         {}, [answer_rows.Unanswered(arm.experiment_id, arm.pk, unit) for unit in ("anna", "anna", "bert")]
@@ -90,6 +92,7 @@ def test_requests_without_an_answer_are_failures(agent: Agent, arm: Arm):
     assert (arm.requests, arm.failures, Assignment.objects.count(), Trace.objects.count()) == (3, 3, 2, 0)
 
 
+@pytest.mark.database
 def test_who_is_moved_to_another_arm_is_assigned_to_it(agent: Agent, arm: Arm):
     version = ModelVersion.objects.create(agent=agent, name="v1", base_model="tiny", feedback_count=1)
     other = Arm.objects.create(experiment=arm.experiment, version=version)
@@ -98,6 +101,7 @@ def test_who_is_moved_to_another_arm_is_assigned_to_it(agent: Agent, arm: Arm):
     assert Assignment.objects.get().arm_id == other.pk
 
 
+@pytest.mark.database
 def test_what_was_deleted_meanwhile_is_left_out(agent: Agent, arm: Arm, folder: Path, caplog):
     gone = Agent.objects.create(name="gone")
     written(document(gone))
@@ -174,6 +178,7 @@ def test_what_a_killed_process_began_to_write_is_removed_after_a_while(agent: Ag
     assert (pending.deliver_all(), partial.exists()) == (0, False)
 
 
+@pytest.mark.database
 def test_many_are_stored_in_chunks(agent: Agent, folder: Path, monkeypatch):
     monkeypatch.setattr(pending, "CHUNK", 2)
     ids = {written(document(agent)) for _ in range(5)}

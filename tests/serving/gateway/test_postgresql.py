@@ -14,7 +14,11 @@ from tests.serving.gateway.conftest import Gateway, filled, serving
 from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(connection.vendor != "postgresql", reason="for PostgreSQL")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.database,
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="for PostgreSQL"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,12 @@ import pytest
 from django.db import connection
 
 from tests.commands.site import MANAGE, Site
-from tests.serving.gateway.conftest import copy_database, free_port
+from tests.ports import reserve_port
+from tests.serving.gateway.conftest import copy_database
 from tests.serving.test_llama_server import gguf_file  # noqa: F401  fixture
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.learn, pytest.mark.slow]
 DEPLOY = """
 import json
 from pathlib import Path
@@ -65,7 +66,7 @@ def chat(tmp_path: Path, gguf_file: Path, django_db_setup: None) -> Iterator[tup
     command = [sys.executable, str(MANAGE), "shell", "--no-imports", "-c", DEPLOY.format(gguf=str(gguf_file))]
     done = subprocess.run(command, env=site.environment(), capture_output=True, text=True, check=True)
     key, pid = json.loads(done.stdout.splitlines()[-1])
-    port = free_port()
+    port = reserve_port()
     command = [sys.executable, "-c", SERVE, str(port)]
     with (site.data / "serve.log").open("w") as log:
         process = subprocess.Popen(

@@ -17,6 +17,9 @@ from rl.serving.gateway.routing import KnownKey
 from tests.serving.gateway.conftest import Gateway
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 CHAT = "/v1/chat/completions"
 HELLO = {"model": "support-chat", "messages": [{"role": "user", "content": "hello"}]}
 

@@ -68,6 +68,7 @@ def put(*documents: dict[str, Any]) -> list[uuid.UUID]:
     return keys
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("together", [True, False], ids=["at once", "one by one"])
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 def test_a_loop_of_tools_is_one_trace_in_whatever_order_its_answers_are_stored(agent: Agent, data_dir, order, together):
@@ -105,6 +106,7 @@ def test_rows_have_the_calls_and_their_results(agent: Agent, data_dir):
     assert [message["role"] for message in run.steps] == ["assistant", "tool", "assistant", "tool"]
 
 
+@pytest.mark.database
 def test_an_answer_that_somebody_rated_stays_as_it_was_rated(agent: Agent, data_dir):
     first, second, last = loop(agent)
     keys = put(first)
@@ -117,6 +119,7 @@ def test_an_answer_that_somebody_rated_stays_as_it_was_rated(agent: Agent, data_
     assert len(Trace.objects.get(pk=keys[2]).tool_calls) == 2
 
 
+@pytest.mark.database
 def test_a_run_that_was_rated_at_once_takes_in_its_earlier_answers(agent: Agent, data_dir):
     keys = put(*loop(agent))
     pending.deliver_named([str(keys[2])])
@@ -126,6 +129,7 @@ def test_a_run_that_was_rated_at_once_takes_in_its_earlier_answers(agent: Agent,
     assert (run.pk, run.llm_calls, run.feedback.count()) == (keys[2], 3, 1)
 
 
+@pytest.mark.database
 def test_every_answer_counts_for_its_arm(agent: Agent, data_dir):
     trial = Experiment.objects.create(agent=agent, name="trial", state="running")
     arm = Arm.objects.create(experiment=trial, is_control=True)
@@ -135,6 +139,7 @@ def test_every_answer_counts_for_its_arm(agent: Agent, data_dir):
     assert (arm.requests, Trace.objects.get().arm) == (3, arm)
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("other", ["user", "session", "version", "call"])
 def test_what_is_not_of_the_run_does_not_join(agent: Agent, data_dir, other):
     first, second, _ = loop(agent)
@@ -153,6 +158,7 @@ def test_a_file_of_an_older_release_is_stored_as_it_says(agent: Agent, data_dir)
     assert "run" not in Trace.objects.get(pk=key).details
 
 
+@pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_processes_that_store_answers_of_one_run_at_once_make_one_trace(agent: Agent, data_dir):
     keys = put(*loop(agent))
@@ -167,6 +173,7 @@ def test_processes_that_store_answers_of_one_run_at_once_make_one_trace(agent: A
     assert set(RunPart.objects.values_list("pk", flat=True)) == set(keys[:2])
 
 
+@pytest.mark.database
 def test_spans_of_the_same_loop_add_to_the_trace(agent: Agent, data_dir):
     keys = [str(key) for key in put(*loop(agent))]
     pending.deliver_all()

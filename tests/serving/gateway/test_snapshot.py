@@ -27,6 +27,7 @@ def test_it_knows_what_answers_and_why_the_rest_does_not(agent: Agent):
     assert found["v3"].knows_system_prompt
 
 
+@pytest.mark.database
 def test_it_knows_the_running_experiment_without_its_stopped_arms(agent: Agent):
     Experiment.objects.create(agent=agent, name="old", state="stopped")
     trial = Experiment.objects.create(agent=agent, name="new", state="running", started_at=timezone.now())
@@ -44,6 +45,7 @@ def test_it_knows_the_running_experiment_without_its_stopped_arms(agent: Agent):
     assert split.sides[-1].arm_id == base.pk
 
 
+@pytest.mark.database
 def test_it_knows_keys_that_were_neither_revoked_nor_expired(agent: Agent):
     row, key = ApiKey.create(name="a", kind="secret", agent=agent)
     gone, _ = ApiKey.create(name="b", kind="secret")

@@ -12,6 +12,9 @@ from tests.serving.gateway.conftest import Gateway
 from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 WORDS = "support-chat-v2 says hello\u2028\x85."
 
 

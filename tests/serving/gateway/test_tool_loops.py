@@ -16,6 +16,9 @@ from tests.serving.gateway.conftest import Gateway, filled, serving
 from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
+
 TOOLS = [{"type": "function", "function": {"name": "track", "parameters": {"type": "object"}}}]
 CALLS = [({"number": "4711"}, "call a tool"), ({"number": "4711"}, "in Bonn")]
 """Arguments and results; the double calls its tool whenever it is told so."""

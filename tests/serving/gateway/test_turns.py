@@ -18,7 +18,6 @@ from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served
 from rl.serving.gateway.turns import Turns
 from rl.serving.upstreams import Upstream
 
-
 pytestmark = pytest.mark.usefixtures("data_dir")
 
 

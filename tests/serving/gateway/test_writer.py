@@ -13,6 +13,8 @@ from rl.serving.gateway.refusals import unkept
 from rl.serving.gateway.spool import path_of
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 class Rows:
     """In the place of the database: each delivery, and how often it refuses first."""

@@ -19,7 +19,7 @@ from tests.conftest import make_trace
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
 from tests.waiting import until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
@@ -54,6 +54,7 @@ def left_by(upstream: UpstreamDouble) -> int:
     return until(lambda: upstream.left)
 
 
+@pytest.mark.database
 def test_the_version_in_use_answers_again_where_there_is_no_candidate(agent, live, upstream):
     assert tasks.make_second_answers() == 3
     pairs = list(AnswerPair.objects.all())
@@ -88,6 +89,7 @@ def test_parameters_that_whoever_sent_the_trace_made_up_are_left_out(agent, live
     assert "max_completion_tokens" not in body
 
 
+@pytest.mark.database
 def test_no_more_wait_than_the_agent_says_and_a_comparison_makes_room(agent, live):
     Agent.objects.update(second_answers=2)
     assert tasks.make_second_answers() == 2
@@ -99,6 +101,7 @@ def test_no_more_wait_than_the_agent_says_and_a_comparison_makes_room(agent, liv
     assert tasks.make_second_answers() == 0
 
 
+@pytest.mark.database
 def test_one_in_five_is_one_that_raters_disagree_on(agent, live):
     for number in range(4):
         asked(agent, live, f"More {number}?")
@@ -124,6 +127,7 @@ def test_nothing_is_made_while_somebody_asks_or_a_training_is_due(agent, live, u
     assert upstream.bodies == []
 
 
+@pytest.mark.database
 def test_an_answer_is_broken_off_when_somebody_asks(agent, live, upstream):
     Trace.objects.all().delete()
     asked(agent, live, "wait")
@@ -141,6 +145,7 @@ def test_what_a_server_refuses_makes_no_pair(agent, live, upstream):
     assert not AnswerPair.objects.exists()
 
 
+@pytest.mark.database
 def test_an_experiment_and_the_time_of_the_last_request_know_nothing_of_it(agent, live):
     trial = Experiment.objects.create(agent=agent, name="trial", state="running", started_at=agent.created_at)
     arm = Arm.objects.create(experiment=trial, version=live, is_control=True)

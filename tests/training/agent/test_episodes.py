@@ -14,6 +14,9 @@ from rl.environments.crew import crew
 from rl.environments.settings import EnvironmentSettings
 from tests.training.chatting import tokenizer
 
+pytestmark = pytest.mark.learn
+
+
 WORLD = EnvironmentSettings("tests.environments.crew.worlds:World", {"max_turns": 4, "failure_penalty": -0.5})
 LOOK, ANSWER = Action("", (ToolRequest("act", {"what": "process"}),)), Action("It is in the box.")
 KEPT = 40

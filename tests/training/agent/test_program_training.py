@@ -13,9 +13,10 @@ from rl.base.errors import TrainingFailed
 from rl.lm import checkpoints
 from rl.training.agent import train as agent
 from rl.training.agent.train import AgentTrainer, parts_of
-from tests.environments.program.agents import ASK
 from tests.training.agents import episodes, job, metrics, task
 from tests.training.conftest import Listener, Row
+
+pytestmark = pytest.mark.learn
 
 PATIENT = """
 chat = [user(task["prompt"])]
@@ -31,8 +32,24 @@ sys.exit(not words[-1].startswith("Perhaps"))
 """One conversation for each question, of which the last one counts."""
 
 
+QUICK_ASK = """
+import json, os, sys, socket
+task = json.load(sys.stdin)
+def ask(messages):
+    host, _, path = os.environ["OPENAI_BASE_URL"].removeprefix("http://").partition("/")
+    body = json.dumps({"messages": messages}).encode()
+    head = "POST /%s/chat/completions HTTP/1.1\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n"
+    with socket.create_connection(host.split(":")) as connection:
+        connection.sendall((head % (path, len(body))).encode() + body)
+        return json.loads(connection.makefile("rb").read().partition(b"\\r\\n\\r\\n")[2])["choices"][0]
+def user(text):
+    return {"role": "user", "content": text}
+"""
+"""As ``ASK``, in a fifth of the time that urllib takes to be imported: there are some hundred episodes here."""
+
+
 def world(code: str, **options: Any) -> dict[str, Any]:
-    return {"type": "program", "options": {"command": [sys.executable, "-c", ASK + code], **options}}
+    return {"type": "program", "options": {"command": [sys.executable, "-S", "-c", QUICK_ASK + code], **options}}
 
 
 def rows(count: int = 12, start: int = 0) -> list[Row]:
@@ -48,14 +65,14 @@ def train(base: Path, folder: Path, code: str, **overrides: Any) -> Listener:
 
 @pytest.mark.slow
 def test_what_programs_reward_becomes_likelier(answering_base: Path, tmp_path: Path):
-    """Measured with several seeds: 0.91 to 0.98, of 0.31 at first."""
-    learning = {"epochs": 2.0, "batch_size": 16, "num_generations": 8, "learning_rate": 1e-2, "eval_interval": 12}
-    listener = train(answering_base, tmp_path, PATIENT, seed=5, temperature=0.7, **learning)
+    """Measured with seeds 1, 2 and 5: 0.94 to 1, of 0.31 to 0.56 at first."""
+    learning = {"max_steps": 8, "batch_size": 16, "num_generations": 8, "learning_rate": 1e-2, "eval_interval": 8}
+    listener = train(answering_base, tmp_path, PATIENT, seed=5, temperature=0.7, epochs=2.0, **learning)
     told = episodes(listener)
     assert fmean(episode["success"] for episode in told[:16]) < 0.7
-    assert fmean(episode["success"] for episode in told[-48:]) > 0.8
+    assert fmean(episode["success"] for episode in told[-32:]) > 0.8
     assert {len(episode["turns"]) for episode in told} == {2}
-    assert {step: of["heldout_success"] for step, of in metrics(listener).items() if step in (0, 12)} == {0: 0, 12: 1}
+    assert {step: of["heldout_success"] for step, of in metrics(listener).items() if step in (0, 8)} == {0: 0, 8: 1}
 
 
 class Probe:

@@ -18,6 +18,9 @@ from rl.environments.settings import EnvironmentSettings
 from tests.environments.program.agents import ASK
 from tests.training.chatting import tokenizer
 
+pytestmark = pytest.mark.learn
+
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs/examples"
 Line = Action | str
 SUM = Action("", (ToolRequest("add", {"a": 2, "b": 3}),))

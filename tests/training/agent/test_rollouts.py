@@ -16,6 +16,8 @@ from tests.training import worlds
 from tests.training.agents import Run, episodes, job, metrics, task, tasks, whole, world
 from tests.training.conftest import Listener
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture(scope="module")
 def uninterrupted_run(answering_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:

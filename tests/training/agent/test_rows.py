@@ -19,6 +19,8 @@ from rl.training.preparing import Start, prepare
 from tests.training.agents import READER, job, task
 from tests.training.conftest import Row
 
+pytestmark = pytest.mark.learn
+
 Open = Callable[..., AbstractContextManager[tuple[Start, Stage]]]
 
 

@@ -15,6 +15,8 @@ from rl.training.agent import train as agent
 from tests.training.agents import HELD_OUT, READER, Run, episodes, job, metrics, tasks, whole, world
 from tests.training.conftest import Listener, same_weights, train_until_killed
 
+pytestmark = pytest.mark.learn
+
 LEARNING: dict[str, Any] = {"epochs": 2.0, "batch_size": 16, "num_generations": 8, "learning_rate": 1e-2}
 """Twelve steps of two tasks with eight episodes each."""
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.learn
+
 
 @pytest.fixture(scope="module")
 def of() -> Any:

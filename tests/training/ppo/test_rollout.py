@@ -11,6 +11,9 @@ import pytest
 from rl.base.records import AnswerScore, TraceRecord
 from rl.config import PPOConfig
 
+pytestmark = pytest.mark.learn
+
+
 TOKENS = 6
 ROW = {"prompt": [{"role": "user", "content": "Question?"}], "details": {"city": "Bonn"}, "prompt_ids": [5, 6]}
 

@@ -115,6 +115,7 @@ def test_a_publishable_key_may_not_report_outcomes(shop: Caller, trace: Trace):
     assert_problem(shop.post("/api/v1/feedback/", {"kind": "outcome", "trace": str(trace.pk)}), 403, "outcome")
 
 
+@pytest.mark.database
 def test_of_a_page_the_newest_choice_between_two_answers_counts(shop: Caller, agent: Agent):
     left, right = (make_trace(agent, "Which?", text) for text in ("This.", "That."))
     pair = {"kind": "comparison", "trace": str(left.pk), "other_trace": str(right.pk), "rater": "anna"}
@@ -160,6 +161,7 @@ def test_a_key_of_another_agent_finds_no_entry_to_rate(agent: Agent, other_agent
     assert (answer["total"], answer["rejected"][0]["entry_id"]) == (0, "e00001")
 
 
+@pytest.mark.database
 def test_a_secret_key_of_another_agent_sees_nothing(agent: Agent, trace: Trace, other_agent: Agent):
     event = rate(trace, rater="anna", scale="thumb", value=1, source="test").event
     caller = Caller(key_for(other_agent))

@@ -399,6 +399,7 @@ def test_every_address_has_its_bound_or_is_about_one_row():
     assert BOUNDS.keys().isdisjoint(SINGLE)
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("address", BOUNDS)
 def test_a_list_and_a_bulk_end_at_their_bound(world: World, address: str):
     BOUNDS[address](world)
@@ -445,6 +446,7 @@ READS: Final = sorted({path for path, view in patterns(get_resolver().url_patter
 FILTERS: Final = ("agent", "agentType", "rater", "external_id", "session_id", "prompt_key", "cursor", "source", "trace")
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("path", READS)
 def test_filters_of_any_length_are_answered_with_little(world: World, path: str):
     decide(world, 3)

@@ -9,7 +9,7 @@ from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem, key_for
 
 URL = "/api/training/calculate-pending/"
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.database, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(autouse=True)

@@ -20,11 +20,13 @@ def ids(response) -> list[int]:
     return [row["id"] for row in response.json()["results"]]
 
 
+@pytest.mark.database
 def test_the_newest_comes_first(server: Caller, trace: Trace):
     events = [rate(trace, rater) for rater in ("anna", "ben", "cleo")]
     assert ids(server.get(URL)) == [event.pk for event in reversed(events)]
 
 
+@pytest.mark.database
 def test_feedback_is_filtered(server: Caller, agent: Agent, other_agent: Agent, trace: Trace):
     old = rate(trace, value=0)
     new = rate(trace, value=1)
@@ -55,6 +57,7 @@ def test_a_longer_list_needs_no_more_queries(server: Caller, agent: Agent, djang
             server.get(URL)
 
 
+@pytest.mark.database
 def test_one_event_is_given(server: Caller, trace: Trace):
     event = rate(trace)
     answer = server.get(f"{URL}{event.pk}/").json()

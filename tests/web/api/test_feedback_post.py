@@ -12,7 +12,7 @@ from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem
 
 URL = "/api/v1/feedback/"
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def body(trace: Trace, **fields) -> dict:

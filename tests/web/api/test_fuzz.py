@@ -86,7 +86,7 @@ def valid_bodies(agent: Agent) -> dict[str, dict]:
     }
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_body_breaks_the_server(server: Caller, agent: Agent, data: st.DataObject):
     cache.clear()

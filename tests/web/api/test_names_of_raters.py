@@ -106,6 +106,7 @@ def test_a_name_of_a_program_is_made_one_line(server: Caller, agent: Agent, secr
     assert names() == {"system:Rele vance"}
 
 
+@pytest.mark.database
 def test_in_a_file_it_is_named_and_the_rest_is_imported(entry: Trace):
     said = tuple(ImportedFeedback(kind="rating", rater=name, scale="thumb", value=1) for name in ("an\nna", "user:ben"))
     record = ImportedTrace(where="line 1", external_id="e1", prompt=(), response="!", feedback=said)
@@ -115,6 +116,7 @@ def test_in_a_file_it_is_named_and_the_rest_is_imported(entry: Trace):
     assert "contains U+000A" in str(count.skipped)
 
 
+@pytest.mark.database
 def test_what_an_older_version_took_can_be_taken_back_and_what_waits_is_recorded(entry: Trace, server: Caller):
     old = write.rate(entry, rater="an na", scale="thumb", value=1, source="test").event
     Feedback.objects.update(rater="an\nna")

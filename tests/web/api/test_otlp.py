@@ -133,6 +133,7 @@ def test_a_bound_key_stores_for_its_agent_whatever_the_spans_say(agent: Agent):
     assert Agent.objects.count() == 1
 
 
+@pytest.mark.database
 def test_one_request_may_bring_several_services(secret_key: str):
     both = request(span(chat(), id=1), service="one")
     both.MergeFrom(request(span(chat(), id=2), span(tool(), id=3, at=2), service="two"))

@@ -51,6 +51,7 @@ def test_it_can_be_rated_as_an_entry_too(server: Caller, waiting: str):
     assert (synced["created"], [one["entry_id"] for one in synced["rejected"]]) == (1, ["../x"])
 
 
+@pytest.mark.database
 def test_opentelemetry_tells_more_of_the_same_answer_and_makes_no_second_one(secret_key: str, agent: Agent, data_dir):
     asked = [{"role": "user", "content": "Where is my parcel?"}]
     trace_id = uuid.uuid4()

@@ -15,8 +15,12 @@ from django.db import connection
 
 from tests.commands.site import Site
 from tests.commands.test_serve import get, start
-from tests.serving.gateway.conftest import copy_database, free_port
+from tests.ports import reserve_port
+from tests.serving.gateway.conftest import copy_database
 from tests.waiting import until
+
+pytestmark = pytest.mark.process
+
 
 FILL = """
 import json
@@ -65,7 +69,7 @@ def test_a_killed_server_loses_no_rating_that_it_answered(tmp_path: Path, db):
     if connection.vendor == "sqlite":  # the tests' own, which has no row: migrating another takes seconds
         copy_database(Path(connection.settings_dict["NAME"]), site)
     key, *traces = json.loads(site.run("shell", "--no-imports", "-c", FILL).stdout)
-    port = free_port()
+    port = reserve_port()
     process = start(site, "--port", str(port), API_REQUESTS_PER_MINUTE="1000000")
     try:
         until(lambda: get(f"http://127.0.0.1:{port}/healthz")[0] == 200, 60)

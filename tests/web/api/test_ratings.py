@@ -16,7 +16,7 @@ RATING = {
     "notes": "clear",
     "rated_at": "2026-02-01T12:46:57.957000Z",
 }
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def test_a_first_rating_is_created_and_echoed(shop: Caller, entry: Trace):

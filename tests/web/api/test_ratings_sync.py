@@ -10,7 +10,7 @@ from rl.models import Agent, Feedback, Trace
 from tests.web.api.conftest import Caller, assert_problem, entry_of, run_together
 
 URL = "/api/v1/ratings/sync/"
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def sync(caller: Caller, ratings: dict, **fields):

@@ -34,11 +34,13 @@ def test_one_at_work_is_asked_to_stop(server: Caller, run: TrainingRun):
     }
 
 
+@pytest.mark.database
 def test_one_that_is_over_stays_as_it_is(server: Caller, run: TrainingRun):
     TrainingRun.objects.update(state=TrainingRun.State.SUCCEEDED)
     assert_problem(server.post(f"/api/v1/runs/{run.pk}/cancel/"), 409, f"run {run.pk} is over already: succeeded")
 
 
+@pytest.mark.database
 def test_runs_of_other_agents_do_not_exist_for_a_key(run: TrainingRun, other_agent: Agent):
     stranger = Caller(key_for(other_agent))
     assert_problem(stranger.get(f"/api/v1/runs/{run.pk}/"), 404)

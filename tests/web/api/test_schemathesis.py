@@ -28,7 +28,7 @@ EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "3"))
 AGENT, ENTRY, NUMBER = "support-chat", "e00001", 1
 TRACE, OTHER = "018f0000-0000-7000-8000-000000000001", "018f0000-0000-7000-8000-000000000002"
 REFUSED = [400, 401, 403, 404, 409, 413, 415, 429]
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = [pytest.mark.database, pytest.mark.django_db, pytest.mark.slow]
 
 
 def often(dictionary: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _one_connection() -> Iterator[None]:
 
 
 @SCHEMA.parametrize()
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_answer_is_documented(case: schemathesis.Case, authorization: dict[str, str]):
     cache.clear()
     case.call_and_validate(headers=authorization)

@@ -85,6 +85,7 @@ def test_the_walk_meets_the_addresses_that_matter():
     } <= paths
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
 def test_a_call_names_a_scope_and_refuses_keys_that_lack_it(call: Call):
     assert call.scope in ApiKey.Scope.values
@@ -137,6 +138,7 @@ def test_a_key_that_was_made_without_saying_more_sends_and_reads_and_does_not_tr
     assert_problem(caller.post(f"/api/policies/train_policy/{agent.name}/"), 403, "train", "ingest, read")
 
 
+@pytest.mark.database
 def test_pages_of_an_expired_publishable_key_get_no_answer_in_advance(publishable_key: str, client: Client):
     headers = {"origin": SHOP, "access-control-request-method": "POST"}
     asked = {"path": "/api/v1/feedback/", "headers": headers}

@@ -22,7 +22,7 @@ from tests.web.api.conftest import Caller, assert_problem, run_together
 from tests.web.api.test_tokens import URL, rating, strict, token_of
 
 __all__ = ["strict"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def names() -> set[str]:

@@ -140,6 +140,7 @@ def test_a_full_waiting_room_asks_to_come_again(shop: Caller, agent: Agent, monk
     assert shop.post(URL, rating(other.trace_id, token=sign(other))).status_code == 429
 
 
+@pytest.mark.database
 def test_what_waits_longer_than_a_token_is_valid_makes_room(shop: Caller, agent: Agent, monkeypatch):
     monkeypatch.setattr(waiting, "MOST", 1)
     old, new = Subject(uuid4(), agent.pk), Subject(uuid4(), agent.pk)

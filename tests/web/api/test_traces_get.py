@@ -29,6 +29,7 @@ def test_the_newest_comes_first(server: Caller, agent: Agent):
     assert ids(server.get(URL)) == [str(trace.pk) for trace in reversed(traces)]
 
 
+@pytest.mark.database
 def test_pages_follow_one_another_without_gaps_or_repeats(server: Caller, agent: Agent):
     traces = [make_trace(agent, f"question {n}") for n in range(7)]
     Trace.objects.filter(pk__in=[trace.pk for trace in traces[2:5]]).update(created_at=timezone.now())  # a tie
@@ -58,6 +59,7 @@ def test_a_made_up_cursor_is_not_found(server: Caller, trace: Trace, cursor: str
     assert_problem(server.get(URL, cursor=cursor), 404, "cursor")
 
 
+@pytest.mark.database
 def test_traces_are_filtered(server: Caller, agent: Agent, other_agent: Agent):
     one = make_trace(agent, "first?", session_id="s1", source="otlp", external_id="x1")
     two = make_trace(other_agent, "second?")

@@ -10,7 +10,7 @@ from rl.models import Agent, ModelVersion, Trace
 from tests.web.api.conftest import Caller, assert_problem, run_together
 
 URL = "/api/v1/traces/"
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ URL = "/api/training/stats/"
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.database
 def test_it_counts_what_there_is_to_learn_from(server: Caller, agent: Agent):
     first = make_trace(agent, "Where?", "Here.", session_id="s1", tokens_in=10, tokens_out=2, cost=0.5)
     make_trace(agent, "When", "Now", session_id="s1", tool_calls=[{"tool_name": "track"}, {"name": "clock"}])

@@ -19,7 +19,8 @@ import psutil
 from django.db import connection
 
 from tests.commands.site import MANAGE, Site
-from tests.serving.gateway.conftest import copy_database, free_port
+from tests.ports import reserve_port
+from tests.serving.gateway.conftest import copy_database
 from tests.waiting import until
 
 PROGRAM = """
@@ -97,7 +98,7 @@ def prepared_site(folder: Path) -> tuple[Site, dict[str, Any]]:
 
 @contextmanager
 def served(site: Site, known: dict[str, Any], *options: str, **environment: str) -> Iterator[Server]:
-    port = free_port()
+    port = reserve_port()
     with (site.data / "serve.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, str(MANAGE), "serve", "--port", str(port), *options],

@@ -10,6 +10,9 @@ import pytest
 
 from tests.web.front.server import Server, head
 
+pytestmark = pytest.mark.process
+
+
 TRACE = {"agent": "support-chat", "prompt": "chunked?", "response": "yes"}
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.waiting import until
 from tests.web.front.server import Server, connections_of, head, read_all, served
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def narrow(prepared) -> Iterator[Server]:

@@ -15,6 +15,9 @@ from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_doubl
 from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 
+pytestmark = [pytest.mark.database, pytest.mark.process]
+
+
 PAGE = "/try/support-chat/"
 NAME = "second-version"
 """Long: what is signed may hold a short name by chance."""

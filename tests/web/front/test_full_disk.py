@@ -16,9 +16,12 @@ from django.db import connection
 
 from tests.commands.site import MANAGE
 from tests.missing import missing
-from tests.serving.gateway.conftest import free_port
+from tests.ports import reserve_port
 from tests.waiting import until
 from tests.web.front.server import Server
+
+pytestmark = [pytest.mark.database, pytest.mark.process]
+
 
 MOUNT = 'mount -t tmpfs -o size=24m tmpfs "$1" && cp -r "$2/." "$1" && shift 2 && exec "$@"'
 ALONE = ("unshare", "--map-root-user", "--mount", "sh", "-c")
@@ -31,7 +34,7 @@ def small(tmp_path: Path, prepared) -> Iterator[Server]:
     if subprocess.run([*ALONE, "mount -t tmpfs tmpfs /mnt"], capture_output=True).returncode != 0:
         missing("the right to mount a small file system of one's own")
     site, known = prepared[0].copy(tmp_path / "seed"), prepared[1]
-    disk, port = tmp_path / "disk", free_port()
+    disk, port = tmp_path / "disk", reserve_port()
     disk.mkdir()
     serve = [sys.executable, str(MANAGE), "serve", "--port", str(port)]
     log = (site.data / "serve.log").open("w")

@@ -15,6 +15,7 @@ from tests.web.front.server import Server
 PATHS = ["/healthz", "/readyz"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("host", ["10.0.0.7", "10.0.0.7:8000", "web-7f9c", "%%%"])
 def test_they_answer_under_any_name_of_the_machine(server: Server, path: str, host: str):
@@ -27,16 +28,19 @@ def test_they_answer_under_any_name_of_the_machine(server: Server, path: str, ho
     assert "Traceback" not in server.log
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", PATHS)
 def test_they_only_allow_reading(server: Server, path: str):
     answer = server.post(path)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
+@pytest.mark.database
 def test_a_migrated_database_is_ready(db):
     assert readiness.problem() is None
 
 
+@pytest.mark.database
 def test_a_missing_migration_makes_it_not_ready(db):
     MigrationRecorder(connection).migration_qs.filter(app="rl").delete()
     assert "not applied" in (readiness.problem() or "")
@@ -79,6 +83,7 @@ def test_a_look_that_hangs_is_not_waited_for(monkeypatch):
     assert asyncio.run(ask()) == (503, 200)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("host", ["10.0.0.7", "evil.example", "a b", "", "127.0.0.1:x"])
 def test_the_site_refuses_other_names_without_a_traceback(server: Server, host: str):
     answer = server.get("/login/", headers={"Host": host})

@@ -5,9 +5,12 @@ import signal
 import socket
 
 import psutil
+import pytest
 
 from tests.waiting import until
 from tests.web.front.server import head, served
+
+pytestmark = pytest.mark.process
 
 
 def test_workers_end_with_a_master_that_was_killed_and_free_the_port(prepared):

@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rl.web.front.observing import area_of
 from tests.web.front.server import Server, served
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def pair(prepared) -> Iterator[Server]:

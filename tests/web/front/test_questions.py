@@ -21,6 +21,9 @@ from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_doubl
 from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 
+pytestmark = [pytest.mark.database, pytest.mark.process]
+
+
 ADDRESS = "/try/support-chat/answer/"
 
 

@@ -11,6 +11,9 @@ import pytest
 from tests.waiting import until
 from tests.web.front.server import Server, connections_of, head, served
 
+pytestmark = pytest.mark.process
+
+
 LARGE = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"
 
 

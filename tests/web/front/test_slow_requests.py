@@ -12,6 +12,8 @@ import pytest
 
 from tests.web.front.server import Server, head, read_all
 
+pytestmark = pytest.mark.process
+
 
 @contextmanager
 def slow_posts(server: Server, count: int, path: str, *headers: str) -> Iterator[list[socket.socket]]:

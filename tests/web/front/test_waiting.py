@@ -15,6 +15,9 @@ from rl.web.front import waiting
 from rl.web.front.waiting import EndsOfRuns
 from tests.web.front.server import Server, head
 
+pytestmark = pytest.mark.database
+
+
 WAITERS = 15
 
 
@@ -28,6 +31,7 @@ def waiters(server: Server, stack: ExitStack) -> list[socket.socket]:
     return [stack.enter_context(server.connect(asked)) for _ in range(WAITERS)]
 
 
+@pytest.mark.process
 def test_the_site_answers_beside_those_who_wait(server: Server):
     with ExitStack() as stack:
         waiters(server, stack)
@@ -36,6 +40,7 @@ def test_the_site_answers_beside_those_who_wait(server: Server):
             assert server.get("/login/").status_code == 200
 
 
+@pytest.mark.process
 def test_each_who_waits_is_answered_when_the_run_has_ended(server: Server):
     server.site.change("UPDATE rl_trainingrun SET state = 'running'")
     with ThreadPoolExecutor(WAITERS) as pool:
@@ -51,6 +56,7 @@ def test_each_who_waits_is_answered_when_the_run_has_ended(server: Server):
     assert {a.headers["location"] for a in answers} == {path(server)}
 
 
+@pytest.mark.process
 def test_whoever_may_not_look_may_not_wait(server: Server):
     assert server.get(path(server), params={"wait": "true"}).status_code == 401
 

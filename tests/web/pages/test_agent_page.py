@@ -32,6 +32,7 @@ def test_an_only_agent_needs_no_choice(client: Client, bob, agent: Agent) -> Non
     assert 'href="/agents/other/"' in client.get("/agents/").content.decode()
 
 
+@pytest.mark.database
 def test_the_step_that_holds_the_loop_back_is_the_only_one_that_is_highlighted(
     client: Client, bob, agent: Agent
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_run_that_waits_for_a_queue_that_does_not_run_says_so(agent: Agent) ->
     assert why_queued(run).startswith(f"Run {run.pk} is queued, but qcluster is not running: start the queue")
 
 
+@pytest.mark.database
 def test_the_number_of_queries_does_not_grow_with_the_rows(
     client: Client, bob, agent: Agent, django_assert_num_queries
 ) -> None:

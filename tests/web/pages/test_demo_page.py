@@ -14,6 +14,7 @@ def test_it_exists_in_development_only(client: Client, db, settings) -> None:
     assert client.get("/demo/").status_code == 200
 
 
+@pytest.mark.database
 def test_the_policy_lets_the_widget_come_from_and_talk_to_the_public_address(client: Client, db, settings) -> None:
     settings.DEBUG, settings.SITE_URL = True, "https://ratchet.example"
     policy = client.get("/demo/")["Content-Security-Policy"]
@@ -49,6 +50,7 @@ def test_it_shows_the_three_newest_answers(client: Client, agent: Agent, setting
     assert [row["answer"] for row in answers] == ["answer 3", "answer 2", "answer 1"]
 
 
+@pytest.mark.database
 def test_with_a_key_it_shows_what_the_key_may_rate(client: Client, agent: Agent, settings) -> None:
     settings.DEBUG = True
     make_trace(agent, response="ours")

@@ -100,6 +100,7 @@ def test_an_episode_that_its_environment_broke_is_not_called_failed(staff, agent
     assert "not solved" not in page
 
 
+@pytest.mark.database
 def test_a_rater_who_may_sees_it_too(staff, agent):
     stored(agent, episode())
     claim = staff.get("/rate/support-chat/labels/").context["items"][0]["claim"]
@@ -176,6 +177,7 @@ def test_the_list_says_which_traces_are_episodes_and_how_they_ended(staff, agent
     assert "not solved" in page
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(("label", "tasks"), [("solved", ["sum"]), ("unsolved", ["sort"])])
 def test_episodes_are_found_by_how_they_ended(staff, agent, run, label, tasks):
     make_trace(agent)

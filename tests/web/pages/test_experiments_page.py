@@ -33,6 +33,7 @@ def test_an_empty_list_says_how_to_start_one(staff: Client) -> None:
     assert "manage.py experiment start" in staff.get("/experiments/").content.decode()
 
 
+@pytest.mark.database
 def test_the_list_shows_state_and_answer(staff: Client, experiment: Experiment) -> None:
     Experiment.objects.update(reason="No answer yet <b>")
     text = staff.get("/experiments/").content.decode()
@@ -41,6 +42,7 @@ def test_the_list_shows_state_and_answer(staff: Client, experiment: Experiment) 
     assert "No answer yet &lt;b&gt;" in text
 
 
+@pytest.mark.database
 def test_the_list_costs_the_same_for_one_as_for_ten(staff, experiment, django_assert_num_queries) -> None:
     with CaptureQueriesContext(connection) as one:
         staff.get("/experiments/")
@@ -89,6 +91,7 @@ def test_it_is_stopped_by_its_button(staff: Client, experiment: Experiment) -> N
     assert "bob stopped it." in staff.get(address(experiment)).content.decode()
 
 
+@pytest.mark.database
 def test_an_arm_is_promoted_by_its_button(staff: Client, experiment: Experiment, agent: Agent) -> None:
     staff.post(address(experiment), {"action": "promote", "arm": arms_of(experiment)[1].pk})
     assert Deployment.champion(agent) == version_of(agent)

@@ -15,6 +15,8 @@ from rl.web.urls import urlpatterns
 from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
 
 def rate(trace: Trace, rater: str = "user:alice", **fields) -> Feedback:
     values = {"kind": "rating", "scale": "thumb", "raw_value": 1, "value": 1, **fields}

@@ -42,6 +42,7 @@ def test_an_invited_expert_rates_one_queue_and_sees_nothing_else(client: Client,
     assert RatingQueue.objects.count() == 1
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -32,6 +32,7 @@ def test_it_takes_the_permission(client: Client, alice: User, agent: Agent) -> N
     assert client.get(NEW).status_code == 403
 
 
+@pytest.mark.database
 def test_staff_makes_changes_and_closes_a_queue(staff: Client, agent: Agent) -> None:
     assert staff.get(NEW).status_code == 200
     assert staff.post(NEW, FIELDS)["Location"] == ADDRESS
@@ -43,6 +44,7 @@ def test_staff_makes_changes_and_closes_a_queue(staff: Client, agent: Agent) -> 
     assert AuditEvent.objects.filter(target="rating queue experts").count() == 3
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -62,6 +64,7 @@ def test_what_cannot_be_is_refused_in_words(staff: Client, agent: Agent, fields:
     assert not RatingQueue.objects.exists()
 
 
+@pytest.mark.database
 def test_the_rubric_stays_once_somebody_has_rated(staff: Client, agent: Agent) -> None:
     make_trace(agent)
     staff.post(NEW, FIELDS)

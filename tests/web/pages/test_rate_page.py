@@ -14,6 +14,9 @@ from rl.collect.feedback.write import rate
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, Trace
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
+
 ADDRESS = "/rate/support-chat/"
 
 
@@ -157,6 +160,7 @@ def test_a_request_that_is_not_one_is_refused(rater: Client, agent: Agent) -> No
     assert rater.get("/rate/support-chat/nothing/").status_code == 404
 
 
+@pytest.mark.process
 def test_a_pair_is_stored_as_its_sides_were_shown(rater: Client, agent: Agent, bob: User) -> None:
     for number in range(3):
         left, right = (make_trace(agent, f"question {number}", side) for side in ("left", "right"))

@@ -34,6 +34,7 @@ def test_runs_are_for_staff_with_the_permission(client: Client, alice: User, pag
     assert client.get(page).status_code == 403
 
 
+@pytest.mark.database
 def test_a_run_tells_what_it_learned_from_what_it_made_and_who_started_it(staff: Client, agent: Agent) -> None:
     run = make_loop(agent)
     TrainingRun.objects.filter(pk=run.pk).update(started_by=HOSTILE)
@@ -43,6 +44,7 @@ def test_a_run_tells_what_it_learned_from_what_it_made_and_who_started_it(staff:
     assert HOSTILE not in text
 
 
+@pytest.mark.database
 def test_agent_and_state_filter_the_list(staff: Client, agent: Agent) -> None:
     mine, failed = make_run(agent), make_run(agent, TrainingRun.State.FAILED)
     other = make_run(Agent.objects.create(name="other"))
@@ -57,6 +59,7 @@ def test_agent_and_state_filter_the_list(staff: Client, agent: Agent) -> None:
     assert "There is no agent named &lt;script&gt;" in staff.get("/runs/", {"agent": HOSTILE}).content.decode()
 
 
+@pytest.mark.database
 def test_every_run_is_on_exactly_one_page(staff: Client, agent: Agent) -> None:
     for _ in range(run_lists.PAGE + 3):
         make_run(agent)
@@ -83,6 +86,7 @@ def test_the_line_of_a_long_run_has_few_points_within_its_picture(agent: Agent) 
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
 
 
+@pytest.mark.database
 def test_what_differs_between_two_runs_is_named_and_nothing_else(staff: Client, agent: Agent) -> None:
     one = make_run(agent, options={"data": {"val_split": 0.2}, "sweep": False})
     two = make_run(agent, options={"data": {"val_split": 0.3}, "sweep": False})

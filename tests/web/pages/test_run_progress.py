@@ -48,6 +48,7 @@ def test_it_tells_how_many_tasks_are_solved(client: Client, bob, run: TrainingRu
     assert answer["success"] == {"step": [4], "train": [0.5], "eval": [None]}
 
 
+@pytest.mark.database
 def test_it_sends_only_the_points_after_the_one_that_is_known(client: Client, bob, run: TrainingRun) -> None:
     client.force_login(bob)
     answer = client.get(f"/runs/{run.pk}/progress.json?after=10").json()
@@ -99,6 +100,7 @@ def write_pace(run: TrainingRun, **pace: float) -> None:
     (run.directory / "stages.json").write_text(json.dumps({"stages": ["training"], "pace": whole}))
 
 
+@pytest.mark.database
 def test_the_rest_of_a_stage_takes_as_long_as_its_steps_so_far(client: Client, bob, run: TrainingRun) -> None:
     """The hour before its first step, loading and sampling, does not count."""
     TrainingRun.objects.update(started_at=timezone.now() - timedelta(hours=1))

@@ -46,6 +46,7 @@ def test_runs_without_episodes_have_no_such_section(staff, run):
     assert "Task by task" not in page_of(staff, run)
 
 
+@pytest.mark.database
 def test_tasks_are_told_with_their_beginning_and_their_end(staff, run):
     learn(run, "sum", False, False, True, True)
     learn(run, "sort", True, True, True, True, split="eval")
@@ -73,6 +74,7 @@ def test_the_way_of_a_task_is_drawn_within_its_picture(run):
         assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
 
 
+@pytest.mark.database
 def test_all_its_episodes_are_one_click_away(staff, run):
     learn(run, "sum", True, False)
     learn(make_run(Agent.objects.create(name="other")), "other-task", True)

@@ -21,7 +21,7 @@ from rl.web.client_address import client_address, client_network
 
 PASSWORD = "alice-rates-answers"
 LOGINS = ["/login/", "/admin/login/"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def try_to_sign_in(client: Client, password: str = "wrong", name: str = "alice", address: str = "/login/", **headers):

@@ -15,6 +15,9 @@ from rl.web import trace_search
 from tests.admin.records import make_version
 from tests.conftest import make_trace
 
+pytestmark = pytest.mark.database
+
+
 HOSTILE = "<script>alert(1)</script>"
 
 

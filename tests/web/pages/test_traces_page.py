@@ -73,6 +73,7 @@ def test_who_may_look_may_not_label(client: Client, charlie: User, trace: Trace)
 # --- the list ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_the_newest_come_first_and_every_trace_is_on_exactly_one_page(staff: Client, agent: Agent) -> None:
     moment = timezone.now()
     for number in range(120):
@@ -92,6 +93,7 @@ def test_the_newest_come_first_and_every_trace_is_on_exactly_one_page(staff: Cli
     assert page.context["shown"].older in page.content.decode().replace("%3A", ":").replace("%2B", "+")
 
 
+@pytest.mark.database
 def test_labels_filter_the_list(staff: Client, agent: Agent) -> None:
     liked, disliked, plain = (make_trace(agent, text) for text in ("liked?", "disliked?", "plain?"))
     for trace, value in ((liked, 1), (disliked, 0)):
@@ -105,6 +107,7 @@ def test_labels_filter_the_list(staff: Client, agent: Agent) -> None:
     assert len(shown("no such label")) == 3
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     "after",
     [
@@ -246,6 +249,7 @@ def test_line_ends_alone_are_no_edit(staff: Client, agent: Agent) -> None:
     assert not Feedback.objects.exists()
 
 
+@pytest.mark.database
 def test_people_take_back_their_own_edited_answers_only(staff: Client, trace: Trace) -> None:
     staff.post(address(trace), {"action": "correct", "text": "Today."})
     mine = Feedback.objects.get()

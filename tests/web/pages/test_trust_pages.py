@@ -39,6 +39,7 @@ def test_the_raters_of_a_queue_have_their_figures(staff: Client, agent: Agent):
     assert staff.get("/rate/support-chat/other/raters/").status_code == 404
 
 
+@pytest.mark.database
 def test_what_is_held_back_stands_there_with_its_reason_and_is_released(staff: Client, held: Quarantine):
     text = staff.get("/rate/held-back/").content.decode()
     assert "60 decisions within 20 seconds" in text

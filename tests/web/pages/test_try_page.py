@@ -144,6 +144,7 @@ def test_a_question_that_is_refused_is_answered_in_json(talker: Client, agent: A
 # --- thumbs ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.database
 def test_a_thumb_is_a_rating_that_can_be_changed_and_taken_back(talker: Client, trace: Trace, alice) -> None:
     values = [
         talker.post(RATING, {"trace": trace.pk, **fields}).json()["value"]

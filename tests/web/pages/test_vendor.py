@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+pytestmark = pytest.mark.database
+
+
 UPLOT = Path(settings.BASE_DIR) / "static" / "vendor" / "uplot"
 
 

@@ -54,6 +54,7 @@ def test_the_verdict_is_one_sentence_with_its_interval(staff: Client, version: M
     assert '<a href="/versions/support-chat/v1/">v1</a>' in text
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("verdict", "heading"), [("undecided", "v2 is perhaps better"), ("reject", "v2 broke a guard rail")]
 )
@@ -62,6 +63,7 @@ def test_what_is_not_better_is_called_so(version: ModelVersion, verdict: str, he
     assert sentence(Evaluation.objects.get()).heading == heading
 
 
+@pytest.mark.database
 def test_what_only_ranks_stored_answers_is_drawn_around_the_same_line(version: ModelVersion) -> None:
     evaluation = Evaluation.objects.get()
     evaluation.report = {"difference": {"value": 0.2, "low": -0.1, "high": 0.4}}
@@ -89,6 +91,7 @@ def test_only_staff_with_the_permission_see_it(client: Client, alice, version: M
     assert client.post(PAGE, {"action": "promote"}).status_code == 403
 
 
+@pytest.mark.database
 def test_it_is_put_into_use_and_taken_back(staff: Client, version: ModelVersion, agent: Agent) -> None:
     assert (
         "Nothing was changed: nothing serves v2 yet"
@@ -104,6 +107,7 @@ def test_it_is_put_into_use_and_taken_back(staff: Client, version: ModelVersion,
     assert "unknown action" in staff.post(PAGE, {"action": "delete"}, follow=True).content.decode()
 
 
+@pytest.mark.database
 def test_a_version_with_a_file_is_served_by_the_queue_for_whoever_asked(
     staff: Client, agent: Agent, data_dir: Path, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks
 ) -> None:
@@ -137,6 +141,7 @@ def test_what_cannot_be_served_by_a_button_shows_the_command(
     assert tasks.deploy_version(version.pk, "user:bob") == ""
 
 
+@pytest.mark.database
 def test_an_experiment_against_the_version_in_use_is_drafted(
     staff: Client, version: ModelVersion, agent: Agent
 ) -> None:
@@ -152,6 +157,8 @@ def test_an_experiment_against_the_version_in_use_is_drafted(
     assert (experiment.state, staff.get(address).status_code) == ("draft", 200)
 
 
+@pytest.mark.database
+@pytest.mark.process
 def test_its_files_are_downloaded(staff: Client, agent: Agent, data_dir: Path, charlie) -> None:
     artifact = exported(agent, "v2", data_dir)
     (data_dir / artifact.path).with_suffix(".md").write_text("---\nlicense: mit\n---\n# <b>A card</b>\n\n**bold**")

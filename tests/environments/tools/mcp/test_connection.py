@@ -16,6 +16,9 @@ from rl.environments.tools import ToolRegistry
 from rl.environments.tools.mcp.connection import close_connections
 from tests.environments.tools.mcp.conftest import quick
 
+pytestmark = pytest.mark.process
+
+
 USER = """
 import json, multiprocessing, os, signal, sys
 from rl.environments.tools import ToolRegistry

@@ -13,6 +13,9 @@ from rl.environments.rollout import run_episode
 from rl.environments.settings import EnvironmentSettings
 from tests.environments.tools.mcp.conftest import SERVER, quick
 
+pytestmark = pytest.mark.process
+
+
 TASK = {"task_id": "1", "question": "What is 20 + 22?", "answer": "42", "documents": ["Tea is a drink."]}
 SHOP = {"command": SERVER, "timeout": 1}
 

@@ -4,7 +4,11 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
+
 from rl.environments.tools.mcp.session import Tail
+
+pytestmark = pytest.mark.process
 
 
 def written(code: str) -> str:

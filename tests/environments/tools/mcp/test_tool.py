@@ -16,6 +16,9 @@ from rl.environments.tools.mcp import servers_of
 from rl.environments.tools.mcp.tool import LARGEST_SCHEMA, mcp_tools
 from tests.environments.tools.mcp.conftest import quick
 
+pytestmark = pytest.mark.process
+
+
 Make = Callable[..., ToolRegistry]
 
 

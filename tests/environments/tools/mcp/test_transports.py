@@ -16,6 +16,10 @@ import pytest
 from rl.base.errors import UsageError
 from rl.environments.tools import ToolFailed, ToolRegistry
 from tests.environments.tools.mcp.conftest import SERVER
+from tests.ports import reserve_port
+
+pytestmark = pytest.mark.process
+
 
 Make = Callable[..., ToolRegistry]
 
@@ -24,9 +28,7 @@ class Web:
     """The server of server.py, by HTTP."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = reserve_port()
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.start()
 

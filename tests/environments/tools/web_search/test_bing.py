@@ -5,6 +5,8 @@ import pytest
 from rl.environments.tools.base import ToolFailed
 from tests.environments.tools.web_search.search_double import Reply
 
+pytestmark = pytest.mark.process
+
 
 def test_bing_is_asked_as_it_documents_and_its_results_are_read(double, make_tool):
     shown = make_tool("bing", default_params={"mkt": "en-US", "textDecorations": False}).run(query="Eiffel & co")

@@ -10,12 +10,14 @@ from tests.environments.tools.web_search.search_double import Reply
 FOUND = {"title": "Tower", "url": "https://tower.example/", "content": "330 m"}
 
 
+@pytest.mark.process
 def test_an_endpoint_of_ones_own_is_asked_without_a_key(double, make_tool):
     shown = make_tool("searxng", method="GET", default_params={"format": "json"}).run(query="tower")
     assert "[2] Seine — https://river.example/" in shown
     assert "Authorization" not in double.requests[0].headers
 
 
+@pytest.mark.process
 def test_a_key_is_sent_when_the_settings_name_its_variable(double, make_tool, monkeypatch):
     monkeypatch.setenv("MY_SEARCH_KEY", "mine")
     make_tool("searxng", method="GET", default_params={"format": "json"}, api_key_env="MY_SEARCH_KEY").run(
@@ -24,12 +26,14 @@ def test_a_key_is_sent_when_the_settings_name_its_variable(double, make_tool, mo
     assert double.requests[0].headers["Authorization"] == "Bearer mine"
 
 
+@pytest.mark.process
 def test_a_placeholder_names_the_parameter_of_the_query(double, make_tool):
     double.script = [Reply(200, [FOUND])]
     make_tool("mine", method="GET", default_params={"search": "{query}", "lang": "en"}).run(query="tower")
     assert double.requests[0].params == {"search": ["tower"], "lang": ["en"]}
 
 
+@pytest.mark.process
 def test_without_a_method_the_query_is_posted_as_json(double, make_tool):
     double.script = [Reply(200, {"results": [FOUND], "answer": "330 metres"})]
     assert make_tool("mine", default_params={"lang": "en"}).run(query="tower").startswith("[1] Tower")
@@ -38,6 +42,7 @@ def test_without_a_method_the_query_is_posted_as_json(double, make_tool):
     assert "Authorization" not in request.headers
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("by_key", [True, False])
 def test_the_method_may_stand_among_the_parameters_too(double, make_tool, by_key: bool):
     double.script = [Reply(200, [FOUND])]

@@ -8,6 +8,8 @@ from rl.base.errors import UsageError
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Endpoint
 from tests.environments.tools.web_search.search_double import Reply, SearchDouble
 
+pytestmark = pytest.mark.process
+
 
 def ask(double: SearchDouble, timeout: float = 5.0):
     return Endpoint.parse(f"{double.url}/x").exchange("GET", {"q": "a b"}, {}, timeout)

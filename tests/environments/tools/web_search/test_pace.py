@@ -45,6 +45,7 @@ def test_threads_share_the_limit_and_hosts_do_not(tmp_path, clock, pauses):
     assert len(pauses) == 6
 
 
+@pytest.mark.process
 def test_processes_that_share_the_folder_share_the_limit(tmp_path, pauses):
     take = "import sys; from pathlib import Path; from rl.environments.tools.web_search import tool; "
     take += "tool.pause = print; tool.take_turn(Path(sys.argv[1]), 'a.example', 1)"

@@ -4,6 +4,8 @@ import pytest
 
 from rl.environments.tools.base import ToolFailed
 
+pytestmark = pytest.mark.process
+
 
 def test_serper_is_asked_as_it_documents_and_the_answer_box_comes_first(double, make_tool):
     shown = make_tool("serper").run(query="height of the Eiffel Tower")

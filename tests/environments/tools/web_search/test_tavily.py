@@ -4,6 +4,8 @@ import pytest
 
 from rl.environments.tools.base import ToolFailed
 
+pytestmark = pytest.mark.process
+
 
 def test_tavily_is_asked_as_it_documents_and_its_results_are_read(double, make_tool):
     shown = make_tool("tavily").run(query="height of the Eiffel Tower")

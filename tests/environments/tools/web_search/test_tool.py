@@ -12,6 +12,8 @@ from rl.environments.tools.web_search import SearchSettings, search_tool
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER
 from tests.environments.tools.web_search.search_double import KEY, Reply, search_double
 
+pytestmark = pytest.mark.process
+
 
 def test_the_agent_is_told_what_the_tool_takes(make_tool):
     shape = ToolRegistry([make_tool()]).schemas[0]["function"]

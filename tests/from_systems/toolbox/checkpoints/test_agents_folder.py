@@ -12,6 +12,9 @@ from rl.from_systems.toolbox.checkpoints.folders import open_checkpoint
 from tests.from_systems.toolbox.checkpoints.hostile import call, dotted, name, text, whole
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
+pytestmark = pytest.mark.process
+
+
 KEYS = [
     "total_traces",
     "unique_sessions",

@@ -46,6 +46,7 @@ def test_there_are_at_least_sixty_and_no_two_have_one_name():
     assert len({title(case) for case in CASES}) == len(CASES) >= 60
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_a_hostile_pickle_is_data_or_one_clear_error_and_nothing_happens(case: Case, seen: dict[str, Any]):
     found = seen["cases"][title(case)]
@@ -55,17 +56,20 @@ def test_a_hostile_pickle_is_data_or_one_clear_error_and_nothing_happens(case: C
     assert found["seconds"] < SLOWEST, "it takes minutes"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("case", [case for case in CASES if case.control], ids=title)
 def test_the_standard_unpickler_would_have_acted(case: Case, seen: dict[str, Any]):
     """The positive control: without our reader the watch sees something."""
     assert seen["control"][title(case)] != []
 
 
+@pytest.mark.process
 def test_a_checkpoint_that_is_cut_anywhere_is_refused(seen: dict[str, Any]):
     assert set(seen["cut"]["counts"]) == {"refused"}
     assert (seen["cut"]["events"], seen["cut"]["imported"]) == ([], [])
 
 
+@pytest.mark.process
 def test_damaged_checkpoints_are_data_or_refused_and_nothing_happens(seen: dict[str, Any]):
     """Four thousand, always the same ones: the seed is fixed."""
     found = seen["mutated"]

@@ -163,6 +163,7 @@ def test_any_bytes_are_data_or_one_clear_error(data: bytes):
         json.dumps(read_pickle(data))
 
 
+@pytest.mark.process
 def test_a_checkpoint_reads_the_same_in_every_protocol_and_its_package_is_never_imported(tmp_path: Path):
     write_checkpoints(tmp_path / "c", *[(f"{protocol}.pkl", "support", 0, 3, protocol) for protocol in PROTOCOLS])
     first, *others = [read_pickle((tmp_path / "c" / f"{protocol}.pkl").read_bytes()) for protocol in PROTOCOLS]
@@ -217,6 +218,7 @@ def test_what_is_deeper_than_allowed_is_refused_and_what_is_as_deep_is_read():
         read_pickle(nested(deepest + 2))
 
 
+@pytest.mark.process
 def test_the_reader_needs_nothing_but_the_standard_library():
     look = (
         "import sys; sys.path.append(sys.argv[1]); from rl.from_systems.toolbox.checkpoints import AgentsFolder; "

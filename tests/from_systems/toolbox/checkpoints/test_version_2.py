@@ -14,6 +14,9 @@ from rl.from_systems.toolbox.checkpoints import AgentsFolder
 from rl.models import Agent, Trace
 from tests.from_systems.toolbox.checkpoints.make_version_2 import SYSTEM, checkpoint, run, write_version_2
 
+pytestmark = pytest.mark.process
+
+
 NAMES = ("agent_checkpoint_20260301_140500.pkl", "agent_checkpoint_20260302_140500.pkl", "final_checkpoint.pkl")
 
 
@@ -144,6 +147,7 @@ def test_files_beside_the_checkpoints_are_skipped_without_a_word(tmp_path: Path,
     assert folder.rejected == []
 
 
+@pytest.mark.database
 @pytest.mark.django_db
 def test_a_second_import_changes_nothing_though_old_checkpoints_are_gone(tmp_path: Path, coder: Path):
     a, b, c = (run(name, name * 2) for name in "abc")

@@ -1,0 +1,69 @@
+"""``python3 manage.py test``: first the tests that need no other process and no torch, in random order, then those that need
+no torch, then all else.
+
+Options of its own: ``--fast`` runs the first part only; with ``--retry``, as in CI, what fails in the others runs once more
+at the end, alone. All other options are pytest's; with one of those, there is one run, of what they name.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.failed import AGAIN
+
+ROOT = Path(__file__).resolve().parents[1]
+CORES = os.cpu_count() or 1
+BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
+"""Each test file in one process, for what its tests share."""
+UNIT = ("--tier", "unit", "-p", "randomly", "--numprocesses", str(min(4, CORES)), *BY_FILE)
+PROCESS, LEARN = (
+    ("--tier", tier, "--numprocesses", str(min(4, CORES + more)), *BY_FILE)
+    for tier, more in (("process", 2), ("learn", 1))
+)
+"""More than there are cores: browsers, servers and installers are waited for while another test computes."""
+LUCK = 3
+"""More tests than this that fail at first are no bad luck."""
+LIST = "tests/flaky.md"
+
+
+def main(arguments: Sequence[str]) -> int:
+    own = [word for word in arguments if word in ("--fast", "--retry")]
+    others = [word for word in arguments if word not in own]
+    parts = [(*UNIT, *others)] if "--fast" in own else [others] if others else [UNIT, PROCESS, LEARN]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, str(number)) for number in range(len(parts))]
+        codes = [_pytest(*part, "--write-failed", str(file)) for part, file in zip(parts, files, strict=True)]
+        failed = [line for file in files if file.exists() for line in file.read_text(encoding="utf-8").splitlines()]
+    may_be_luck = "--retry" in own and max(codes) == pytest.ExitCode.TESTS_FAILED
+    return _try_again(failed) if may_be_luck else max(codes)
+
+
+def _try_again(failed: Sequence[str]) -> int:
+    names = [line.removeprefix(AGAIN) for line in failed if line.startswith(AGAIN)]
+    if not 0 < len(names) == len(failed) <= LUCK:
+        print(
+            f"not tried again: {len(failed)} failed; only up to {LUCK}, none of the tier unit, may be bad luck",
+            flush=True,
+        )
+        return 1
+    if (code := _pytest(*names)) == 0:
+        print(f"flaky, for they passed alone ({LIST} has the causes that are known):")
+        print("\n".join(f"  {name}" for name in names), flush=True)
+    return code
+
+
+def _pytest(*arguments: str) -> int:
+    """Bytecode is kept: else each of the thousand processes that tests start would compile all that it imports."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.call([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
