@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.operations.installations import empty
 
 PROGRAM = """
@@ -32,6 +34,7 @@ print(json.dumps({"before": before, "child": child}))
 """
 
 
+@pytest.mark.process
 def test_a_fork_talks_to_the_server_through_no_socket_of_its_parent(tmp_path: Path):
     with empty("postgresql", tmp_path / "data") as site:
         backends = json.loads(site.run("shell", "--no-imports", "-c", PROGRAM).stdout)
