@@ -8,6 +8,7 @@ at the end, alone. All other options are pytest's; with one of those, there is o
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 CORES = os.cpu_count() or 1
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 """Each test file in one process, for what its tests share."""
-UNIT = ("--tier", "unit", "-p", "randomly", "--numprocesses", str(min(4, CORES)), *BY_FILE)
+ORDER = ("-p", "randomly", "--randomly-seed", str(random.randrange(2**32)))
+"""Another each time, and said: with the same words pytest gives it again."""
+UNIT = ("--tier", "unit", *ORDER, "--numprocesses", str(min(4, CORES)), *BY_FILE)
 PROCESS, LEARN = (
     ("--tier", tier, "--numprocesses", str(min(4, CORES + more)), *BY_FILE)
     for tier, more in (("process", 2), ("learn", 1))
@@ -37,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     own = [word for word in arguments if word in ("--fast", "--retry")]
     others = [word for word in arguments if word not in own]
     parts = [(*UNIT, *others)] if "--fast" in own else [others] if others else [UNIT, PROCESS, LEARN]
+    if any(part[: len(UNIT)] == UNIT for part in parts):
+        print("order of the quick tests:", *ORDER, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, str(number)) for number in range(len(parts))]
         codes = [_pytest(*part, "--write-failed", str(file)) for part, file in zip(parts, files, strict=True)]

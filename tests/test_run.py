@@ -36,13 +36,16 @@ class FakePytest:
         return self.codes.pop(0) if self.codes else 0
 
 
-def test_the_quick_tests_come_first_and_alone_where_nobody_asks_for_more(pytest_: FakePytest):
+def test_the_quick_tests_come_first_and_alone_where_nobody_asks_for_more(
+    pytest_: FakePytest, capsys: pytest.CaptureFixture[str]
+):
     assert run.main([]) == 0
     assert run.main(["--fast", "tests/web", "-x"]) == 0
     assert run.main(["tests/web", "-k", "page"]) == 0
     *parts, fast, named = pytest_.calls
     assert parts == [[*run.UNIT], [*run.PROCESS], [*run.LEARN]]
     assert fast == [*run.UNIT, "tests/web", "-x"]
+    assert capsys.readouterr().out.splitlines() == [f"order of the quick tests: {' '.join(run.ORDER)}"] * 2
     assert named == ["tests/web", "-k", "page"]
 
 
