@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from types import FrameType
 from typing import Any
@@ -31,6 +31,15 @@ class Watch:
 
     def note(self, deed: str) -> None:
         self.doing[-1].add(deed)
+
+    @contextmanager
+    def into(self, deeds: set[str]) -> Iterator[None]:
+        """What is done inside is noted there and nowhere else."""
+        self.doing.append(deeds)
+        try:
+            yield
+        finally:
+            self.doing.pop()
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in _CHILDREN:
@@ -60,14 +69,9 @@ def _is_importing() -> bool:
     return frame is not None
 
 
-@contextmanager
-def not_counted() -> Iterator[None]:
+def not_counted() -> AbstractContextManager[None]:
     """For what is done once for all tests, and waited for by whichever comes first."""
-    WATCH.doing.append(set())
-    try:
-        yield
-    finally:
-        WATCH.doing.pop()
+    return WATCH.into(set())
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,11 +80,11 @@ def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def remembering(*arguments: Any) -> Any:
-        WATCH.doing.append(deeds.setdefault(arguments, set()))
+        done = deeds.setdefault(arguments, set())
         try:
-            return function(*arguments)
+            with WATCH.into(done):
+                return function(*arguments)
         finally:
-            done = WATCH.doing.pop()
             WATCH.doing[-1].update(done)
 
     return remembering

@@ -79,11 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: Any) -> Generator[None, Any, Any]:
-    WATCH.doing.append(WATCH.of_fixtures.setdefault(fixturedef, set()))
-    try:
+    with WATCH.into(WATCH.of_fixtures.setdefault(fixturedef, set())):
         return (yield)
-    finally:
-        WATCH.doing.pop()
 
 
 @pytest.hookimpl(tryfirst=True)

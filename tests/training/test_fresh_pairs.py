@@ -52,8 +52,9 @@ def test_the_judges_taste_is_that_of_the_ratings(answering_base: Path, tmp_path:
     rows = [pair(r if liked == "thanks" else turned(r)) for r in polite_rows(40)[16:]]
     fresh = added(job(answering_base, tmp_path, rows, fresh_answers=8, max_length=128))
     assert len(fresh) >= 20
-    chosen, rejected = (share_of_thanks(fresh, side) for side in ("chosen", "rejected"))
-    assert chosen > max(0.8, rejected + 0.15) if liked == "thanks" else chosen < min(0.2, rejected - 0.15)
+    thanks = [share_of_thanks(fresh, side) for side in ("chosen", "rejected")]
+    chosen, rejected = thanks if liked == "thanks" else [1 - share for share in thanks]
+    assert chosen > max(0.8, rejected + 0.15)
     assert all(0.1 <= pair["weight"] <= 1 for pair in fresh)
     assert {pair["prompt_key"] for pair in fresh} <= {row["prompt_key"] for row in rows}
     known = {side[0]["content"] for row in rows for side in (row["chosen"], row["rejected"])}

@@ -29,6 +29,7 @@ from rl.export.gguf.export import export
 from rl.export.hf import merge
 from rl.export.llama_cpp.process import greedy_tokens
 from rl.lm.tiny_model import build as build_embedded_model
+from tests.export.gguf import both
 from tests.export.tiny_models import FAMILIES, build_model
 
 pytestmark = pytest.mark.learn
@@ -212,37 +213,6 @@ def test_a_damaged_model_is_told_in_one_line_and_leaves_nothing(
     assert not (tmp_path / "out").exists() or file_tree(tmp_path / "out") == []
 
 
-EXPORT_INTO = """
-import sys
-from pathlib import Path
-from rl.base.errors import ExportFailed
-from rl.base.export_records import ExportJob
-from rl.base.records import silent
-from rl.export.gguf import export as gguf
-from rl.export.hf import merge
-base, *places = sys.argv[1:]
-for place in places:
-    for module in (merge, gguf):
-        try:
-            module.export(ExportJob(base, None, Path(place), "tiny", "f32"), silent)
-            print("done")
-        except ExportFailed as error:
-            print(error)
-"""
-
-
-def export_both(base: Path, output: Path) -> list[str]:
-    """Merged and GGUF; what each export says."""
-    lines = []
-    for module in (merge, gguf):
-        try:
-            module.export(ExportJob(str(base), None, output, "tiny", "f32"), silent)
-            lines.append("done")
-        except ExportFailed as error:
-            lines.append(str(error))
-    return lines
-
-
 @contextmanager
 def no_file_beyond(size: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -261,7 +231,7 @@ def test_a_write_that_fails_half_way_is_told_in_one_line_and_leaves_nothing(tiny
     lines = []
     for place, limit in {early: 1000, middle: weights // 2, late: weights + 3000}.items():
         with no_file_beyond(limit), redirect_stderr(StringIO()):
-            lines += export_both(base, place)
+            lines += both.export_both(base, place)
     full = "the disk of {} is full or a quota is reached; nothing was kept of this export"
     assert lines == [
         *(full.format(place) for place in (early, early / "gguf", middle, middle / "gguf")),
@@ -284,7 +254,7 @@ def test_a_small_disk_is_noticed_before_it_is_full(tiny_model: Build, tmp_path: 
         pytest.skip("this machine lets no test mount a small file system of its own")
     small.rmdir()
     middle.rmdir()
-    command = [*prefix, sys.executable, "-c", EXPORT_INTO, str(tiny_model("qwen2-tied")), str(small), str(middle)]
+    command = [*prefix, sys.executable, "-m", both.__name__, str(tiny_model("qwen2-tied")), str(small), str(middle)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     starts = [f"not enough space in {place}: the export needs " for place in (small, small / "gguf", middle / "gguf")]
     assert [line.startswith(start) for line, start in zip((*lines[:2], lines[3]), starts, strict=True)] == [True] * 3

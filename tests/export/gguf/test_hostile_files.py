@@ -71,15 +71,15 @@ def test_no_file_that_lies_is_unpacked(family: str, tiny_model: Callable[[str], 
             if not name.startswith((*HARMLESS, *NOT_READ[family])):
                 failures.append(f"{name}: is unpacked")
     assert not failures, "\n".join(failures)
-    assert count > 150
+    assert count > (200 if family == "qwen2-tied" else 150)
 
 
 @pytest.mark.slow
 def test_ollama_is_given_a_template_or_one_line(
     tiny_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(template, "find_family", cache(template.find_family))  # most files have the sound template
     """It opens files as the one that unpacks does, so a few that cannot be opened do; and it reads the tokenizer."""
+    monkeypatch.setattr(template, "find_family", cache(template.find_family))  # most files have the sound template
     file = tmp_path / "model.gguf"
     convert(tiny_model("qwen2-tied"), file, "f32", "a model", silent)
     sound = parts_of(file)
