@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.commands.site import QUICK, Site, prepare
+from tests.commands.site import QUICK, TRAIN, Site, prepare
 from tests.once import made_once
 
 
@@ -26,6 +28,19 @@ def briefly_trained_site(prepared_site: Site) -> Site:
         prepared_site.copy(data).run("train_dpo", "--agent", "support-chat", "--max-steps", "2")
 
     return Site(made_once("briefly-trained-site", make))
+
+
+@pytest.fixture(scope="session")
+def trained_site(prepared_site: Site) -> tuple[Site, subprocess.CompletedProcess[str]]:
+    """With a version that has learned what the demo's raters like, and what the command told. Tests take copies."""
+
+    def make(folder: Path) -> None:
+        done = prepared_site.copy(folder / "data").run(*TRAIN, "--json")
+        (folder / "told.json").write_text(json.dumps([done.stdout, done.stderr]))
+
+    folder = made_once("trained-site", make)
+    told = json.loads((folder / "told.json").read_text())
+    return Site(folder / "data"), subprocess.CompletedProcess(TRAIN, 0, *told)
 
 
 @pytest.fixture

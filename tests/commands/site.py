@@ -31,6 +31,7 @@ QUICK = {
     "save_steps": 4,
     "lora_r": 4,
 }
+TRAIN = ("train_dpo", "--agent", "support-chat", "--val-split", "0.25")
 ANSWER_TOKENS = 16
 """Each evaluation lets the models answer."""
 

@@ -14,10 +14,8 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def trained(prepared_site: Site, tmp_path_factory) -> Site:
-    site = prepared_site.copy(tmp_path_factory.mktemp("trained") / "data")
-    site.run("train_dpo", "--agent", "support-chat", "--val-split", "0.3", "--epochs", "3")
-    return site
+def trained(trained_site: tuple[Site, object], tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return trained_site[0].copy(tmp_path_factory.mktemp("trained") / "data")
 
 
 def adapter(site: Site) -> Path:

@@ -2,19 +2,15 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from rl.models import Agent
 from tests.commands.ends import ends_of
-from tests.commands.site import Site, kill_session
+from tests.commands.site import TRAIN, Site, kill_session
 
 pytestmark = pytest.mark.process
-
-
-TRAIN = ("train_dpo", "--agent", "support-chat", "--val-split", "0.25")
 
 
 def started(site: Site, *options: str, step: int = 1):
@@ -24,15 +20,9 @@ def started(site: Site, *options: str, step: int = 1):
     return process
 
 
-@pytest.fixture(scope="module")
-def trained(prepared_site: Site, tmp_path_factory) -> tuple[Site, subprocess.CompletedProcess[str]]:
-    site = prepared_site.copy(tmp_path_factory.mktemp("whole") / "data")
-    return site, site.run(*TRAIN, "--json")
-
-
 @pytest.mark.slow
-def test_it_prints_one_json_document_and_progress_elsewhere(trained):
-    site, result = trained
+def test_it_prints_one_json_document_and_progress_elsewhere(trained_site):
+    site, result = trained_site
     document = json.loads(result.stdout)
     assert document["version"].startswith("v")
     assert document["evaluation"]["pairs"] > 10
@@ -43,8 +33,8 @@ def test_it_prints_one_json_document_and_progress_elsewhere(trained):
 
 
 @pytest.mark.slow
-def test_a_run_killed_with_sigkill_resumes_to_the_same_losses(site, trained):
-    whole, _ = trained
+def test_a_run_killed_with_sigkill_resumes_to_the_same_losses(site, trained_site):
+    whole, _ = trained_site
     kill_session(started(site, step=5))
     site.run(*TRAIN, "--resume")
     assert len(site.losses()) > 10

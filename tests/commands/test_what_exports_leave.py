@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.commands.forked import Forked
 from tests.commands.site import Site, serving
 from tests.waiting import until
 
@@ -24,26 +25,40 @@ def half_written(site: Site) -> list[Path]:
     return sorted(site.data.rglob(".*.partial"))
 
 
-def kill_in_the_middle(site: Site, kind: str) -> None:
-    """As soon as there is something in one of its hidden folders."""
-    process = site.start("export_model", "--agent", "support-chat", "--format", kind)
-    until(lambda: any(list(folder.iterdir()) for folder in half_written(site) if folder.is_dir()), 120, every=0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+def has_begun(site: Site) -> bool:
+    return any(list(folder.iterdir()) for folder in half_written(site) if folder.is_dir())
+
+
+def in_the_middle(site: Site, kind: str) -> Forked:
+    """An export that stands still with something in one of its hidden folders. One that was too fast is made again."""
+    while True:
+        process = site.fork("export_model", "--agent", "support-chat", "--format", kind)
+        until(lambda process=process: has_begun(site) or process.returncode is not None, 120, every=0.005)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGSTOP)
+            if has_begun(site):
+                return process
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
 
 
 @pytest.mark.parametrize("kind", ["gguf", "onnx"])
 def test_what_a_killed_export_left_is_gone_when_the_site_starts(trained: Site, kind: str):
-    kill_in_the_middle(trained, kind)
+    process = in_the_middle(trained, kind)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
     assert half_written(trained)
     with serving(trained):
         assert half_written(trained) == []
 
 
 def test_the_site_leaves_alone_what_is_being_exported(trained: Site):
-    process = trained.start("export_model", "--agent", "support-chat", "--format", "merged")
-    until(lambda: half_written(trained), 120, every=0.005)
+    """The export waits in its middle until the site has started."""
+    process = in_the_middle(trained, "merged")
+    before = half_written(trained)
     with serving(trained):
+        assert half_written(trained) == before
+        process.send_signal(signal.SIGCONT)
         _, errors = process.communicate(timeout=120)
     assert (process.returncode, half_written(trained)) == (0, []), errors
 

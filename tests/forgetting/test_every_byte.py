@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy
 import pytest
 
-from tests.commands.site import QUICK, Site, prepare, serving
+from tests.commands.conftest import prepared_site
+from tests.commands.site import Site, serving
 from tests.forgetting.leftovers import find
 
+__all__ = ["prepared_site"]
 WORDS = [
     *("zyxquuth", "vorplekin", "Größenwahnzweig", "отличнословка", "你好独特词语", "quibblefrost🙂", "nymbloscript"),
     *("wackelpuddinger", "flimmergurke", "tangelroth", "murbelwicht"),
@@ -60,9 +62,9 @@ outbox.mkdir()
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def learned(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A site with a version that learned from Charlie, was measured and exported, and a judge of the agent's ratings."""
-    site = prepare(tmp_path_factory.mktemp("forgetting") / "data", QUICK)
+    site = prepared_site.copy(tmp_path_factory.mktemp("forgetting") / "data")
     site.run("shell", "--no-imports", "-c", _HISTORY)
     site.run("train_dpo", "--agent", "support-chat", "--max-steps", "4")
     site.run("train_kto", "--agent", "support-chat", "--max-steps", "2")

@@ -43,17 +43,13 @@ def test_it_answers_and_ends_its_turn(smollm2_base: Path):
     assert model.lm_head.weight is model.model.embed_tokens.weight
 
 
-def test_its_export_answers_in_llama_cpp_and_a_level_that_does_not_suit_it_is_warned_about(
-    smollm2_base: Path, tmp_path: Path
-):
+def test_its_export_answers_in_llama_cpp(smollm2_base: Path, tmp_path: Path):
     result = export(job_of(smollm2_base, tmp_path, "q8_0"), silent)
     assert "warning" not in result.details
     tokenizer = loading.load_tokenizer(str(smollm2_base))
     prompt = tokenizer.apply_chat_template(QUESTION, add_generation_prompt=True, return_dict=True)["input_ids"]
     answer = tokenizer.decode(greedy_tokens(result.path, prompt, 20), skip_special_tokens=True)
     assert answer.startswith(ANSWER)
-    small = export(job_of(smollm2_base, tmp_path, "q4_k_m"), silent)
-    assert "matrices are too narrow for the blocks of q4_k_m" in small.details["warning"]
 
 
 def test_its_top_layers_are_trained(smollm2_base: Path, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -117,6 +118,8 @@ def train_until_killed(train: Callable[[TrainingJob, Report], object], job: Trai
 
 
 def _train_until(train: Callable[[TrainingJob, Report], object], job: TrainingJob, step: int) -> None:
+    gc.freeze()  # the collector need not look through the libraries again
+
     def report(event: str, values: dict[str, Any]) -> None:
         if event == "step" and values["metrics"] and values["step"] == step:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ def train(method: str, job: TrainingJob, stop_at: int | None = None) -> Training
 
 
 def _train(method: str, job: TrainingJob, rank: int, port: int, stop_at: int | None, result: Path) -> None:
+    gc.freeze()  # the collector need not look through the libraries again
     from rl.training import method as module_of
 
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}

@@ -110,12 +110,13 @@ def test_smaller_levels_make_smaller_files(exported: Callable[[str], ExportResul
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_a_width_that_fits_no_k_quant_block_still_loads_and_shows_its_real_mixture(tmp_path: Path):
+def test_a_width_that_fits_no_k_quant_block_still_loads_shows_its_real_mixture_and_is_warned_about(tmp_path: Path):
     config, tokenizer = FAMILIES["qwen2-untied"]()
     config.hidden_size = 192
     build_model(tmp_path / "model", config, tokenizer)
     result = run(tmp_path / "model", None, tmp_path, "q4_k_m")
     assert result.details["tensor_types"].keys() == {"F32", "Q4_K", "Q5_0", "Q6_K", "Q8_0"}
+    assert "matrices are too narrow for the blocks of q4_k_m" in result.details["warning"]
 
 
 def test_the_level_may_be_in_capitals_and_an_unknown_one_is_a_usage_error(tiny_model: Build, tmp_path: Path):
