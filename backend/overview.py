@@ -24,6 +24,7 @@ GROUPS = {
     "Train": (
         "training_plan",
         "train_mpo",
+        "train_sft",
         "train_dpo",
         "train_kto",
         "train_reward_model",

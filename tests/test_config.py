@@ -140,8 +140,8 @@ def test_overrides_may_be_for_any_method_but_not_for_none():
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(UsageError, match="'sft'; known: mpo, dpo, kto, grpo, agent, ppo, reward_model"):
-        preset("default", "sft")
+    with pytest.raises(UsageError, match="'magic'; known: mpo, sft, dpo, kto, grpo, agent, ppo, reward_model"):
+        preset("default", "magic")
 
 
 def test_what_is_given_is_not_chosen_any_more():

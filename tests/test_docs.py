@@ -22,6 +22,7 @@ from drf_spectacular.generators import SchemaGenerator
 from rl.base import errors
 from rl.collect.importers import IMPORTERS
 from rl.config import METHODS, PRESETS, TrainingConfig, preset
+from rl.config.guard_limits import GUARD_RAILS
 from rl.config.levels import LEVELS
 from rl.dataset_builder.exporting import FORMATS
 from rl.environments import ENVIRONMENTS
@@ -292,6 +293,14 @@ def test_the_presets_are_those_of_the_code():
 def preset_column(config: TrainingConfig) -> dict[str, str]:
     values = {name: str(value) for name, value in config.as_dict().items() if name != "automatic"}
     return values | dict.fromkeys(config.automatic, "chosen")
+
+
+def test_the_guard_rails_are_those_of_the_code():
+    rows = [line for line in section(DOCS / "evaluation.md", "Guard rails").splitlines() if line.startswith("| `")]
+    limits = ["" if rail.limit is None else f" {rail.limit:g}" for rail in GUARD_RAILS]
+    assert rows == [
+        f"| `{rail.name}` |{limit} | {rail.broken_when} |" for rail, limit in zip(GUARD_RAILS, limits, strict=True)
+    ]
 
 
 def test_the_levels_are_those_of_the_code():

@@ -50,6 +50,7 @@ class AgentAdmin(admin.ModelAdmin):
                     "decision_weights",
                     "default_decision_weights",
                     "answer_format",
+                    "answer_kind",
                     "label_threshold",
                     "auto_label_threshold",
                 ]

@@ -15,6 +15,8 @@ class Distance:
     """Mean log-probability of these tokens under the base model."""
     base_likelihood: float
     """The same of the base model's own answers."""
+    chosen_likelihood: float | None = None
+    """The same of the answers that people prefer; None where none are stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,9 +103,9 @@ class TrainingConfig:
     """Tokens of prompt plus answer; longer answers are cut, longer prompts are left out and counted."""
     max_grad_norm: float = 1.0
     """Gradient clipping, L2."""
-    most_kl: float = 1.0
-    """Nats a token between the answers of a trained adapter and those of the base model at which DPO, KTO and MPO stop and
-    keep the weights of before; 0: nobody looks."""
+    most_kl: float = 1000.0
+    """Nats a token between the answers of a trained adapter and those of the base model at which DPO, KTO, MPO and SFT stop
+    and keep the weights of before, as where answers break; 0: nobody looks."""
     precision: str = "auto"
     """auto, fp32, or bf16. Auto is bf16 on a GPU that has it, fp32 on a CPU."""
     quantize_base: str = "none"

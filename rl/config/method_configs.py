@@ -108,7 +108,11 @@ class MPOConfig(TrainingConfig):
         "fresh_answers": (0, 16),
     }
     INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {"fresh_answers"}
+    LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"automatic": (*TrainingConfig.LISTS["automatic"], "preferences")}
 
+    preferences: bool = True
+    """Whether preferences are trained; else the accepted answers are imitated and nothing more, which teaches answers that
+    are right or wrong. The preset auto chooses by what the answers are."""
     sft_weight: float = 0.5
     """Weight of imitating chosen answers, beside preferring them."""
     fresh_answers: int = 0

@@ -110,6 +110,8 @@ class Method:
     """The hyper-parameters that the preset ``auto`` leaves to ``rl.config.automatic``."""
     scores: bool = False
     """Its versions score answers instead of giving them."""
+    imitates: bool = False
+    """It imitates accepted answers and learns nothing else."""
     version: str = "v"
     """What the names of its versions begin with; a number follows that counts up for each agent."""
 
@@ -140,6 +142,8 @@ REWARDED = Rows(
 )
 """Answers with their rewards, for trainers elsewhere."""
 
+_MIXED: Mapping[str, Column] = {**_PAIR, "weight": Column.NUMBER}
+
 METHODS: dict[str, Method] = {
     "mpo": Method(
         module="rl.training.mpo",
@@ -148,15 +152,30 @@ METHODS: dict[str, Method] = {
         rows=Rows(
             name="mpo",
             builder="rl.dataset_builder.rows.mixed.MixedRows",
-            columns={**_PAIR, "weight": Column.NUMBER},
+            columns=_MIXED,
             optional=frozenset(_PAIR),
             contrast="rl.evaluation.contrasts.of_mixed",
             has_pair_types=True,
         ),
         # a pair as in DPO; a single answer is half of it, and again half for the point of reference
         work=RowWork(2, 6),
-        automatic=TrainingConfig.LISTS["automatic"],
+        automatic=MPOConfig.LISTS["automatic"],
         least_rows=2,  # it compares the rows of a pass
+    ),
+    "sft": Method(
+        module="rl.training.sft",
+        command="train_sft",
+        rows=Rows(
+            name="sft",
+            builder="rl.dataset_builder.rows.accepted.AcceptedRows",
+            columns=_MIXED,
+            optional=frozenset(_PAIR),
+            contrast="rl.evaluation.contrasts.of_mixed",
+            has_pair_types=True,
+        ),
+        work=RowWork(1, 4),  # forward and backward
+        automatic=TrainingConfig.LISTS["automatic"],
+        imitates=True,
     ),
     "dpo": Method(
         module="rl.training.dpo",

@@ -27,3 +27,7 @@ class TrainingJob:
     """The directory of a reward model that scores instead."""
     heldout_rows: Path | None = None
     """For methods that measure themselves."""
+    folds: int = 0
+    """Parts of the tested prompts that are each answered by an adapter that has not learned from them; 0: none."""
+    tested: tuple[str, ...] = ()
+    """Their keys."""

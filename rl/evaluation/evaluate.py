@@ -13,6 +13,8 @@ from rl.base.errors import UsageError
 from rl.base.records import Report
 from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
 from rl.config.methods import PAIRS
+from rl.evaluation.accepted import accepted_answers
+from rl.evaluation.answering import decides, measure_right
 from rl.evaluation.guards.measure import PROMPTS, Guards, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels, labels_of, latest_training_set, never_learned
 from rl.evaluation.measures import fields
@@ -110,9 +112,16 @@ def _complete(measured: Measured, subject: Subject, held_out: HeldOut) -> Measur
 
 
 def _preference(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
+    is_own = subject.run is not None and subject.run.training_set_id == training_set.pk
+    others = [subject.current] if is_own else [subject.current, subject.version]
+    accepted = accepted_answers(training_set, subject.run, *others)
+    if decides(accepted) and not is_reward_model(subject.weights):
+        measured = measure_right(subject, accepted, held_out.share, report)
+        return replace(measured, report={**measured.report, "left_out": accepted.learned})
     prompts = max(1, training_set.stats.get("prompts", 1))
     scale = Scale(max(1.0, training_set.feedback_count / prompts))
-    return measure_preference(subject, scale, held_out, labels_of(training_set), report)
+    labels = labels_of(training_set)
+    return measure_preference(subject, scale, held_out, labels, report, kind=accepted.kind)
 
 
 def _rewards(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from django.db.models import Q
+
 from rl.base.errors import NotEnoughData
 from rl.config import find_method, find_rows
 from rl.config.methods import METHODS, all_rows
 from rl.data_formatter import read_training_rows
 from rl.dataset_builder import Split
+from rl.dataset_builder.accepted_answers import folds_of
 from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
 from rl.evaluation.contrasts import contrasts
 from rl.evaluation.gate import FEWEST_PROMPTS
@@ -41,15 +44,18 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     kind = find_rows(training_set.method)
     rows = list(read_training_rows(training_set.directory / HELD_OUT, kind.name))
     if kind.of_tasks:
-        learned = _learned_tasks(others.filter(method=kind.name))
+        learned = _keys_learned(others.filter(method=kind.name))
         unseen = [row for row in rows if row["split_key"] not in learned]
         return HeldOut(unseen, training_set.val_split, len(rows) - len(unseen))
     of_tasks = [name for name, rows_of in all_rows().items() if rows_of.of_tasks]
-    share = min([training_set.val_split, *others.exclude(method__in=of_tasks).values_list("val_split", flat=True)])
-    unseen = rows
+    folded = [other for other in others.exclude(pk=training_set.pk) if folds_of(other)]
+    split = others.exclude(method__in=of_tasks).exclude(pk__in=[other.pk for other in folded])
+    share = min([training_set.val_split, *split.values_list("val_split", flat=True)])
+    learned = _keys_learned(folded)
+    unseen = [row for row in rows if row["split_key"] not in learned] if learned else rows
     if share < training_set.val_split:
-        split = Split(training_set.agent, share)
-        unseen = [row for row in rows if split.is_held_out(row["split_key"])]
+        smaller = Split(training_set.agent, share)
+        unseen = [row for row in unseen if smaller.is_held_out(row["split_key"])]
     return HeldOut(contrasts(kind.name, unseen), share, len(rows) - len(unseen))
 
 
@@ -69,7 +75,7 @@ def labels_of(training_set: TrainingSet) -> Labels:
     return Labels(method, sample_rows(row for file in files for row in read_training_rows(file, method)))
 
 
-def _learned_tasks(sets: Iterable[TrainingSet]) -> set[str]:
+def _keys_learned(sets: Iterable[TrainingSet]) -> set[str]:
     """Their split keys."""
     files = [(training_set.directory / TRAIN, training_set.method) for training_set in sets]
     return {row["split_key"] for file, method in files for row in read_training_rows(file, method)}
@@ -85,7 +91,8 @@ def latest_training_set(agent: Agent, version: ModelVersion | None = None, *, sc
     different prompts, measure these alone. Raises NotEnoughData when there is none.
 
     ``scores``: for a folder with a reward model, which is not a version."""
-    sets = agent.training_sets.filter(heldout_rows__gt=0, method__in=_measured_by("preference", *TRIED))
+    tested = Q(heldout_rows__gt=0) | Q(stats__folds__gt=0)
+    sets = agent.training_sets.filter(tested, method__in=_measured_by("preference", *TRIED))
     learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
     if version and version.is_reward_model:
         sets = sets.filter(method=find_method(version.run.method).rows.name)

@@ -14,6 +14,7 @@ from rl.base.errors import BadFile, JudgeFailed, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.collect.command_center import widget_choice
+from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
@@ -52,15 +53,23 @@ class Scale:
 
 
 def measure_preference(
-    subject: Subject, scale: Scale, held_out: HeldOut, labels: Labels, report: Report, *, own_data: bool = False
+    subject: Subject,
+    scale: Scale,
+    held_out: HeldOut,
+    labels: Labels,
+    report: Report,
+    *,
+    own_data: bool = False,
+    kind: AnswerKind = FREE,
 ) -> Measured:
     """``labels``: what a judge of fresh answers learns from. ``own_data``: the held-out pairs are none of the agent's, and
-    no other prompts are asked."""
+    no other prompts are asked. ``kind``: of the agent's answers, for the guard rails."""
     if is_reward_model(subject.weights):
         return _of_reward_model(subject, scale, held_out, report)
     asked = _rows_to_ask(subject, held_out, own_data)
-    watch = subject.watch(asked, report)
+    watch = subject.watch(asked, report, kind)
     scores = pairs.compare(subject.contest, held_out, report, also=watch.speaker)
+    watch.chosen = pairs.likelier_chosen(scores)
     guards = watch.guards()
     weighed = _weigh(subject, scores, scale, held_out, labels, watch, report)
     verdict = guards.over(weighed.verdict)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Report
+from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.evaluation.contest import Contest
 from rl.evaluation.guards import measure as guarding
 from rl.evaluation.guards.measure import Row, Watch
@@ -89,10 +90,10 @@ class Subject:
         against = Evaluation.objects.filter(version__agent=self.agent, against=self.current, artifact=None)
         return at_look(1 + against.exclude(version=self.version).order_by().values("version").distinct().count())
 
-    def watch(self, rows: Sequence[Row], report: Report) -> Watch:
+    def watch(self, rows: Sequence[Row], report: Report, kind: AnswerKind = FREE) -> Watch:
         scorer = partial(rollouts.scorer_of_run, self.agent, self.run.options if self.run else {})
         lengths = {"max_length": self.max_length, "most_tokens": min(self.answer_length, self.max_length // 2)}
-        return guarding.watch(self.agent, rows, scorer, **lengths, report=report, task=self.task)
+        return guarding.watch(self.agent, rows, scorer, **lengths, report=report, task=self.task, kind=kind)
 
 
 @dataclass(frozen=True, slots=True)

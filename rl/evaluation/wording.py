@@ -41,10 +41,11 @@ class Words(NamedTuple):
 ACCURACY = Words("points", "prompt", "", 0.01, 1, 100, 1)
 WIN_RATE = Words("points", "prompt", " that could be compared", 0.01, 0.5, 100, 1, "of answers preferred")
 """Changes are a preference for the new version, 0 to 1, less one half."""
-REWARD, SUCCESS, FIELDS = (
+REWARD, SUCCESS, FIELDS, RIGHT = (
     Words("reward", "prompt", " that could be rewarded", 0.005),
     Words("solved", "task", " that could be played", 0.01, 1),
     Words("of answers right", "prompt", " that could be answered", 0.01, 1),
+    Words("points", "prompt", " that could be answered", 0.01, 1, 100, 1),
 )
 
 

@@ -17,6 +17,7 @@ MEASURED = {
     "reward": ("Mean reward of the answers to held-out prompts", "mean reward"),
     "success": ("Held-out tasks solved", "share solved"),
     "fields": ("Answers that are right", "share right"),
+    "right": ("Answers that are right", "share right"),
 }
 """Measure by what answers or episodes earned to the title and the head of its table."""
 LABELS = {"base": "base model", "current": "version in use", "new": "new version"}
@@ -85,6 +86,7 @@ def _accuracy_table(title: str, models: dict[str, Any], labels: dict[str, str]) 
 
 
 EVIDENCE = {
+    "right": "right answers",
     "picks": "people's picks between both",
     "fresh": "fresh answers, by a judge",
     "margins": "held-out answers, by margins",
@@ -121,8 +123,9 @@ def guard_table(report: Mapping[str, Any]) -> Table | None:
     title = f"Guard rails, from {guards['prompts']} answers of each model"
     table = Table("", "", "limit", "found", title=title, title_justify="left")
     for rail in guards["rails"]:
-        state = "broken" if rail["broken"] else "-" if rail["value"] is None else "kept"
-        table.add_row(rail["name"], state, f"{rail['limit']:g}", Text(rail["text"]))
+        state = "broken" if rail["broken"] else "not measured" if rail["value"] is None else "kept"
+        limit = "-" if rail["limit"] is None else f"{rail['limit']:g}"
+        table.add_row(rail["name"], state, limit, Text(rail["text"]))
     return table
 
 

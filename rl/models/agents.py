@@ -68,6 +68,11 @@ class Agent(models.Model):
         FIXTURE = "fixture", "fixture selection"
         BOTH = "both", "widget and fixture selection"
 
+    class AnswerKind(models.TextChoices):
+        CLOSED = "closed", "one of a closed set"
+        STRUCTURED = "structured", "JSON with fields"
+        FREE = "free", "free"
+
     class AnswerFormat(models.TextChoices):
         JSON = "json", "JSON"
         CODE = "code", "code"
@@ -127,6 +132,13 @@ class Agent(models.Model):
     )
     answer_format = models.CharField(
         max_length=16, choices=AnswerFormat, blank=True, help_text="What its answers should be; empty: any text."
+    )
+    answer_kind = models.CharField(
+        max_length=16,
+        choices=AnswerKind,
+        blank=True,
+        help_text="Of what kind its answers are: of a closed set, of a structure (JSON), which are right or wrong, or free; "
+        "empty: found out from the accepted ones.",
     )
     label_threshold = models.FloatField(
         default=0.6,

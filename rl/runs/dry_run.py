@@ -12,6 +12,7 @@ from rl.base.records import Report, silent
 from rl.config import DPOConfig, TrainingConfig, config_class
 from rl.config.automatic import describe_losses, settle
 from rl.dataset_builder import Lengths, Survey
+from rl.dataset_builder.accepted_answers import for_choosing
 from rl.hardware import GIB, REPLACED, HardwareConfig, TrainingEstimate, detect_hardware, estimate, precision_here
 from rl.lm.base_models import loaded_name, local_folder
 from rl.models import Agent, Deployment, TrainingRun
@@ -106,7 +107,8 @@ def dry_run(
     survey = checked_survey(agent, config, options, method, directory, texts)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
-    config, chosen = settle(config, method, survey.train_rows, shape, repeats_for(agent, config, options))
+    answers = for_choosing(texts.accepted.kind(agent.answer_kind))
+    config, chosen = settle(config, method, survey.train_rows, shape, repeats_for(agent, config, options), answers)
     cost = learned = None
     if shape:
         timed = TimedModel(directory, shape, hardware)

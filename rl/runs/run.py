@@ -27,7 +27,9 @@ from rl.base.locks import device_lock
 from rl.base.records import Report, TrainingResult
 from rl.config import AgentConfig, TrainingConfig, config_class, find_method, find_rows
 from rl.config.authority import Owner
+from rl.config.automatic import imitates
 from rl.config.training_job import TrainingJob
+from rl.dataset_builder.accepted_answers import folds_of, tested_of
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
 from rl.hardware import choose_gpu, detect_hardware
@@ -197,10 +199,13 @@ def _make_training_set(run: TrainingRun, options: RunOptions, report: Report) ->
         for text in source.remarks:
             report("log", {"text": text})
         return dataset_builder.freeze_tasks(agent, source, options.data, method=kind, report=report)
+    # whether the answers have right ones is seen while they are written
+    cross_fits = imitates(config, run.method, "closed") and not options.launch.is_needed
+    how: dict[str, Any] = {"method": kind, "cross_fits": cross_fits, "report": report}
     if options.source == "file":
         files = options.data_file, options.ratings_file or None
-        return dataset_builder.freeze_files(agent, *files, options.data, method=kind, report=report)
-    return dataset_builder.freeze(agent, options.data, method=kind, report=report)
+        return dataset_builder.freeze_files(agent, *files, options.data, **how)
+    return dataset_builder.freeze(agent, options.data, **how)
 
 
 def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> dataset_builder.TaskSource:
@@ -275,4 +280,6 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         scorer=rollouts.AgentScorer(run.agent.name, options.rewards) if by_rewards else None,
         reward_model=reward_models.find(run.agent, options.reward_model) if options.reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
+        folds=folds_of(training_set),
+        tested=tested_of(training_set),
     )

@@ -9,6 +9,7 @@ from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.config import DPOConfig, TrainingConfig, config_class
 from rl.config.automatic import OF_SIZE, Repeats, settle
+from rl.dataset_builder.accepted_answers import for_choosing, kind_of
 from rl.hardware import ModelShape
 from rl.lm.base_models import local_folder
 from rl.lm.model_path import MODEL_CONFIG
@@ -29,7 +30,8 @@ def settle_run(
         return config
     size = _size(base_model) if set(config.automatic) & set(OF_SIZE) else None
     repeats = repeats_for(run.agent, config, options)
-    settled, reason = settle(config, run.method, training_set.train_rows, size, repeats)
+    answers = for_choosing(kind_of(training_set))
+    settled, reason = settle(config, run.method, training_set.train_rows, size, repeats, answers)
     if reason:
         report("log", {"text": reason})
     if not run.beat(config=settled.as_dict()):

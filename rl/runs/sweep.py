@@ -129,7 +129,7 @@ def _trial_job(
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "train.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     config = replace(job.config, learning_rate=rate, max_steps=steps, save_steps=steps, most_kl=0)
-    return replace(job, train_rows=folder / "train.jsonl", config=config, output_dir=folder, resume=False)
+    return replace(job, train_rows=folder / "train.jsonl", config=config, output_dir=folder, resume=False, folds=0)
 
 
 def _try(train: Train, job: TrainingJob, aside: Sequence[Mapping[str, Any]], report: Report) -> Trial:

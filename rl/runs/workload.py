@@ -15,6 +15,7 @@ from django.conf import settings
 
 from rl.base.messages import characters
 from rl.config import TrainingConfig, find_method
+from rl.dataset_builder.accepted_answers import AcceptedAnswers
 from rl.dataset_builder.plan.survey import answers_of
 from rl.evaluation.answer_room import room_for_an_answer
 from rl.evaluation.guards.measure import PROMPTS
@@ -42,6 +43,7 @@ class Texts:
     systems: int = 0
     """Prompts that begin with one."""
     raters: set[str] = field(default_factory=set)
+    accepted: AcceptedAnswers = field(default_factory=AcceptedAnswers)
 
     def saw(self, row: Mapping[str, Any]) -> None:
         prompt = row["prompt"]
@@ -50,6 +52,7 @@ class Texts:
         has_system = prompt[0]["role"] == "system"
         self.systems += has_system
         self.messages += max(0, len(prompt) - 1 - has_system)
+        self.accepted.saw(row)
         self.raters.update(vote[0] for vote in row.get("votes", ()))
         for answer in answers_of(row):
             self.answers.append(characters(answer))

@@ -43,7 +43,7 @@ from rl.config.training_job import TrainingJob
 from rl.lm import processes
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
 from rl.lm.own_tokens import count_own
-from rl.training import fitting
+from rl.training import fitting, sft
 from rl.training.judged_rows import with_judged_rows
 from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, label_weights, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
@@ -60,6 +60,9 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
     """
     started = time.monotonic()
+    assert isinstance(job.config, MPOConfig)  # noqa: S101  the method's own
+    if not job.config.preferences:
+        return sft.train(job, report)
     job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
     job = with_judged_rows(job, report)
     with prepare(job, report) as start:

@@ -1,7 +1,5 @@
 """Supervised fine-tuning on good answers, before a preference method starts from it and is held near it.
 
-Minimises -log p(answer | prompt), the mean over answer tokens, by TRL's SFTTrainer.
-
 Preferences between answers that the model would never give teach little; a short imitation of the good ones first makes
 them likely (Ouyang et al., 2022). The answers are those of the run's own training rows, each text once. The result is
 kept in ``output_dir/warm-up``, so a resumed run does not imitate again.
@@ -9,21 +7,19 @@ kept in ``output_dir/warm-up``, so a resumed run does not imitate again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-from datasets import Dataset, Features, List, Value
 from peft import PeftModel
 from transformers import PreTrainedModel
-from trl import SFTConfig, SFTTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.lm.checkpoints import WARM_UP
 from rl.lm.log_probs import PromptAndAnswer
-from rl.lm.own_tokens import plain
 from rl.lm.resources import release_memory
 from rl.training import fitting
-from rl.training.preparing import Start, write_arrow
+from rl.training.imitating import good_rows, make_trainer
+from rl.training.preparing import Start
 
 
 def load_untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
@@ -53,36 +49,10 @@ def warm_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | 
 
 def _imitate(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
     """Leaves in the folder what was trained, and returns the whole of it."""
-    job, path = start.job, start.path("good.arrow")
-    write_arrow(_rows(good), path, Features({name: List(Value("int32")) for name in ("input_ids", "labels")}))
-    rows = Dataset.from_file(str(path))
-    of_sft = {
-        "num_train_epochs": job.config.sft_epochs,
-        "max_steps": -1,
-        "save_strategy": "no",
-        "max_length": None,  # the rows fit already
-        "dataset_kwargs": {"skip_prepare_dataset": True},
-    }
-    trainer = SFTTrainer(
-        model=model,
-        args=fitting.arguments(SFTConfig, job.config, start.scratch / "sft", **of_sft),
-        train_dataset=rows,
-        processing_class=start.tokenizer,
-        peft_config=fitting.peft_config(model, job.config),
-    )
+    job, rows = start.job, good_rows(start, good)
+    of_warm_up = {"num_train_epochs": job.config.sft_epochs, "max_steps": -1, "save_strategy": "no"}
+    trainer = make_trainer(start, model, rows, job.config, **of_warm_up)
     start.report("log", {"text": f"imitates {len(rows)} good answers first"})
     fitting.fit(trainer, job, None, start.report, stage="imitating good answers")
     fitting.publish(trainer, start, WARM_UP)
     return trainer.accelerator.unwrap_model(trainer.model)
-
-
-def _rows(good: Iterable[PromptAndAnswer]) -> Iterator[dict[str, list[int]]]:
-    """Each text once, in the order in which it comes."""
-    seen: set[int] = set()
-    for prompt, answer in good:
-        key = hash((tuple(prompt), tuple(answer)))
-        if key not in seen:
-            seen.add(key)
-            # (t) each: the prompt, and what others said in a run, is read and not imitated
-            labels = [number if number >= 0 else -100 for number in answer]
-            yield {"input_ids": prompt + plain(answer), "labels": [-100] * len(prompt) + labels}

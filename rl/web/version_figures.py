@@ -6,24 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rl.config.guard_limits import GUARD_RAILS
 from rl.models import Evaluation, ModelVersion, version_name
 
 _NAMES: Final = {
+    "right": "Right answers, to questions that it had not learned",
     "picks": "People's picks between answers of both",
     "fresh": "Fresh answers, compared by a judge",
     "margins": "Answers that are there, ranked by both",
 }
-_RAILS: Final = {
-    "degenerate_rate": "It says things in words that can be read",
-    "length_ratio": "Its answers are as long as people like them",
-    "empty_rate": "It answers",
-    "refusal_rate": "It refuses no more than before",
-    "parse_error_rate": "It keeps to the format",
-    "reward_loss": "It earns as much as before",
-    "kl_to_base": "It stays near the base model",
-    "base_likelihood": "The base model finds its answers likely",
-    "task_loss": "It solves the task as before",
-}
+_RAILS: Final = {rail.name: rail.kept for rail in GUARD_RAILS}
 _HEADINGS: Final = {"promote": "better", "reject": "worse", "undecided": "perhaps better"}
 
 
@@ -60,6 +52,8 @@ class Rail:
     text: str
     limit: float | None
     broken: bool
+    state: str
+    """Broken, Kept, Shown (without a limit) or Not measured."""
 
 
 def sentence(evaluation: Evaluation) -> Sentence:
@@ -100,6 +94,8 @@ def _bar(part: Mapping[str, Any], evaluation: Evaluation, decides: bool) -> Bar 
 
 def _measure(evaluation: Evaluation) -> str:
     measure = evaluation.report.get("measure")
+    if measure == "right":
+        return f"{evaluation.report['said']}; the difference"
     if measure in ("reward", "success"):
         what = "tasks" if measure == "success" else "prompts"
         return f"On {evaluation.prompts} held-out {what}, the difference in reward"
@@ -114,8 +110,19 @@ def _difference(interval: Mapping[str, float]) -> str:
 def rails(evaluation: Evaluation) -> list[Rail]:
     """Broken ones first."""
     guards = evaluation.report.get("guards") or {}
-    rows = [Rail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"]) for r in guards.get("rails", ())]
+    rows = [
+        Rail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], _state_of(r))
+        for r in guards.get("rails", ())
+    ]
     return sorted(rows, key=lambda rail: not rail.broken)
+
+
+def _state_of(rail: Mapping[str, Any]) -> str:
+    if rail["broken"]:
+        return "Broken"
+    if rail.get("value") is None:
+        return "Not measured"
+    return "Shown" if rail["limit"] is None else "Kept"
 
 
 def choose_answers(evaluation: Evaluation, which: str) -> list[dict[str, str]]:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from rl.config import DPOConfig, preset
-from rl.config.automatic import Repeats, describe_losses, settle
+from rl.config import DPOConfig, MPOConfig, preset
+from rl.config.automatic import Answers, Repeats, describe_losses, imitates, settle
 
 
 class Shape(NamedTuple):
@@ -83,3 +83,69 @@ def test_losses_in_words():
     assert describe_losses(DPOConfig()) == "sigmoid"
     assert describe_losses(DPOConfig(preference_loss="sigmoid,sft:0.2")) == "sigmoid and 0.2 of sft"
     assert describe_losses(DPOConfig(preference_loss="robust")) == "robust with label_smoothing 0.1"
+
+
+def test_a_closed_set_is_imitated_at_a_high_rate_in_steps_and_not_in_passes():
+    answers = Answers("closed", 3, "30 accepted answers are 3 distinct ones")
+    config, reason = settle(preset("auto", "mpo"), "mpo", 30, SMALL, answers=answers)
+    assert isinstance(config, MPOConfig)
+    assert (config.preferences, config.learning_rate, config.rows_a_step) == (False, 1e-3, 8)
+    assert config.steps(30) >= 40
+    assert reason.startswith(
+        "answers are closed (30 accepted answers are 3 distinct ones): accepted ones are imitated, "
+        "and preferences are left out"
+    )
+
+
+def test_each_answer_of_a_set_wants_steps_and_many_rows_want_passes():
+    many = settle(preset("auto", "sft"), "sft", 100, SMALL, answers=Answers("closed", 20, "")).config
+    assert many.steps(100) >= 6 * 20
+    rows = settle(preset("auto", "sft"), "sft", 900, SMALL, answers=Answers("closed", 2, "")).config
+    assert rows.epochs == 4
+    more = settle(preset("auto", "sft"), "sft", 1000, SMALL, answers=Answers("closed", 2, "")).config
+    assert more.epochs == 2
+
+
+def test_a_structure_is_learned_by_all_layers_in_more_steps():
+    answers = Answers("structured", 0, "all are JSON")
+    config = settle(preset("auto", "sft"), "sft", 40, SMALL, answers=answers).config
+    assert (config.train_layers, config.learning_rate) == (0, 1e-3)
+    assert config.steps(40) >= 80
+    assert settle(preset("auto", "sft"), "sft", 900, SMALL, answers=answers).config.epochs == 6
+
+
+def test_free_answers_are_imitated_at_a_third_of_the_rate_and_for_ten_passes_at_most():
+    config = settle(preset("auto", "sft"), "sft", 39, SMALL).config
+    assert (config.learning_rate, config.rows_a_step, config.epochs, config.train_layers) == (3e-4, 8, 10, 10)
+    assert settle(preset("auto", "sft"), "sft", 900, SMALL).config.epochs == 2
+
+
+def test_free_answers_leave_mpo_its_preferences_and_its_numbers():
+    config, reason = settle(preset("auto", "mpo"), "mpo", 39, SMALL, answers=Answers("free", 0, "they differ"))
+    assert isinstance(config, MPOConfig)
+    assert (config.preferences, config.learning_rate, config.rows_a_step) == (True, 3e-4, 4)
+    assert "answers are" not in reason
+
+
+def test_preferences_that_were_given_stay_whatever_the_answers_are():
+    answers = Answers("closed", 3, "few are distinct")
+    trained = settle(preset("auto", "mpo").with_overrides({"preferences": True}), "mpo", 30, SMALL, answers=answers)
+    assert trained.config.preferences
+    assert (trained.config.rows_a_step, "imitated" in trained.reason) == (4, False)
+    left_out = preset("auto", "mpo").with_overrides({"preferences": False})
+    config = settle(left_out, "mpo", 39, SMALL, answers=Answers("free", 0, "")).config
+    assert (config.preferences, config.learning_rate, config.rows_a_step) == (False, 3e-4, 8)
+
+
+def test_who_imitates():
+    assert all(imitates(preset("auto", "sft"), "sft", kind) for kind in ("closed", "structured", "free"))
+    assert [imitates(preset("auto", "mpo"), "mpo", kind) for kind in ("closed", "structured", "free")] == [1, 1, 0]
+    assert not imitates(preset("default", "mpo"), "mpo", "closed")
+    assert not imitates(preset("auto", "dpo"), "dpo", "closed")
+
+
+def test_imitation_of_a_large_model_takes_a_smaller_rate_and_all_weights_a_tenth():
+    answers = Answers("closed", 3, "")
+    assert settle(preset("auto", "sft"), "sft", 30, LARGE, answers=answers).config.learning_rate == 1.6e-4
+    full = preset("auto", "sft").with_overrides({"full": True})
+    assert settle(full, "sft", 30, SMALL, answers=answers).config.learning_rate == 1e-4

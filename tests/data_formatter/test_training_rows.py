@@ -68,7 +68,7 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path, line: str):
 
 
 def test_an_unknown_method_is_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match="unknown kind of rows 'ppo'.*; known: mpo, dpo, "):
+    with pytest.raises(UsageError, match="unknown kind of rows 'ppo'.*; known: mpo, sft, dpo, "):
         list(read_training_rows(written(tmp_path), "ppo"))
 
 

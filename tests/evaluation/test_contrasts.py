@@ -62,5 +62,5 @@ def test_of_a_group_the_best_and_the_worst_answer_are_compared():
 
 
 def test_rows_that_cannot_be_compared_are_refused():
-    with pytest.raises(UsageError, match="known: mpo, dpo, kto, grpo"):
+    with pytest.raises(UsageError, match="known: mpo, sft, dpo, kto, grpo"):
         contrasts("reward", [])

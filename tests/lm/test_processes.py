@@ -15,7 +15,7 @@ from rl.base.records import TrainingResult, silent
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints, processes
-from rl.training import dpo, fitting, grpo, kto, mpo, reward_model
+from rl.training import dpo, fitting, grpo, kto, mpo, reward_model, sft
 from rl.training.agent import train as agent
 from rl.training.ppo import train as ppo
 from tests.training import agents, test_grpo, test_mpo, two_processes
@@ -116,6 +116,13 @@ def test_mpo_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
     result = two_processes.train("mpo", test_mpo.job(tiny_base, tmp_path / "two", rows, lora_dropout=0.0))
     assert len(result.loss_history) == len(alone.loss_history) == 6
     assert fmean(result.loss_history[:3]) == pytest.approx(fmean(alone.loss_history[:3]), rel=0.05)
+
+
+def test_sft_learns_in_two_processes(tiny_base: Path, tmp_path: Path):
+    rows = [test_mpo.pair(row) for row in polite_rows()]
+    alone = sft.train(job(tiny_base, tmp_path / "one", rows, lora_dropout=0.0), silent)
+    result = two_processes.train("sft", job(tiny_base, tmp_path / "two", rows, lora_dropout=0.0))
+    assert result.loss_history == pytest.approx(alone.loss_history, abs=0.05)
 
 
 @pytest.mark.parametrize("rows", [polite_rows, mixed_rows])

@@ -27,7 +27,7 @@ def test_a_trainer_takes_the_configuration_of_its_method():
     assert RLTrainer("grpo", "base", "out").config == config_class("grpo")()
     with pytest.raises(UsageError, match="unknown hyper-parameter"):
         RLTrainer("dpo", "base", "out", config_class("grpo")())
-    with pytest.raises(UsageError, match="known: mpo, dpo, kto"):
+    with pytest.raises(UsageError, match="known: mpo, sft, dpo, kto"):
         RLTrainer("magic", "base", "out")
 
 

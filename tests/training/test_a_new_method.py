@@ -78,7 +78,7 @@ def test_it_trains_and_is_measured_as_its_record_says(agent: Agent):
 def test_the_terminal_plans_it(agent: Agent, capsys):
     call_command("train", "toy", "--agent", agent.name, "--dry-run", "--json")
     assert '"method": "toy"' in capsys.readouterr().out
-    with pytest.raises(CommandError, match="name a method: mpo, dpo, kto, grpo, ppo, reward_model, toy"):
+    with pytest.raises(CommandError, match="name a method: mpo, sft, dpo, kto, grpo, ppo, reward_model, toy"):
         call_command("train", "--agent", agent.name)
 
 

@@ -21,6 +21,13 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "tests/commands/test_train_mpo.py::test_the_dry_run_counts_pairs_and_single_answers",
         f"{TOGETHER}::test_mpo_learns_in_two_processes",
     ),
+    "sft": (
+        "tests/training/test_sft_goes_on.py::test_accepted_answers_to_new_questions_become_likelier",
+        "tests/training/test_sft_goes_on.py::test_a_killed_training_resumes_to_the_same_adapter",
+        "tests/training/test_sft_goes_on.py::test_an_interrupted_training_resumes_to_the_same_adapter",
+        "tests/commands/test_train_sft.py::test_the_dry_run_counts_what_mpo_learns_from",
+        f"{TOGETHER}::test_sft_learns_in_two_processes",
+    ),
     "dpo": (
         "tests/training/test_dpo.py::test_good_answers_to_new_questions_become_likelier_than_bad_ones",
         "tests/training/test_dpo.py::test_a_killed_training_resumes_to_the_same_losses_and_adapter",

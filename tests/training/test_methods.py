@@ -17,7 +17,7 @@ def test_every_method_can_train(name: str) -> None:
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="unknown training method 'ppp'.*; known: mpo, dpo"):
+    with pytest.raises(UsageError, match="unknown training method 'ppp'.*; known: mpo, sft, dpo"):
         method("ppp")
 
 

@@ -17,6 +17,9 @@ from rl.base.errors import NotEnoughData
 from rl.base.files import publish_directory, remove
 from rl.base.records import Report, silent
 from rl.config import find_rows
+from rl.data_formatter.answer_kinds import FREE, AnswerKind
+from rl.dataset_builder.accepted_answers import FOLDS as FOLDED
+from rl.dataset_builder.accepted_answers import KIND, OF_METHODS, TESTED, AcceptedAnswers
 from rl.dataset_builder.capped import ROWS_A_LOOK, build_rows
 from rl.dataset_builder.frozen.files import (
     HELD_OUT,
@@ -26,6 +29,7 @@ from rl.dataset_builder.frozen.files import (
     write_feedback_ids,
     write_manifest,
 )
+from rl.dataset_builder.frozen.folding import Tested, choose_tested, move_to_train
 from rl.dataset_builder.frozen.marking import mark
 from rl.dataset_builder.id_lists import as_parameter
 from rl.dataset_builder.methods import RowBuilder
@@ -47,16 +51,19 @@ _ENROLL = {
 }
 
 
-def freeze(agent: Agent, options: DataOptions, *, method: str = "dpo", report: Report = silent) -> TrainingSet:
+def freeze(
+    agent: Agent, options: DataOptions, *, method: str = "dpo", cross_fits: bool = False, report: Report = silent
+) -> TrainingSet:
     """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
-    feedback has been read. ``method`` says which rows, as ``find_rows`` finds them.
+    feedback has been read. ``method`` says which rows, as ``find_rows`` finds them. ``cross_fits``: the run answers
+    each prompt by an adapter that has not learned from it, where few could be held out.
 
     An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
     took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
     run; what arrives meanwhile keeps waiting. The answers whose text is in a row become members of the set.
     ``report`` gets ``waiting`` now and then. Raises NotEnoughData or what ``report`` raises, and then leaves nothing behind.
     """
-    return _freeze(agent, DatabaseSource(agent), options, method, report)
+    return _freeze(agent, DatabaseSource(agent), options, method, report, cross_fits)
 
 
 def freeze_files(
@@ -66,13 +73,14 @@ def freeze_files(
     options: DataOptions,
     *,
     method: str = "dpo",
+    cross_fits: bool = False,
     report: Report = silent,
 ) -> TrainingSet:
     """The same from Command Center's files, which are not imported: no feedback in the database is touched.
 
     Raises BadFile for a file that cannot be read, and UsageError for a method other than dpo.
     """
-    return _freeze(agent, FileSource(data_path, ratings_path), options, method, report)
+    return _freeze(agent, FileSource(data_path, ratings_path), options, method, report, cross_fits)
 
 
 def freeze_tasks(
@@ -88,15 +96,22 @@ class _Written:
     heldout_rows: int
     content_hash: str
     members: Members
+    accepted: AcceptedAnswers
+    kind: AnswerKind = FREE
+    tested: Tested = Tested()
 
 
-def _freeze(agent: Agent, source: Source, options: DataOptions, method: str, report: Report) -> TrainingSet:
+def _freeze(
+    agent: Agent, source: Source, options: DataOptions, method: str, report: Report, cross_fits: bool = False
+) -> TrainingSet:
     tally = Tally()
     builder = build_rows(method, agent, source, options, tally, look=lambda: report("waiting", {}))
     identifier = uuid.uuid4()
     final = settings.DATA_DIR / "training_sets" / str(identifier)
     with staging_folder(final) as folder:
         written = _write_rows(folder, builder, tally, report)
+        if method in OF_METHODS:
+            written = _fold(agent, folder, written, options, cross_fits)
         frozen = _existing(agent, method, written.content_hash)
         if frozen is None:
             frozen = _new(identifier, agent, method, source, options, tally, written)
@@ -111,7 +126,7 @@ def _freeze(agent: Agent, source: Source, options: DataOptions, method: str, rep
 
 
 def _write_rows(folder: Path, builder: RowBuilder, tally: Tally, report: Report) -> _Written:
-    members = Members()
+    members, accepted = Members(), AcceptedAnswers()
     with (folder / TRAIN).open("wb") as train_file, (folder / HELD_OUT).open("wb") as heldout_file:
         train, held_out = RowWriter(train_file), RowWriter(heldout_file)
         for number, prompt_rows in enumerate(builder.prompts()):
@@ -119,12 +134,31 @@ def _write_rows(folder: Path, builder: RowBuilder, tally: Tally, report: Report)
                 report("waiting", {})
             members.add(prompt_rows.trace_ids)
             for row in prompt_rows.rows:
+                accepted.saw(row)
                 (held_out if prompt_rows.held_out else train).write(row)
     if problem := builder.problem(train.rows, held_out.rows):
         raise NotEnoughData(problem)
     details = json.dumps(tally.details, sort_keys=True).encode() if tally.details else b""
     digest = hashlib.sha256(train.digest() + held_out.digest() + details).hexdigest()
-    return _Written(train.rows, held_out.rows, digest, members)
+    return _Written(train.rows, held_out.rows, digest, members, accepted)
+
+
+def _fold(agent: Agent, folder: Path, written: _Written, options: DataOptions, cross_fits: bool) -> _Written:
+    """With the kind of its answers; where they have right ones, nothing is held out and the run is cross-fitted."""
+    kind = written.accepted.kind(agent.answer_kind)
+    tested = choose_tested(agent, kind, options.val_split, folder) if cross_fits else Tested()
+    if not tested.folds:
+        return replace(written, kind=kind)
+    moved = move_to_train(agent, folder)
+    digest = hashlib.sha256(f"{written.content_hash} tested on {tested}".encode()).hexdigest()
+    return replace(
+        written,
+        kind=kind,
+        tested=tested,
+        content_hash=digest,
+        train_rows=written.train_rows + moved,
+        heldout_rows=written.heldout_rows - moved,
+    )
 
 
 def _existing(agent: Agent, method: str, content_hash: str) -> TrainingSet | None:
@@ -150,14 +184,21 @@ def _new(
         train_rows=written.train_rows,
         heldout_rows=written.heldout_rows,
         feedback_count=tally.usable,
-        val_split=options.val_split,
+        val_split=0.0 if written.tested.folds else options.val_split,
         stats={
             "options": options.as_dict(),
             **tally.as_dict(),
             "scores": score_figures(tally.ids),
             "held_out_is_empty": written.heldout_rows == 0,
+            **_answers(method, written),
         },
     )
+
+
+def _answers(method: str, written: _Written) -> dict[str, Any]:
+    if method not in OF_METHODS:
+        return {}
+    return {KIND: written.kind.as_dict(), FOLDED: written.tested.folds, TESTED: list(written.tested.keys)}
 
 
 def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 from rl.base.errors import BadFile, RewardFailed, UsageError
 from rl.base.leaves import leaf
+from rl.base.measurements import Interval
 from rl.base.records import GeneratedAnswer, Report, Scorer
 from rl.config.guard_limits import guard_limits
+from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
 from rl.evaluation.gate import Verdict
@@ -61,6 +63,10 @@ class Watch:
     scorer: Callable[[], Scorer]
     """Gives the agent's rewards."""
     task: TaskScores | None
+    kind: AnswerKind = FREE
+    """What the agent's answers are."""
+    chosen: Interval | None = None
+    """How much likelier, in nats a token, the new version finds held-out preferred answers than the base model."""
     _score: Scorer | None = field(default=None, init=False)
     _rewards_broke: str = field(default="", init=False)
 
@@ -116,11 +122,21 @@ class Watch:
     def _judge(self, rows: Sequence[Row], examined: Mapping[str, Answers]) -> Guards:
         """Where no version is in use, the base model stands for it."""
         all_models = {"current": examined["base"], **examined}
-        preferred = [len(row["chosen"][-1]["content"].strip()) for row in rows if "chosen" in row]
+        preferred = [str(row["chosen"][-1].get("content") or "") for row in rows if row.get("chosen")]
         has_format = any(asks_for_format(row, self.agent.answer_format) for row in rows)
         limits = guard_limits(self.agent.guard_limits)
         distance, current = self.speaker.distance, all_models["current"]
-        all_rails = rails(examined["new"], current, preferred, distance, limits, has_format, self.task)
+        all_rails = rails(
+            examined["new"],
+            current,
+            preferred,
+            distance,
+            limits,
+            has_format,
+            self.task,
+            chosen=self.chosen,
+            kind=self.kind,
+        )
         report = {
             "prompts": len(rows),
             "rails": [asdict(rail) for rail in all_rails],
@@ -140,13 +156,14 @@ def watch(
     most_tokens: int,
     report: Report,
     task: TaskScores | None = None,
+    kind: AnswerKind = FREE,
 ) -> Watch:
     """Asks all ``rows``, and guards the first PROMPTS of them; ``most_tokens``: longest answer. Loads torch if there are
     any."""
     guarded = _with_details(agent, rows[:PROMPTS])
     asked = [*guarded, *rows[PROMPTS:]]
     speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, measured=PROMPTS) if asked else None
-    return Watch(agent, guarded, asked, speaker, report, scorer, task)
+    return Watch(agent, guarded, asked, speaker, report, scorer, task, kind)
 
 
 def one_of_each_prompt(rows: Sequence[Row]) -> list[Row]:

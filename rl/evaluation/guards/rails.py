@@ -1,25 +1,34 @@
 """Guard rails: what a version must keep to, however many pairs it ranks rightly. From a few answers of each model.
 
 Few answers tell whether one is broken, so each rule leaves room for chance: of rates, one answer more breaks none; a loss of
-reward or of accuracy on a task must lie beyond its 95 % interval; a length must be far from that of the version in use and
-from that of the answers that people prefer. Degenerate answers and the distance from the base model have limits of their
-own, whatever the version in use does: where that is broken too, no other rail would mind.
+reward, of accuracy on a task or of likelihood must lie beyond its 95 % interval; a length must be far from that of the
+version in use and from that of the answers that people prefer. What people want is the measure, and not where the base model
+stands: how far a version has moved from it is shown, and breaks nothing. Degenerate answers have a limit of their own,
+whatever the version in use does: where that is broken too, no other rail would mind.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
-from rl.base.measurements import Distance
+from rl.base.measurements import Distance, Interval
+from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.evaluation.guards.answer_errors import DEGENERATE, NOT_READABLE
 from rl.evaluation.lm_eval.results import TaskScores
 from rl.evaluation.stats.intervals import mean_interval
 
 FEWEST_ANSWERS = 2
 """That break a rate."""
+FEWEST_PROMPTS = 8
+"""That tell whether all answers are the same."""
+SENTENCE_WORDS = 4
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +58,9 @@ class Rail:
     name: str
     """A key of GUARD_LIMITS."""
     value: float | None
-    """What the limit is for; None where there is none to tell, or a divergence that is not a finite number."""
-    limit: float
+    """What the limit is for; None where nothing was measured, or a divergence that is not a finite number."""
+    limit: float | None
+    """None: it is shown, and never broken."""
     broken: bool
     text: str
     """The figures in words, or why there are none."""
@@ -59,23 +69,30 @@ class Rail:
 def rails(
     new: Answers,
     current: Answers,
-    preferred: Sequence[int],
+    preferred: Sequence[str],
     distance: Distance | None,
-    limits: Mapping[str, float],
+    limits: Mapping[str, float | None],
     has_format: bool,
     task: TaskScores | None = None,
+    *,
+    chosen: Interval | None = None,
+    kind: AnswerKind = FREE,
 ) -> list[Rail]:
-    """Those that have a limit. ``preferred``: lengths of the answers that people prefer, in characters; none where none are
-    stored. ``distance``: None: not measured; ``has_format``: a format is asked of the answers."""
-    makers = {
+    """Those that are not switched off. ``preferred``: the answers that people prefer; none where none are stored.
+    ``distance``: None: not measured; ``has_format``: a format is asked of the answers. ``chosen``: how much likelier, in
+    nats a token, the new version finds held-out preferred answers than the base model does; ``kind``: of the answers."""
+    makers: dict[str, Callable[[Any], Rail]] = {
         "degenerate_rate": lambda limit: _degenerate(new, current, limit),
+        "sameness": lambda limit: _sameness(new, current, preferred, limit),
+        "off_kind_rate": lambda limit: _off_kind(new, current, kind, limit),
         "length_ratio": lambda limit: _length(new, current, preferred, limit),
         "empty_rate": lambda limit: _rate("empty_rate", "empty", ("empty",), new, current, limit),
         "refusal_rate": lambda limit: _rate("refusal_rate", "refusals", ("refusal",), new, current, limit),
         "parse_error_rate": lambda limit: _format(new, current, limit, has_format),
         "reward_loss": lambda limit: _reward(new, current, limit),
         "kl_to_base": lambda limit: _divergence(distance, limit),
-        "base_likelihood": lambda limit: _unlikeliness(distance, limit),
+        "chosen_likelihood": lambda limit: _likeliness(chosen, limit),
+        "base_likelihood": lambda limit: _unlikeliness(distance, limit, kind),
         "task_loss": lambda limit: task_loss(task, limit),
     }
     return [make_rail(limits[name]) for name, make_rail in makers.items() if name in limits]
@@ -86,16 +103,20 @@ def broken_reason(all_rails: Sequence[Rail]) -> str:
     broken = [rail for rail in all_rails if rail.broken]
     if not broken:
         return ""
-    descriptions = "; ".join(f"{rail.name} ({rail.text}, limit {rail.limit:g})" for rail in broken)
+    descriptions = "; ".join(f"{rail.name} ({rail.text}{_limit(rail)})" for rail in broken)
     what = "A guard rail is broken" if len(broken) == 1 else f"{len(broken)} guard rails are broken"
     return f"{what}: {descriptions}. To allow it, raise the limit in the agent's guard limits, or set it to null."
 
 
-def _length(new: Answers, current: Answers, preferred: Sequence[int], limit: float) -> Rail:
+def _limit(rail: Rail) -> str:
+    return "" if rail.limit is None else f", limit {rail.limit:g}"
+
+
+def _length(new: Answers, current: Answers, preferred: Sequence[str], limit: float) -> Rail:
     """Broken when far from both; the ratio to the nearer of the two."""
     compared = {"of the version in use": current.length}
     if preferred:
-        compared["of the preferred answers"] = fmean(preferred)
+        compared["of the preferred answers"] = fmean(len(text.strip()) for text in preferred)
     ratios = {what: _times(new.length, length) for what, length in compared.items()}
     nearest = min(ratios, key=lambda what: abs(math.log(ratios[what])))
     ratio = ratios[nearest]
@@ -141,26 +162,73 @@ def _reward(new: Answers, current: Answers, limit: float) -> Rail:
     return Rail("reward_loss", loss, limit, broken, text)
 
 
-def _divergence(distance: Distance | None, limit: float) -> Rail:
+def _divergence(distance: Distance | None, limit: float | None) -> Rail:
     if distance is None:
         return Rail("kl_to_base", None, limit, False, "not measured")
     text = f"{distance.kl:.2f} nats a token from the base model"
     return _at_most("kl_to_base", distance.kl, limit, text, "the divergence from the base model")
 
 
-def _unlikeliness(distance: Distance | None, limit: float) -> Rail:
+def _unlikeliness(distance: Distance | None, limit: float, kind: AnswerKind) -> Rail:
+    """``off_kind_rate`` tells more of answers that have right ones: which of a set one is says nothing of how likely it
+    is."""
+    if kind.has_right_answers:
+        return Rail("base_likelihood", None, limit, False, f"not measured: its answers are {kind.kind}")
     if distance is None:
         return Rail("base_likelihood", None, limit, False, "not measured")
-    loss = distance.base_likelihood - distance.likelihood
-    text = f"the base model gives a token {distance.likelihood:.2f} nats, {distance.base_likelihood:.2f} in its own answers"
+    likely = {"its own answers": distance.base_likelihood}
+    if distance.chosen_likelihood is not None:
+        likely["those that people prefer"] = distance.chosen_likelihood
+    loss = min(likely.values()) - distance.likelihood
+    others = ", ".join(f"{value:.2f} in {what}" for what, value in likely.items())
+    text = f"the base model gives a token {distance.likelihood:.2f} nats, {others}"
     return _at_most("base_likelihood", loss, limit, text, "the likelihood under the base model")
 
 
-def _at_most(name: str, value: float, limit: float, text: str, what: str) -> Rail:
+def _at_most(name: str, value: float, limit: float | None, text: str, what: str) -> Rail:
     """Broken above the limit, and where the value is not a finite number."""
     if not math.isfinite(value):
         return Rail(name, None, limit, True, f"{what} is not a number")
-    return Rail(name, value, limit, value > limit, text)
+    return Rail(name, value, limit, limit is not None and value > limit, text)
+
+
+def _likeliness(chosen: Interval | None, limit: float) -> Rail:
+    if chosen is None:
+        return Rail("chosen_likelihood", None, limit, False, "not measured: no preferred answers are held out")
+    text = f"{chosen.value:+.2f} nats a token of held-out preferred answers ({chosen.low:+.2f} to {chosen.high:+.2f})"
+    return Rail("chosen_likelihood", -chosen.value, limit, -chosen.value > limit and chosen.high < 0, text)
+
+
+def _sameness(new: Answers, current: Answers, preferred: Sequence[str], limit: float) -> Rail:
+    if len(new.texts) < FEWEST_PROMPTS:
+        return Rail("sameness", None, limit, False, f"not measured: {FEWEST_PROMPTS} prompts tell")
+    share, what = _most_said(new.texts)
+    usual = max(_most_said(current.texts)[0], _most_said(preferred)[0] if preferred else 0.0)
+    text = f"{share:.0%} of the answers say {what[:60]!r}, {usual:.0%} of others share one sentence"
+    return Rail("sameness", share - usual, limit, share - usual > limit, text)
+
+
+def _most_said(texts: Sequence[str]) -> tuple[float, str]:
+    """The share of texts that have one sentence of some words in common, or are the same, and that sentence."""
+    counts = Counter(part for text in texts for part in {text.strip(), *_long_sentences(text)} if part)
+    if not counts:
+        return 0.0, ""
+    what, times = counts.most_common(1)[0]
+    return times / len(texts), what
+
+
+def _long_sentences(text: str) -> set[str]:
+    sentences = (part.strip() for part in _SENTENCE.split(text))
+    return {sentence for sentence in sentences if len(sentence.split()) >= SENTENCE_WORDS}
+
+
+def _off_kind(new: Answers, current: Answers, kind: AnswerKind, limit: float) -> Rail:
+    if not kind.has_right_answers:
+        return Rail("off_kind_rate", None, limit, False, "not measured: its answers are free")
+    off_new, off_current = ([not kind.is_of_kind(text) for text in of_model.texts] for of_model in (new, current))
+    more = fmean(off_new) - fmean(off_current)
+    text = f"not {kind.kind}: {sum(off_new)} of {len(off_new)} answers, {sum(off_current)} of the version in use"
+    return Rail("off_kind_rate", more, limit, more > limit and sum(off_new) - sum(off_current) >= FEWEST_ANSWERS, text)
 
 
 def task_loss(task: TaskScores | None, limit: float) -> Rail:

@@ -97,6 +97,16 @@ def accuracy_of(scores: Sequence[PairScore]) -> Interval:
     return prompt_accuracy(scores) if scores else Interval(0.5, 0.0, 1.0)
 
 
+def likelier_chosen(scores: Comparison) -> Interval | None:
+    """How much likelier, in nats a token, the new version finds the better answers than the base model does, by prompts;
+    None where too few are held out to tell."""
+    by_prompt: defaultdict[str, list[float]] = defaultdict(list)
+    for new, base in zip(scores.raw["new"], scores.raw["base"], strict=True):
+        if new.chosen_tokens:
+            by_prompt[new.prompt_key].append((new.chosen_logp - base.chosen_logp) / new.chosen_tokens)
+    return mean_interval(by_prompt) if len(by_prompt) > 1 else None
+
+
 def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, Any]:
     """What the report page and ``--output`` show."""
     of_models = {name: getattr(scores, name) for name in MODELS}

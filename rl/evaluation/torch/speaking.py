@@ -16,6 +16,7 @@ from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
+from rl.lm.own_tokens import plain
 from rl.lm.packed_layers import packed_layers
 
 WhileLoaded = Callable[[str, PreTrainedTokenizerBase, PreTrainedModel, torch.nn.Module], None]
@@ -39,6 +40,7 @@ class Speaker:
         self._moved: tuple[float, float] | None = None
         """The model "new": its divergence from its base, and the likelihood of its answers under the base."""
         self._base_likelihood: float | None = None
+        self._chosen_likelihood: float | None = None
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
         self._measured = len(rows) if measured is None else measured
 
@@ -66,6 +68,10 @@ class Speaker:
             self._moved = divergence(base, model, sequences)
         elif name == "base":
             self._base_likelihood = likelihood(base, sequences)
+            chosen = [
+                (ids, encoded[number].get("chosen_ids")) for number, ids in prompts.items() if number < self._measured
+            ]
+            self._chosen_likelihood = likelihood(base, [(ids, plain(answer)) for ids, answer in chosen if answer])
 
     @property
     def divergence(self) -> float | None:
@@ -77,7 +83,7 @@ class Speaker:
         """How far the model "new" is from its base; None before both have answered, and without an answer."""
         if self._moved is None or self._base_likelihood is None:
             return None
-        return Distance(*self._moved, self._base_likelihood)
+        return Distance(*self._moved, self._base_likelihood, self._chosen_likelihood)
 
     def _answer(
         self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Mapping[int, Ids], most: int

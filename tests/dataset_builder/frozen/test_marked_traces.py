@@ -20,7 +20,7 @@ from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate
 
 pytestmark = pytest.mark.django_db
-KINDS = ["dpo", "mpo", "kto", "grpo", "reward_model", "prompts"]
+KINDS = ["dpo", "mpo", "sft", "kto", "grpo", "reward_model", "prompts"]
 
 
 def answers(agent: Agent, question: str, split: str = "") -> list[Trace]:

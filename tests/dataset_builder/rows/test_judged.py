@@ -240,7 +240,7 @@ def test_the_same_answers_give_the_same_set(agent, data_dir):
 
 
 def test_unknown_methods_and_files_for_kto_are_refused(agent, data_dir, tmp_path):
-    with pytest.raises(UsageError, match="unknown kind of rows 'ppo'.*; known: mpo, dpo, kto, grpo, agent"):
+    with pytest.raises(UsageError, match="unknown kind of rows 'ppo'.*; known: mpo, sft, dpo, kto, grpo, agent"):
         freeze(agent, ONE, method="ppo")
     files = write_files(tmp_path, questions=2)
     with pytest.raises(UsageError, match="rows for kto come from the database"):

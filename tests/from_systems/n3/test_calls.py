@@ -148,7 +148,7 @@ def test_without_a_method_the_advised_one_is_taken(server: Caller, agent: Agent,
     ("body", "word"),
     [
         ({"learningRat": 1}, "learning_rat"),
-        ({"method": "magic"}, "known: mpo, dpo"),
+        ({"method": "magic"}, "known: mpo, sft, dpo"),
         ({"maxSteps": -1}, "maxSteps"),
         ({"learningRate": 5}, "learning_rate"),
         ({"epochs": "many"}, "epochs"),

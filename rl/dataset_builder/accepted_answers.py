@@ -1,0 +1,54 @@
+"""The answers of rows that people accept, by which the kind of an agent's answers is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rl.config.automatic import Answers
+from rl.data_formatter.answer_kinds import FIRST, FREE, AnswerKind, find_kind
+from rl.models import TrainingSet
+
+KIND, FOLDS, TESTED = "answer_kind", "folds", "tested"
+"""What is told of them in the figures of a training set."""
+OF_METHODS = ("mpo", "sft")
+"""Rows that say which answers are accepted."""
+
+
+class AcceptedAnswers:
+    """The first of them, row by row."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def saw(self, row: Mapping[str, Any]) -> None:
+        if len(self._texts) < FIRST and (text := accepted_text(row)):
+            self._texts.append(text)
+
+    def kind(self, declared: str) -> AnswerKind:
+        return find_kind(self._texts, declared)
+
+
+def accepted_text(row: Mapping[str, Any]) -> str:
+    """Empty where nothing is accepted, and for a run with tools, which is more than a text."""
+    chosen: Sequence[Mapping[str, Any]] = row.get("chosen") or ()
+    return str(chosen[0].get("content") or "").strip() if len(chosen) == 1 else ""
+
+
+def kind_of(training_set: TrainingSet) -> AnswerKind:
+    stored = training_set.stats.get(KIND)
+    return AnswerKind.from_dict(stored) if stored else FREE
+
+
+def folds_of(training_set: TrainingSet) -> int:
+    """0: its held-out rows are to measure by."""
+    return int(training_set.stats.get(FOLDS, 0))
+
+
+def tested_of(training_set: TrainingSet) -> tuple[str, ...]:
+    """Keys of the prompts that a cross-fitted run is tested on."""
+    return tuple(training_set.stats.get(TESTED, ()))
+
+
+def for_choosing(kind: AnswerKind) -> Answers:
+    return Answers(kind.kind, len(kind.values), kind.reason)

@@ -1,0 +1,22 @@
+"""Train on the answers that people accept, and measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rl.management.training import TrainCommand
+from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
+    pass
+
+
+class Command(TrainCommand):
+    help = (
+        "Train a LoRA adapter by supervised fine-tuning (SFT) on the answers that people chose, edited or liked, and "
+        "measure it. It suits answers that are right or wrong: a class, a form to fill, a tool call."
+    )
+    method = "sft"
+    options = Options

@@ -1,0 +1,57 @@
+"""Supervised fine-tuning (SFT) of a LoRA adapter on the answers that people accept: chosen, edited and liked ones.
+
+Rows: as in mpo.py. What was rejected is not learned. See imitating.py for the loss.
+
+Where the answers have right ones none are held out: the run is cross-fitted (cross_fitting.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from datasets import Dataset
+
+from rl.base.errors import NotEnoughData
+from rl.base.records import Report, TrainingResult
+from rl.config.training_job import TrainingJob
+from rl.training import fitting
+from rl.training.cross_fitting import answer_unseen
+from rl.training.imitating import good_rows, make_trainer, steady_schedule
+from rl.training.preparing import encoded_rows, prepare
+from rl.training.warm_up import load_untrained
+from rl.training.watch import watch
+
+
+def train(job: TrainingJob, report: Report) -> TrainingResult:
+    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
+
+    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
+    """
+    started = time.monotonic()
+    with prepare(job, report) as start:
+        # rows: prompt_ids and answer_ids, on disk
+        encoded, lengths = encoded_rows(start, "sft")
+        rows = good_rows(start, ((row["prompt_ids"], row["chosen_ids"]) for row in iter(encoded) if row["chosen_ids"]))
+        if not len(rows):
+            raise NotEnoughData(f"no row of {job.train_rows} has an accepted answer that fits")
+        report("log", {"text": f"imitates {len(rows)} accepted answers{_left_out(encoded)}"})
+        model = load_untrained(start)
+        if job.folds:
+            model = answer_unseen(start, model)
+        trainer = make_trainer(start, model, rows, job.config, **steady_schedule(job.config, len(rows)))
+        with fitting.fast_passes(start, trainer.model):
+            watches = watch(start, trainer.model, rows, imitates=True)
+            fitting.fit(trainer, job, start.checkpoint, report, watches=watches)
+        weights = fitting.publish(trainer, start)
+    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
+
+
+def _left_out(rows: Dataset) -> str:
+    disliked = sum(_is_disliked(row) for row in iter(rows))
+    return f"; {disliked} that are only disliked teach it nothing" if disliked else ""
+
+
+def _is_disliked(row: Mapping[str, Any]) -> bool:
+    return not row["chosen_ids"]
