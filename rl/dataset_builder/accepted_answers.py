@@ -19,9 +19,12 @@ class AcceptedAnswers:
     """The first of them, row by row."""
 
     def __init__(self) -> None:
+        self.count = 0
+        """Of all, also of runs with tools."""
         self._texts: list[str] = []
 
     def saw(self, row: Mapping[str, Any]) -> None:
+        self.count += bool(row.get("chosen"))
         if len(self._texts) < FIRST and (text := accepted_text(row)):
             self._texts.append(text)
 

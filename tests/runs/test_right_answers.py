@@ -54,3 +54,11 @@ def test_the_run_says_why_preferences_are_left_out(routing: Agent) -> None:
     run = trained(routing, "mpo", lambda event, values: said.append(values.get("text", "")))
     assert run.config["preferences"] is False
     assert any("answers are closed (12 accepted answers are 2 distinct ones)" in text for text in said)
+
+
+def test_likes_alone_are_enough_where_answers_are_right_or_wrong(data_dir) -> None:
+    agent = Agent.objects.create(name="liked", base_model="tiny", response_length=8)
+    for number in range(12):
+        rate(make_trace(agent, f"Question {number}?", "cash" if number % 2 else "cards"), 1)
+    run = trained(agent, "mpo")
+    assert (run.state, run.version.evaluations.get().report["measure"]) == (TrainingRun.State.SUCCEEDED, "right")

@@ -49,12 +49,13 @@ def test_trl_learns_the_own_tokens_alone():
 
 def test_log_probabilities_and_imitation_leave_out_the_tokens_of_others():
     from rl.lm.log_probs import pad_sequences
-    from rl.training.warm_up import _rows
+    from rl.training.imitating import collate
 
     labels = [-100, -100, 3, 4, -100, -100, 7]
     batch = pad_sequences([(PROMPT, RUN)])
     assert (batch["input_ids"].tolist(), batch["labels"].tolist()) == ([[1, 2, 3, 4, 5, 6, 7]], [labels])
-    assert list(_rows([(PROMPT, RUN)])) == [{"input_ids": [1, 2, 3, 4, 5, 6, 7], "labels": labels}]
+    learned = collate([{"prompt_ids": PROMPT, "answer_ids": RUN}])
+    assert (learned["input_ids"].tolist(), learned["labels"].tolist()) == ([[1, 2, 3, 4, 5, 6, 7]], [labels])
 
 
 def test_stored_runs_of_a_group_come_with_their_mask():

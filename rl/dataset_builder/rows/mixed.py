@@ -10,6 +10,7 @@ from rl.base.records import JudgedAnswer, PreferencePair
 from rl.data_formatter.mixed import pair_row, single_row
 from rl.data_formatter.opinions import ONLY_DISLIKED, ONLY_LIKED
 from rl.data_formatter.runs import answer_key
+from rl.dataset_builder.accepted_answers import AcceptedAnswers
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.rows.judged import LabelledRows
@@ -25,7 +26,8 @@ class MixedRows:
     """First all pairs, then what is in none of them. From files, which hold nothing but pairs, pairs alone."""
 
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
-        self._options, self._tally = options, tally
+        self._agent, self._options, self._tally = agent, options, tally
+        self._accepted = AcceptedAnswers()
         self._of_pairs, self._of_singles = Tally(), Tally()
         self._made = PairsMade()
         self._pairs = _Pairs(agent, source, options, self._of_pairs)
@@ -34,17 +36,28 @@ class MixedRows:
 
     def prompts(self) -> Iterator[PromptRows]:
         singles = 0
-        yield from map(self._made.note, self._pairs.prompts())
+        yield from map(self._see, map(self._made.note, self._pairs.prompts()))
         for of_prompt in self._singles.prompts() if self._singles else ():
             singles += len(of_prompt.rows)
-            yield of_prompt
+            yield self._see(of_prompt)
         self._take_stock({"pair_rows": self._made.count, "single_rows": singles})
 
     def problem(self, train: int, held_out: int) -> str:
-        """A pair tells good from bad, so with one the labels may all be of one kind."""
-        if self._made.count and train and train + held_out >= self._options.min_samples:
+        """A pair tells good from bad, so with one the labels may all be of one kind; they may all be good where answers are
+        right or wrong, which are imitated."""
+        enough = train and train + held_out >= self._options.min_samples
+        if enough and (self._made.count or self._has_right_answers()):
             return ""
         return (self._singles or self._pairs).problem(train, held_out)
+
+    def _see(self, of_prompt: PromptRows) -> PromptRows:
+        for row in of_prompt.rows:
+            self._accepted.saw(row)
+        return of_prompt
+
+    def _has_right_answers(self) -> bool:
+        kind = self._accepted.kind(self._agent.answer_kind)
+        return kind.has_right_answers and self._accepted.count >= self._options.min_samples
 
     def _take_stock(self, rows: dict[str, int]) -> None:
         """What the first pass read counts as read: what arrives between the two waits for the next run."""
