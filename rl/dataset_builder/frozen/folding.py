@@ -25,7 +25,7 @@ LEAST_TESTED: Final = 48
 MOST_TESTED: Final = 200
 """Prompts, where there are so many; between the two, as large a share as is held out elsewhere."""
 FOLDS: Final = 3
-ONE_FOLD: Final = 0.3
+ONE_FOLD: Final = 0.5
 """Share of the prompts up to which one adapter leaves out all tested ones."""
 
 
