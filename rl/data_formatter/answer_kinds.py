@@ -135,7 +135,7 @@ def whole_object(answer: str) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Texts whatever their case and white space; lists in their order; true and false are no numbers."""
+    """Texts whatever their case and white space; lists in their order; true differs from 1."""
     if isinstance(value, bool):
         return ("flag", value)
     if isinstance(value, str):

@@ -20,7 +20,7 @@ class AcceptedAnswers:
 
     def __init__(self) -> None:
         self.count = 0
-        """Of all, also of runs with tools."""
+        """Rows with an accepted answer, also runs with tools."""
         self._texts: list[str] = []
 
     def saw(self, row: Mapping[str, Any]) -> None:
