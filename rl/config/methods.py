@@ -6,7 +6,7 @@ Paths are dotted and imported on first use, because methods bring torch along an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -142,21 +142,21 @@ REWARDED = Rows(
 )
 """Answers with their rewards, for trainers elsewhere."""
 
-_MIXED: Mapping[str, Column] = {**_PAIR, "weight": Column.NUMBER}
+_MIXED = Rows(
+    name="mpo",
+    builder="rl.dataset_builder.rows.mixed.MixedRows",
+    columns={**_PAIR, "weight": Column.NUMBER},
+    optional=frozenset(_PAIR),
+    contrast="rl.evaluation.contrasts.of_mixed",
+    has_pair_types=True,
+)
 
 METHODS: dict[str, Method] = {
     "mpo": Method(
         module="rl.training.mpo",
         command="train_mpo",
         config=MPOConfig,
-        rows=Rows(
-            name="mpo",
-            builder="rl.dataset_builder.rows.mixed.MixedRows",
-            columns=_MIXED,
-            optional=frozenset(_PAIR),
-            contrast="rl.evaluation.contrasts.of_mixed",
-            has_pair_types=True,
-        ),
+        rows=_MIXED,
         # a pair as in DPO; a single answer is half of it, and again half for the point of reference
         work=RowWork(2, 6),
         automatic=MPOConfig.LISTS["automatic"],
@@ -165,14 +165,7 @@ METHODS: dict[str, Method] = {
     "sft": Method(
         module="rl.training.sft",
         command="train_sft",
-        rows=Rows(
-            name="sft",
-            builder="rl.dataset_builder.rows.accepted.AcceptedRows",
-            columns=_MIXED,
-            optional=frozenset(_PAIR),
-            contrast="rl.evaluation.contrasts.of_mixed",
-            has_pair_types=True,
-        ),
+        rows=replace(_MIXED, name="sft", builder="rl.dataset_builder.rows.accepted.AcceptedRows"),
         work=RowWork(1, 4),  # forward and backward
         automatic=TrainingConfig.LISTS["automatic"],
         imitates=True,

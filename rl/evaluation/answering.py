@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from rl.base.leaves import leaf
 from rl.base.records import Report
@@ -35,19 +34,10 @@ def measure_right(subject: Subject, accepted: Accepted, share: float, report: Re
     figures = describe_right(earnings, accepted.kind)
     verdict = replace(verdict, reason=f"{in_words(figures)}. {verdict.reason}")
     verdict = guards.over(verdict)
-    columns: dict[str, Any] = {
-        "pairs": len(earnings.rows),
-        "prompts": len(earnings.rows),
-        "accuracy": earnings.mean("new"),
-        "base_accuracy": earnings.mean("base"),
-        "against_accuracy": earnings.mean("current"),
-        "verdict": verdict.decision,
-        "ratings_needed": verdict.ratings_needed,
-    }
     described = {**rewards.describe(earnings, verdict, "right", subject.margin), **figures, "guards": guards.report}
     evidence = {"kind": "right", "difference": described["difference"], "prompts": len(earnings.rows)}
     weighed = {"decided_by": "right", "evidence": [evidence], "cross_fitted": bool(accepted.unseen)}
-    return Measured(columns, {**described, **weighed})
+    return Measured(rewards.describe_columns(earnings, verdict), {**described, **weighed})
 
 
 def _ask(subject: Subject, watch: Watch, report: Report) -> None:

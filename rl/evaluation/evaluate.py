@@ -148,16 +148,8 @@ def _describe_earnings(
     earnings: rewards.Earnings, held_out: HeldOut, measure: str, guards: Guards, subject: Subject
 ) -> Measured:
     verdict = guards.over(rewards.judge(earnings, held_out.share, _WORDS[measure], subject.margin, subject.look))
-    columns = {
-        "pairs": len(earnings.rows),
-        "prompts": len(earnings.rows),
-        "accuracy": earnings.mean("new"),
-        "base_accuracy": earnings.mean("base"),
-        "against_accuracy": earnings.mean("current"),
-        "verdict": verdict.decision,
-        "ratings_needed": verdict.ratings_needed,
-    }
-    return Measured(columns, {**rewards.describe(earnings, verdict, measure, subject.margin), "guards": guards.report})
+    described = {**rewards.describe(earnings, verdict, measure, subject.margin), "guards": guards.report}
+    return Measured(rewards.describe_columns(earnings, verdict), described)
 
 
 _WORDS: dict[str, Words] = {"reward": REWARD, "success": SUCCESS, "fields": FIELDS}

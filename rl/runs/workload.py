@@ -17,10 +17,10 @@ from rl.base.messages import characters
 from rl.config import TrainingConfig, find_method
 from rl.dataset_builder.accepted_answers import AcceptedAnswers
 from rl.dataset_builder.plan.survey import answers_of
-from rl.evaluation.answer_room import room_for_an_answer
 from rl.evaluation.guards.measure import PROMPTS
 from rl.hardware import Speed, Workload
 from rl.judge.labels import LEAST_RATERS, MOST_ROWS
+from rl.lm.answer_room import room_for_an_answer
 from rl.models import Agent, TrainingRun
 from rl.runs.run_options import RunOptions
 

@@ -1,7 +1,7 @@
-"""Answers to each prompt by an adapter that has not learned from it, where the rows are too few to hold some out.
+"""Answers to each tested prompt by an adapter that has not learned from it, of a run that learns from all.
 
-The prompts are dealt into folds. For each fold an adapter is trained as the run's own will be, on the rows of all other
-folds, and answers the fold's prompts. The run's own adapter then learns from all rows, and what the others answered tells
+The tested prompts are dealt into parts. For each part an adapter is trained as the run's own will be, on all rows but
+these, and answers the part's prompts. The run's own adapter then learns from all rows, and what the others answered tells
 how good it is (a little less than it is: each of them had fewer rows).
 
 The answers of each part are kept in ``output_dir/unseen.jsonl``: a resumed run does not make them again.
@@ -10,7 +10,7 @@ The answers of each part are kept in ``output_dir/unseen.jsonl``: a resumed run 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from peft import PeftModel
 from transformers import PreTrainedModel
@@ -20,6 +20,7 @@ from rl.base.records import GeneratedAnswer, silent
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.unseen import UNSEEN, read_unseen, unseen_line
+from rl.lm.answer_room import room_for_an_answer
 from rl.lm.encoding import answer_text, encode
 from rl.lm.generating import likeliest
 from rl.lm.lengths import EncodedRow, LengthCount
@@ -30,8 +31,6 @@ from rl.training.imitating import good_rows, make_trainer, steady_schedule
 from rl.training.preparing import Start
 
 Row = Mapping[str, Any]
-SHORTEST: Final = 16
-"""Tokens that an answer may have, however short the accepted ones are; else half as many again as the longest of them."""
 
 
 def answer_unseen(start: Start, model: PreTrainedModel) -> PreTrainedModel:
@@ -84,7 +83,7 @@ def _answer(
     start: Start, model: PeftModel, rows: Sequence[Row], encoded: Sequence[EncodedRow]
 ) -> dict[str, GeneratedAnswer]:
     """By prompt, each once."""
-    most = max(SHORTEST, round(1.5 * max(len(row["chosen_ids"]) for row in encoded)))
+    most = room_for_an_answer(start.most_tokens, [len(row["chosen_ids"]) for row in encoded])
     places = list({row["prompt_key"]: number for number, row in enumerate(rows)}.values())
     prompts = [encoded[number]["prompt_ids"] for number in places]
     model.eval()

@@ -8,8 +8,6 @@ Where the answers have right ones none are held out: the run is cross-fitted (cr
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from datasets import Dataset
 
@@ -49,9 +47,5 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
 
 
 def _left_out(rows: Dataset) -> str:
-    disliked = sum(_is_disliked(row) for row in iter(rows))
+    disliked = sum(not row["chosen_ids"] for row in iter(rows))
     return f"; {disliked} that are only disliked teach it nothing" if disliked else ""
-
-
-def _is_disliked(row: Mapping[str, Any]) -> bool:
-    return not row["chosen_ids"]

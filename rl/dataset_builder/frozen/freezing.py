@@ -56,7 +56,7 @@ def freeze(
 ) -> TrainingSet:
     """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
     feedback has been read. ``method`` says which rows, as ``find_rows`` finds them. ``cross_fits``: the run answers
-    each prompt by an adapter that has not learned from it, where few could be held out.
+    tested prompts by an adapter that has not learned from them, so nothing is held out where answers have right ones.
 
     An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
     took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next

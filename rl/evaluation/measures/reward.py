@@ -99,6 +99,19 @@ def judge(
     )
 
 
+def describe_columns(earnings: Earnings, verdict: Verdict) -> dict[str, Any]:
+    """The fields of an Evaluation without its report."""
+    return {
+        "pairs": len(earnings.rows),
+        "prompts": len(earnings.rows),
+        "accuracy": earnings.mean("new"),
+        "base_accuracy": earnings.mean("base"),
+        "against_accuracy": earnings.mean("current"),
+        "verdict": verdict.decision,
+        "ratings_needed": verdict.ratings_needed,
+    }
+
+
 def describe(earnings: Earnings, verdict: Verdict, measure: str = "reward", margin: float = 0.0) -> dict[str, Any]:
     """What the report page and ``--output`` show."""
     describe_evidence = evidence.of_means if measure == "reward" else evidence.of_shares

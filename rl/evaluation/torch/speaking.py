@@ -10,8 +10,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.measurements import Distance
 from rl.base.records import GeneratedAnswer, Report
-from rl.evaluation.answer_room import room_for_an_answer
 from rl.lm import loading
+from rl.lm.answer_room import room_for_an_answer
 from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
