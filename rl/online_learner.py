@@ -5,9 +5,12 @@ since its last run and what waits gives at least one row to train on. After a ru
 cancelled only ratings that have come since count: the same data would fail again. Ratings that arrive while a run is at
 work are not in its training set and wait for the next one.
 
+Where answers are right or wrong, few ratings are worth a run, as each teaches much, a run takes minutes, and nothing is held
+out: see ``samples_needed``. Such an early run begins when the machine has nothing else to do.
+
 The method is MPO, which learns from every kind of rating.
 
-Imports: base, collect, dataset_builder, models, runs; Django.
+Imports: base, collect, data_formatter, dataset_builder, models, runs, serving; Django.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db.models import Case, Q, QuerySet, When
@@ -24,14 +27,23 @@ from django.utils import timezone
 
 from rl import dataset_builder
 from rl.base.errors import RatchetError, RunConflict, UsageError
+from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.collect.feedback.write import Rated, rate
 from rl.collect.importers import IMPORTERS
+from rl.data_formatter.answer_kinds import AnswerKind
 from rl.models import Agent, Feedback, Trace, TrainingRun
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs
+from rl.serving import machine
 
 logger = logging.getLogger(__name__)
 METHOD = "mpo"
+FIRST: Final = 12
+"""Ratings that start the first run of an agent whose answers are right or wrong."""
+FEWEST: Final = 4
+"""That start a later one, at least."""
+USUAL: Final = Agent._meta.get_field("min_samples_to_retrain").get_default()
+_EARLY: Final = "corrections that start a run of an agent with right answers"
 _IMPORTED = Q(source__in=IMPORTERS, api_key=None, user=None)
 """What was read from files, and by nobody's key: a client's ratings may have the same source."""
 
@@ -70,16 +82,16 @@ class OnlineLearner:
         idle = Case(When(state__in=TrainingRun.ACTIVE, then=0), default=1)  # an older run may have been resumed
         last = self.agent.runs.order_by(idle, "-created_at").first()
         training = last is not None and last.is_active
-        waiting = self._waiting(last).count()
-        reason = "" if training else self._due(waiting, last, survey)
+        waiting, needed = self._waiting(last).count(), samples_needed(self.agent)
+        reason = "" if training else self._due(waiting, needed, last, survey)
         return LearnerStatus(
             agent=self.agent.name,
             enabled=is_enabled(self.agent),
             buffer_size=waiting,
-            min_samples=self.agent.min_samples_to_retrain,
+            min_samples=needed,
             is_training=training,
             should_retrain=bool(reason),
-            reason=reason or ("a run is in progress" if training else self._why_not(waiting, last, survey)),
+            reason=reason or ("a run is in progress" if training else self._why_not(waiting, needed, last, survey)),
             last_run=last.pk if last else None,
             last_run_state=last.state if last else None,
             next_by_interval=self._interval_ends(last) if waiting and not training else None,
@@ -108,11 +120,13 @@ class OnlineLearner:
         supervisor.enqueue(run)
         return run
 
-    def _due(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
+    def _due(self, waiting: int, needed: int, last: TrainingRun | None, survey: bool) -> str:
         """The reason to start a run; empty when there is none."""
         new = self._new_since(last) if _stopped_by_itself(last) else waiting
         if new >= self.agent.min_samples_to_retrain:
             return f"{new} new ratings wait"
+        if new >= needed and not _what_is_at_work():
+            return f"{new} of {needed} {_EARLY}"
         if not new or timezone.now() < self._interval_ends(last):
             return ""
         passed = f"{self.agent.retrain_interval_hours} hours have passed and {waiting} new ratings wait"
@@ -132,7 +146,7 @@ class OnlineLearner:
     def _plan_is_known(self, last: TrainingRun | None) -> bool:
         return last is not None or self.agent.plan_seen_at is not None
 
-    def _why_not(self, waiting: int, last: TrainingRun | None, survey: bool) -> str:
+    def _why_not(self, waiting: int, needed: int, last: TrainingRun | None, survey: bool) -> str:
         if waiting and last is not None and last.state == TrainingRun.State.FAILED:
             again = "tried again when new ratings have come, or by 'Retrain now'"
             return f"run {last.pk} failed: {last.error or 'see its log'}; {again}"
@@ -141,7 +155,10 @@ class OnlineLearner:
         if not self._plan_is_known(last) and (imported := waiting_feedback(self.agent).filter(_IMPORTED).count()):
             see = f"'manage.py training_plan --agent {self.agent.name}' shows it, 'Retrain now' starts a run"
             return f"{imported} imported ratings wait until somebody has seen the plan: {see}"
-        return f"{waiting} of {self.agent.min_samples_to_retrain} ratings that start a run wait"
+        if needed == self.agent.min_samples_to_retrain:
+            return f"{waiting} of {needed} ratings that start a run wait"
+        at_work = _what_is_at_work() if waiting >= needed else ""
+        return f"{waiting} of {needed} {_EARLY} wait{f'; {at_work}' if at_work else ''}"
 
     def _interval_ends(self, last: TrainingRun | None) -> datetime:
         since = self.agent.created_at if last is None else (last.finished_at or last.created_at)
@@ -185,6 +202,24 @@ def how_to_enable(agent: Agent) -> str:
     if not settings.ENABLE_ONLINE_LEARNING:
         return "set ENABLE_ONLINE_LEARNING=1"
     return "" if agent.online_learning else "switch it on for this agent in the admin"
+
+
+def samples_needed(agent: Agent, kind: AnswerKind | None = None) -> int:
+    """New ratings that start a run: as many as a person set. Where nobody did and answers are right or wrong, FIRST of them
+    start the first run, and a quarter of what the last one learned from the next. ``kind``: of its answers, where that is
+    known. At most two queries."""
+    if agent.min_samples_to_retrain != USUAL or not (kind or kind_of_answers(agent)).has_right_answers:
+        return agent.min_samples_to_retrain
+    learned = agent.runs.filter(state=TrainingRun.State.SUCCEEDED).exclude(training_set=None).order_by("-created_at")
+    count = learned.values_list("training_set__feedback_count", flat=True).first()
+    return min(USUAL, FIRST if count is None else max(FEWEST, count // 4))
+
+
+def _what_is_at_work() -> str:
+    """What an early run waits for; empty when the machine is idle."""
+    if TrainingRun.objects.filter(state__in=TrainingRun.ACTIVE).exists():
+        return "it begins when no other run is at work"
+    return "it begins when the gateway is quiet" if machine.busy() else ""
 
 
 def waiting_feedback(agent: Agent) -> QuerySet[Feedback]:

@@ -198,8 +198,8 @@ def test_what_is_not_left_out_any_more_is_named():
 
 RARE = "automatic activation_checkpointing lora_dropout max_grad_norm most_kl precision warmup_ratio"
 WITHOUT_OPTION: dict[str, dict[str, str]] = {
-    "train_mpo": {"presets and agents set it": f"{RARE} preferences"},
-    "train_sft": {"presets and agents set it": RARE, "has no reference": "beta"},
+    "train_mpo": {"presets and agents set it": f"{RARE} balance_classes preferences"},
+    "train_sft": {"presets and agents set it": f"{RARE} balance_classes", "has no reference": "beta"},
     "train_dpo": {"presets and agents set it": RARE},
     "train_kto": {"presets and agents set it": RARE},
     "train_grpo": {"presets and agents set it": RARE},

@@ -293,3 +293,113 @@ def test_an_agent_that_has_had_a_run_learns_from_what_is_imported_later(agent):
     TrainingRun.objects.create(agent=agent, method="mpo", state=TrainingRun.State.SUCCEEDED)
     imported(agent, agent.min_samples_to_retrain)
     assert len(online_learner.tick()) == 1
+
+
+# --- answers that are right or wrong --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def router(db) -> Agent:
+    """Its answers are of a closed set, and nobody has set how many ratings start a run."""
+    return Agent.objects.create(name="router")
+
+
+def correct(agent: Agent, count: int, start: int = 0) -> None:
+    for number in range(start, start + count):
+        trace = make_trace(agent, f"Message {number}?", "I do not know.")
+        events.correct(trace, text=("cash", "cards", "transfers")[number % 3], rater="alice", source="api")
+
+
+def finished_with(agent: Agent, feedback_count: int) -> None:
+    """A run has learned from so many, and from all that waits."""
+    learned(agent)
+    TrainingSet.objects.filter(agent=agent).update(feedback_count=feedback_count)
+    run = finished_run(agent, State.SUCCEEDED, hours_ago=0)
+    TrainingRun.objects.filter(pk=run.pk).update(training_set=TrainingSet.objects.get(agent=agent))
+
+
+def status_of(agent: Agent) -> online_learner.LearnerStatus:
+    return online_learner.OnlineLearner(agent).get_status()
+
+
+@pytest.mark.database
+def test_twelve_corrections_start_the_first_run_where_answers_are_right_or_wrong(router):
+    correct(router, 11)
+    assert online_learner.tick() == []
+    assert status_of(router).reason == "11 of 12 corrections that start a run of an agent with right answers wait"
+    correct(router, 1, start=11)
+    status = status_of(router)
+    assert (status.should_retrain, status.min_samples) == (True, 12)
+    assert status.reason == "12 of 12 corrections that start a run of an agent with right answers"
+    assert [run.agent for run in online_learner.tick()] == [router]
+
+
+def test_likes_and_dislikes_count_among_the_twelve(router):
+    correct(router, 8)
+    rate_alone(router, 4)
+    assert len(online_learner.tick()) == 1
+
+
+def test_free_answers_take_as_many_ratings_as_ever(router):
+    rate_alone(router, 40)
+    assert online_learner.tick() == []
+    assert status_of(router).reason == "40 of 100 ratings that start a run wait"
+
+
+@pytest.mark.database
+@pytest.mark.parametrize(("learned_from", "needed"), [(12, 4), (40, 10), (1000, 100)])
+def test_the_next_run_takes_a_quarter_of_what_the_last_one_learned_from(router, learned_from: int, needed: int):
+    correct(router, 12)
+    finished_with(router, learned_from)
+    assert status_of(router).min_samples == needed
+    correct(router, needed - 1, start=12)
+    assert online_learner.tick() == []
+    correct(router, 1, start=200)
+    assert len(online_learner.tick()) == 1
+
+
+@pytest.mark.parametrize("wanted", [5, 30, 300])
+def test_the_number_that_a_person_set_holds(router, wanted: int):
+    Agent.objects.update(min_samples_to_retrain=wanted)
+    router.refresh_from_db()
+    correct(router, 20)
+    status = status_of(router)
+    assert (status.min_samples, status.should_retrain) == (wanted, wanted < 20)
+
+
+def test_after_a_failure_the_same_corrections_start_nothing(router):
+    correct(router, 12)
+    finished_run(router, State.FAILED, hours_ago=1)
+    assert online_learner.tick() == []
+    correct(router, 12, start=12)
+    assert len(online_learner.tick()) == 1
+
+
+@pytest.mark.database
+def test_an_early_run_waits_until_the_machine_is_idle(router, agent, monkeypatch):
+    correct(router, 12)
+    other = TrainingRun.objects.create(agent=agent, method="dpo", state=State.RUNNING)
+    assert online_learner.tick() == []
+    assert status_of(router).reason.endswith(" wait; it begins when no other run is at work")
+    other.finish(State.SUCCEEDED)
+    monkeypatch.setattr(online_learner.machine, "busy", lambda: True)
+    assert online_learner.tick() == []
+    assert status_of(router).reason.endswith(" wait; it begins when the gateway is quiet")
+    correct(router, 88, start=12)
+    assert len(online_learner.tick()) == 1, "as many as start a run of any agent"
+
+
+def test_of_two_agents_that_are_due_early_one_begins(router):
+    second = Agent.objects.create(name="second-router")
+    correct(router, 12)
+    correct(second, 12)
+    assert [run.agent for run in online_learner.tick()] == [router]
+    assert online_learner.tick() == []
+
+
+def test_imported_corrections_start_no_early_run_before_somebody_has_seen_the_plan(router):
+    correct(router, 20)
+    Feedback.objects.update(source="openai_chat")
+    assert online_learner.tick() == []
+    router.note_plan_seen()
+    assert len(online_learner.tick()) == 1

@@ -51,6 +51,8 @@ class AgentAdmin(admin.ModelAdmin):
                     "default_decision_weights",
                     "answer_format",
                     "answer_kind",
+                    "answer_values",
+                    "keep_to_answers",
                     "label_threshold",
                     "auto_label_threshold",
                 ]

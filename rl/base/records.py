@@ -247,6 +247,15 @@ Scorer = Callable[[TraceRecord], AnswerScore]
 
 
 @dataclass(frozen=True, slots=True)
+class Choosing:
+    """A closed set, among which answers are chosen."""
+
+    values: tuple[str, ...]
+    supports: Mapping[str, Mapping[str, float]]
+    """By key of a prompt: what other questions that read like it say for each answer, in the scale of log probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
 class GeneratedAnswer:
     text: str
     tokens_in: int

@@ -1,6 +1,6 @@
 """How data comes in: feedback events, captured answers, foreign files.
 
-Imports: base, data_formatter, environments, models; Django.
+Imports: base, config, data_formatter, environments, models; Django.
 """
 
 from __future__ import annotations

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from rl.config.authority import check_overrides
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, RewardModelConfig
+from rl.config.method_configs import (
+    AgentConfig,
+    DPOConfig,
+    GRPOConfig,
+    ImitationConfig,
+    MPOConfig,
+    RewardModelConfig,
+)
 from rl.config.methods import METHODS, Method, Rows, config_class, find_method, find_rows
 from rl.config.ppo_config import PPOConfig
 from rl.config.presets import AUTO, PRESETS, preset
@@ -19,6 +26,7 @@ __all__ = [
     "AgentConfig",
     "DPOConfig",
     "GRPOConfig",
+    "ImitationConfig",
     "MPOConfig",
     "Method",
     "PPOConfig",

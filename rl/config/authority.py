@@ -78,6 +78,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
     ),
     **dict.fromkeys(
         (
+            "balance_classes",
             "preferences",
             "preference_loss",
             "label_smoothing",
@@ -136,6 +137,8 @@ AGENT: Mapping[str, Owner] = {
             "decision_weights",
             "answer_format",
             "answer_kind",
+            "answer_values",
+            "keep_to_answers",
             "label_threshold",
             "auto_label_threshold",
             "gate_margin",

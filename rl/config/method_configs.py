@@ -99,7 +99,15 @@ def _weight(name: str, text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MPOConfig(TrainingConfig):
+class ImitationConfig(TrainingConfig):
+    """Imitation of accepted answers."""
+
+    balance_classes: bool = True
+    """Whether rows with a rare answer of a closed set are learned several times in a pass, at most four."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MPOConfig(ImitationConfig):
     """Mixed preference optimisation (after Wang et al., 2024)."""
 
     RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {

@@ -12,7 +12,14 @@ from typing import Literal
 
 from rl.base.names import require_known
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, RewardModelConfig
+from rl.config.method_configs import (
+    AgentConfig,
+    DPOConfig,
+    GRPOConfig,
+    ImitationConfig,
+    MPOConfig,
+    RewardModelConfig,
+)
 from rl.config.ppo_config import PPOConfig
 
 
@@ -165,6 +172,7 @@ METHODS: dict[str, Method] = {
     "sft": Method(
         module="rl.training.sft",
         command="train_sft",
+        config=ImitationConfig,
         rows=replace(_MIXED, name="sft", builder="rl.dataset_builder.rows.accepted.AcceptedRows"),
         work=RowWork(1, 4),  # forward and backward
         automatic=TrainingConfig.LISTS["automatic"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rl.base.records import Scorer
+from rl.base.records import Choosing, Scorer
 from rl.config.base import TrainingConfig
 
 
@@ -31,3 +31,7 @@ class TrainingJob:
     """Parts of the tested prompts that are each answered by an adapter that has not learned from them; 0: none."""
     tested: tuple[str, ...] = ()
     """Their keys."""
+    choosing: Choosing | None = None
+    """How these answer, where it is from a closed set."""
+    kind: str = "free"
+    """What the accepted answers are: closed, structured or free."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rl.base.records import Choosing
+from rl.collect.feedback.closed_answers import choosing_for
 from rl.config.automatic import Answers
+from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import FIRST, FREE, AnswerKind, find_kind
+from rl.dataset_builder.frozen.files import TRAIN
 from rl.models import TrainingSet
 
 KIND, FOLDS, TESTED = "answer_kind", "folds", "tested"
@@ -51,6 +55,14 @@ def folds_of(training_set: TrainingSet) -> int:
 def tested_of(training_set: TrainingSet) -> tuple[str, ...]:
     """Keys of the prompts that a cross-fitted run is tested on."""
     return tuple(training_set.stats.get(TESTED, ()))
+
+
+def choosing_of(training_set: TrainingSet) -> Choosing | None:
+    """How its tested prompts are answered, where that is from a closed set and the run is cross-fitted."""
+    if not folds_of(training_set) or kind_of(training_set).kind != "closed":
+        return None
+    rows = read_training_rows(training_set.directory / TRAIN, training_set.method)
+    return choosing_for(training_set.agent, rows)
 
 
 def for_choosing(kind: AnswerKind) -> Answers:

@@ -117,7 +117,7 @@ def _preference(subject: Subject, training_set: TrainingSet, held_out: HeldOut, 
     accepted = accepted_answers(training_set, subject.run, *others)
     if decides(accepted) and not is_reward_model(subject.weights):
         measured = measure_right(subject, accepted, held_out.share, report)
-        return replace(measured, report={**measured.report, "left_out": accepted.learned})
+        return replace(measured, report={**measured.report, "left_out": accepted.learned, "later": accepted.later})
     prompts = max(1, training_set.stats.get("prompts", 1))
     scale = Scale(max(1.0, training_set.feedback_count / prompts))
     labels = labels_of(training_set)

@@ -88,7 +88,8 @@ def _measured_by(*measures: str) -> list[str]:
 def latest_training_set(agent: Agent, version: ModelVersion | None = None, *, scores: bool = False) -> TrainingSet:
     """Its held-out prompts are those of all earlier sets and newer ones. Sets whose rows are tried come last, but for a
     version that learned from such a set those of its kind come first. Sets of reward models, which compare answers to
-    different prompts, measure these alone. Raises NotEnoughData when there is none.
+    different prompts, measure these alone. A cross-fitted version has its own set, of which it alone has answers. Raises
+    NotEnoughData when there is none.
 
     ``scores``: for a folder with a reward model, which is not a version."""
     tested = Q(heldout_rows__gt=0) | Q(stats__folds__gt=0)
@@ -98,6 +99,8 @@ def latest_training_set(agent: Agent, version: ModelVersion | None = None, *, sc
         sets = sets.filter(method=find_method(version.run.method).rows.name)
     elif not scores:
         sets = sets.exclude(method__in=[method.rows.name for method in METHODS.values() if method.scores])
+    if learned_from and folds_of(learned_from):
+        return learned_from
     ranked = [sets.filter(method__in=_measured_by(measure)) for measure in ("preference", *TRIED)]
     if learned_from and learned_from.method in _measured_by(*TRIED):
         ranked.insert(0, sets.filter(method=learned_from.method))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Report
+from rl.collect.feedback.closed_answers import choosing_for
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.evaluation.contest import Contest
 from rl.evaluation.guards import measure as guarding
@@ -92,8 +93,17 @@ class Subject:
 
     def watch(self, rows: Sequence[Row], report: Report, kind: AnswerKind = FREE) -> Watch:
         scorer = partial(rollouts.scorer_of_run, self.agent, self.run.options if self.run else {})
-        lengths = {"max_length": self.max_length, "most_tokens": min(self.answer_length, self.max_length // 2)}
-        return guarding.watch(self.agent, rows, scorer, **lengths, report=report, task=self.task, kind=kind)
+        return guarding.watch(
+            self.agent,
+            rows,
+            scorer,
+            max_length=self.max_length,
+            most_tokens=min(self.answer_length, self.max_length // 2),
+            report=report,
+            task=self.task,
+            kind=kind,
+            choosing=choosing_for(self.agent, rows) if kind.kind == "closed" else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

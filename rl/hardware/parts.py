@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rl.config import TrainingConfig
@@ -15,6 +15,8 @@ _LOAD_SECONDS, _BYTES_A_SECOND = 0.5, 400e6
 """To load a model: at least, and of its files."""
 _EXPORT_SECONDS, _EXPORTED_A_SECOND = 6.0, 25e6
 """To write a GGUF file and check it: at least, and weights. llama.cpp judges by it about as fast as PyTorch."""
+ASKED_ON_THE_WAY, MOST_ASKED = 3, 24
+"""How often some of the tested prompts are asked within the trainings without them, and how many they are."""
 
 
 class Part(StrEnum):
@@ -26,6 +28,7 @@ class Part(StrEnum):
     SAMPLES = "fresh answers to learn from"
     IMITATION = "imitation"
     REFERENCE = "reference"
+    FOLDS = "answers to prompts not learned"
     STEPS = "steps"
     EVALUATION = "evaluation"
     FRESH = "fresh answers"
@@ -57,6 +60,12 @@ class Workload:
     asked_tokens: int = 0
     """Most tokens of an answer to them."""
     exports: bool = False
+    folds: int = 0
+    """Further trainings, each without a part of the tested prompts, which it then answers."""
+    tested_prompts: int = 0
+    """Those of all parts together."""
+    tested_share: float = 0.0
+    """Share of the rows that is about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,7 @@ class Seconds:
             Part.SAMPLES: self._samples(),
             Part.IMITATION: self._imitation(),
             Part.REFERENCE: self._reference() if self._scores_first else 0.0,
+            Part.FOLDS: self._folds() if self.work.folds else 0.0,
             Part.STEPS: self._steps() + (0.0 if self._scores_first else self._trunk()),
             Part.EVALUATION: self._evaluation(),
             Part.FRESH: self._fresh_answers(),
@@ -122,6 +132,13 @@ class Seconds:
         row = trained * (self._training(self._trained, self._padded) + below * self._padded * self._layer)
         row += forward * self._forward(self._trained + below, self._padded)
         return self._trained_rows * self._sequences * (row + self._generation(self._generated))
+
+    def _folds(self) -> float:
+        """As the run's own training, on the rows of the other parts; some prompts are asked on the way."""
+        rows = round(self.work.rows * (1 - self.work.tested_share / self.work.folds))
+        alone = replace(self, work=replace(self.work, rows=max(1, rows)))
+        asked = self.work.tested_prompts + ASKED_ON_THE_WAY * min(MOST_ASKED, self.work.tested_prompts)
+        return self.work.folds * (alone._steps() + alone._trunk()) + asked * self._generation(self.work.answer_tokens)
 
     def _evaluation(self) -> float:
         """Pairs are scored, prompts answered, tasks played."""

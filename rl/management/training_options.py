@@ -15,7 +15,7 @@ from django.core.management.base import CommandParser
 from rl import dataset_builder
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
-from rl.config import METHODS, PRESETS, TrainingConfig
+from rl.config import METHODS, PRESETS, TrainingConfig, find_method
 from rl.config.levels import LEVELS, check_level
 from rl.management.options import add_arguments, argument
 from rl.models import Agent
@@ -231,7 +231,9 @@ def training_config(
     agent: Agent, method: str, options: TrainOptions, file: Mapping[str, Any] | None = None
 ) -> TrainingConfig:
     """What is given on the command line, over the named preset, or over the agent's own settings. ``file``: what a
-    configuration file settles."""
+    configuration file settles. Raises UsageError for what could not take effect."""
+    if options.sft_epochs and find_method(method).imitates:
+        raise UsageError(f"--sft-first imitates good answers first, and {method} does nothing else: leave it out")
     start = choosing.choose(agent, method, preset=options.config or "").config
     values = {**vars(options), **(file or {})}
     return start.with_overrides({field.name: values[field.name] for field in fields(start) if field.name in values})

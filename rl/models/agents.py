@@ -16,6 +16,7 @@ from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.slugs import check_slug
 from rl.config import AUTO, PRESETS, TrainingConfig, authority, check_overrides, preset
+from rl.config.closed_answers import check_answer_values
 from rl.config.guard_limits import check_guard_limits
 from rl.config.lengths import lengths_of
 from rl.config.levels import LEVELS, check_level
@@ -42,6 +43,10 @@ def validate_reward_weights(value: object) -> None:
 
 def validate_decision_weights(value: object) -> None:
     _as_validation_error(check_decision_weights, value)
+
+
+def validate_answer_values(value: object) -> None:
+    _as_validation_error(check_answer_values, value)
 
 
 def validate_guard_limits(value: object) -> None:
@@ -139,6 +144,16 @@ class Agent(models.Model):
         blank=True,
         help_text="Of what kind its answers are: of a closed set, of a structure (JSON), which are right or wrong, or free; "
         "empty: found out from the accepted ones.",
+    )
+    answer_values = models.JSONField(
+        default=list,
+        blank=True,
+        validators=[validate_answer_values],
+        help_text="The answers there are, a JSON list of texts, where they are of a closed set; empty: found out.",
+    )
+    keep_to_answers = models.BooleanField(
+        default=True,
+        help_text="Where its answers are of a closed set, llama.cpp chooses among them and says nothing else.",
     )
     label_threshold = models.FloatField(
         default=0.6,

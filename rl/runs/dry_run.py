@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ from django.conf import settings
 
 from rl.base.records import Report, silent
 from rl.config import DPOConfig, TrainingConfig, config_class
-from rl.config.automatic import describe_losses, settle
+from rl.config.automatic import Answers, describe_losses, imitates, settle
 from rl.dataset_builder import Lengths, Survey
 from rl.dataset_builder.accepted_answers import for_choosing
+from rl.dataset_builder.frozen.folding import count_folds, most_tested
 from rl.hardware import GIB, REPLACED, HardwareConfig, TrainingEstimate, detect_hardware, estimate, precision_here
 from rl.lm.base_models import loaded_name, local_folder
 from rl.models import Agent, Deployment, TrainingRun
@@ -108,13 +109,14 @@ def dry_run(
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     answers = for_choosing(texts.accepted.kind(agent.answer_kind))
+    survey, tested = _cross_fitted(survey, config, options, method, answers)
     config, chosen = settle(config, method, survey.train_rows, shape, repeats_for(agent, config, options), answers)
     cost = learned = None
     if shape:
         timed = TimedModel(directory, shape, hardware)
         if measures:
             timed.measure(config, method, report)
-        planned = _planned_run(agent, config, options, method, survey)
+        planned = _planned_run(agent, config, options, method, survey, tested)
         estimator = _Estimator(timed, ratio)
         cost = estimator.estimate(planned, texts)
         learned = experience(method, loaded_name(base), hardware, estimator.estimate_past)
@@ -144,7 +146,21 @@ def _describe_tokens(survey: Survey, config: TrainingConfig, ratio: float, measu
     )
 
 
-def _planned_run(agent: Agent, config: TrainingConfig, options: RunOptions, method: str, survey: Survey) -> Run:
+def _cross_fitted(
+    survey: Survey, config: TrainingConfig, options: RunOptions, method: str, answers: Answers
+) -> tuple[Survey, int]:
+    """Where the run will be, with nothing held out; and about how many prompts are tested, 0 where it will not be."""
+    cross_fits = imitates(config, method, "closed") and not options.launch.is_needed
+    if not (cross_fits and answers.kind != "free" and options.data.val_split):
+        return survey, 0
+    rows, prompts = survey.train_rows + survey.heldout_rows, survey.train_prompts + survey.heldout_prompts
+    learned = replace(survey, train_rows=rows, heldout_rows=0, train_prompts=prompts, heldout_prompts=0)
+    return learned, most_tested(prompts, options.data.val_split)
+
+
+def _planned_run(
+    agent: Agent, config: TrainingConfig, options: RunOptions, method: str, survey: Survey, tested: int
+) -> Run:
     return Run(
         agent=agent,
         config=config,
@@ -154,6 +170,9 @@ def _planned_run(agent: Agent, config: TrainingConfig, options: RunOptions, meth
         heldout_rows=survey.heldout_rows,
         heldout_prompts=survey.heldout_prompts,
         has_champion=Deployment.champion(agent) is not None,
+        folds=count_folds(survey.train_prompts, tested) if tested else 0,
+        tested=tested,
+        tested_share=tested / max(survey.train_prompts, 1),
     )
 
 
@@ -182,7 +201,7 @@ class _Estimator:
     def estimate(self, run: Run, texts: Texts) -> TrainingEstimate:
         speed = self.model.speed(run.config)
         work = run.workload(texts, self.characters_per_token, speed)
-        return estimate(work, self.model.shape, run.config, self.model.hardware, run.method, speed)
+        return estimate(work, self.model.shape, run.config, self.model.hardware, run.trains_as, speed)
 
     def estimate_past(self, run: TrainingRun) -> TrainingEstimate | None:
         """A run with the same base model, before anything was learned."""

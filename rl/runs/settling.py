@@ -3,13 +3,16 @@ that a run that goes on later does not choose again."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from rl import dataset_builder
-from rl.base.errors import RunConflict
+from rl.base.errors import RunConflict, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.config import DPOConfig, TrainingConfig, config_class
 from rl.config.automatic import OF_SIZE, Repeats, settle
 from rl.dataset_builder.accepted_answers import for_choosing, kind_of
+from rl.dataset_builder.plan.plan import TrainingPlan
 from rl.hardware import ModelShape
 from rl.lm.base_models import local_folder
 from rl.lm.model_path import MODEL_CONFIG
@@ -37,6 +40,20 @@ def settle_run(
     if not run.beat(config=settled.as_dict()):
         raise RunConflict(f"run {run.pk} was taken over while its settings were chosen; this process stops")
     return settled
+
+
+def foresee(agent: Agent, plan: TrainingPlan) -> str:
+    """Which numbers a run of what the plan advises would choose now, and why, in one line; empty where it chooses none.
+    Fetches nothing, and leaves it to the run to refuse a model that is none."""
+    method, size = plan.advice.method, None
+    config = agent.training_config(method) if method else TrainingConfig()
+    if not config.automatic:
+        return ""
+    rows = next(of_method.rows for of_method in plan.methods if of_method.method == method)
+    with suppress(UsageError):
+        size = model_shape(local_folder(agent.base_model))
+    repeats = repeats_for(agent, config, RunOptions(data=dataset_builder.DataOptions()))
+    return settle(config, method, rows, size, repeats, for_choosing(plan.accepted.kind)).reason
 
 
 def _size(base_model: str) -> ModelShape | None:

@@ -27,6 +27,7 @@ _PARTS: Final[tuple[tuple[str, Part | None], ...]] = (
     ("sampling answers to learn from", Part.SAMPLES),
     ("imitating", Part.IMITATION),
     ("scoring under the base model", Part.REFERENCE),
+    ("learning without part", Part.FOLDS),
     ("training", Part.STEPS),
     ("scoring", Part.EVALUATION),
     ("evaluating", Part.EVALUATION),

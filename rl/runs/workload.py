@@ -15,8 +15,10 @@ from django.conf import settings
 
 from rl.base.messages import characters
 from rl.config import TrainingConfig, find_method
-from rl.dataset_builder.accepted_answers import AcceptedAnswers
+from rl.config.automatic import imitates
+from rl.dataset_builder.accepted_answers import AcceptedAnswers, folds_of, tested_of
 from rl.dataset_builder.plan.survey import answers_of
+from rl.evaluation.accepted import MOST_PROMPTS
 from rl.evaluation.guards.measure import PROMPTS
 from rl.hardware import Speed, Workload
 from rl.judge.labels import LEAST_RATERS, MOST_ROWS
@@ -78,16 +80,27 @@ class Run:
     heldout_prompts: int
     has_champion: bool
     """A version is in use beside the base model."""
+    folds: int = 0
+    """Parts of the tested prompts, where the run is cross-fitted."""
+    tested: int = 0
+    """Prompts of all parts together."""
+    tested_share: float = 0.0
+    """Share of the rows that is about tested prompts."""
+
+    @property
+    def trains_as(self) -> str:
+        """The method that does the same work: what only imitates is SFT."""
+        return "sft" if imitates(self.config, self.method, "free") else self.method
 
     def workload(self, texts: Texts, characters_per_token: float, speed: Speed) -> Workload:
         """``texts``: of its rows, one at least."""
         template = self._template_tokens(texts, speed)
-        method = find_method(self.method)
+        method = find_method(self.trains_as)
         generated = 0 if texts.answers else int(getattr(self.config, "max_new_tokens", 0))
         answer = fmean(texts.answers) / characters_per_token if texts.answers else generated
         sequences = self.config.rows_a_pass * method.work.sequences
         longest_answer = max(texts.answers, default=0) / characters_per_token
-        asked = 0 if method.scores or method.rows.of_tasks else min(self._most_asked, self.heldout_prompts)
+        asked = 0 if method.scores or method.rows.of_tasks else self._asked
         return Workload(
             rows=self.rows,
             tokens=fmean(texts.prompts) / characters_per_token + template + answer,
@@ -100,6 +113,9 @@ class Run:
             judged_answers=self._judged_answers(asked),
             weighed_rows=self._weighed_rows(texts),
             asked_tokens=self._tokens_asked(longest_answer),
+            folds=self.folds,
+            tested_prompts=self.tested,
+            tested_share=self.tested_share,
             exports=bool(self.options.export or self.options.deploy) and not method.scores,
         )
 
@@ -114,17 +130,24 @@ class Run:
         return find_method(self.method).rows_with(self.config).measure == "preference"
 
     @property
+    def _asked(self) -> int:
+        """Prompts that every model answers."""
+        return min(MOST_PROMPTS, self.tested) if self.folds else min(self._most_asked, self.heldout_prompts)
+
+    @property
     def _most_asked(self) -> int:
         return settings.EVALUATION_PROMPTS if self._is_judged else PROMPTS
 
     def _judged_answers(self, asked: int) -> int:
         """Those of two models, and those that people labelled."""
-        method = find_method(self.method)
+        method = find_method(self.trains_as)
         labelled = min(MOST_ROWS, self.rows + self.heldout_rows) * method.work.sequences
-        return 2 * asked + labelled if asked and self._is_judged else 0
+        return 2 * asked + labelled if asked and self._is_judged and not self.folds else 0
 
     def _weighed_rows(self, texts: Texts) -> int:
         """That a judge learns from before the training."""
+        if find_method(self.trains_as).imitates:
+            return 0
         weighs = getattr(self.config, "weigh_raters", False) and len(texts.raters) >= LEAST_RATERS
         weighs = weighs or getattr(self.config, "fresh_answers", 0)
         return min(MOST_ROWS, self.rows) if weighs else 0
@@ -140,8 +163,9 @@ def past_run(run: TrainingRun, config: TrainingConfig) -> tuple[Run, Texts] | No
     rows = run.training_set
     assert rows is not None  # noqa: S101  it succeeded
     assert run.version is not None  # noqa: S101
-    texts = Texts()
-    for row in _read(rows.directory / "train.jsonl", SAMPLE):
+    texts, tested = Texts(), set(tested_of(rows))
+    sample = _read(rows.directory / "train.jsonl", SAMPLE)
+    for row in sample:
         texts.saw(row)
     if not texts.prompts:
         return None
@@ -156,6 +180,9 @@ def past_run(run: TrainingRun, config: TrainingConfig) -> tuple[Run, Texts] | No
         heldout_rows=rows.heldout_rows,
         heldout_prompts=len({row["prompt_key"] for row in heldout}),
         has_champion=bool(first and first.against_id),
+        folds=folds_of(rows),
+        tested=len(tested),
+        tested_share=fmean(row.get("prompt_key") in tested for row in sample),
     ), texts
 
 

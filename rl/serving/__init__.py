@@ -1,4 +1,5 @@
 """Where versions are served: deployments on targets that applications talk to.
 
-Imports: auto_labels, base, collect, config, export, faults, hardware, judge, lm, models, operations, versions; Django.
+Imports: auto_labels, base, collect, config, data_formatter, export, faults, hardware, judge, lm, models,
+operations, versions; Django.
 """

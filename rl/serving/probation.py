@@ -1,12 +1,12 @@
-"""Probation: for a while after a promotion, the version before returns by itself when the ratings of the new one are worse.
+"""Probation: for a while after a promotion, the version before returns by itself when the new one is rated worse.
 
 What is known of it stands in the audit log and in the aliases: the newest move of the agent's champion is the promotion of
 the version that is in use, its first one, and the version before is what the alias ``previous`` names. Whatever a person or
 an experiment does ends it.
 
-The ratings of the new version's answers are compared with those of the version before until then, by intervals that hold at
-all looks together (rl/serving/experiments/sequential.py). Other users at another time gave them, which no interval knows of;
-hence the margin.
+The ratings of the new version's answers are compared with those of the version before until then, or the shares of right
+answers where they are right or wrong, by intervals that hold at all looks together (rl/serving/experiments/sequential.py).
+Other users at another time gave them, which no interval knows of; hence the margin.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.measurements import Interval
 from rl.base.records import Report, silent
+from rl.collect.feedback.judged_answers import USER, Share, judged_answers, kind_of_answers
+from rl.data_formatter.answer_kinds import AnswerKind
 from rl.models import Agent, AuditEvent, Deployment, Experiment, Feedback, ModelVersion, version_name
 from rl.models.traces import answered_by
 from rl.operations import audit
@@ -40,6 +42,8 @@ logger = logging.getLogger(__name__)
 DAYS: Final = 7
 RATED_USERS: Final = 200
 """Users who rated the new version: with so many its probation ends early."""
+JUDGED: Final = 2000
+"""Words of these users that are looked at, where answers are right or wrong."""
 DAYS_BEFORE: Final = 28
 RATINGS_BEFORE: Final = 500
 """The newest ratings of the version before that it is compared with, of at most the days before the promotion."""
@@ -74,19 +78,30 @@ class Comparison:
     rated_before: int
     """Users behind the ratings of the version before."""
     difference: Interval | None
-    """Mean rating of the new version minus that of the one before; None while fewer than VALID_FROM users rated either."""
+    """Mean rating of the new version, or its share of right answers, minus that of the one before; None while fewer than
+    VALID_FROM users rated either."""
+    right: tuple[Share, Share] | None = None
+    """How many answers of the new version are right, and of the one before; None where none can be."""
 
     @property
     def is_worse(self) -> bool:
         return self.difference is not None and self.difference.high < -MARGIN
 
     def text(self) -> str:
-        users = f"rated users: {self.rated}, before {self.rated_before}"
-        if self.difference is None:
-            return users
-        figures = wording.difference_text("rating", self.difference.value)
-        ends = wording.difference_interval("rating", self.difference)
-        return f"{figures} ({(1 - ALPHA) * 100:g} % interval {ends}), {users}"
+        parts = [f"rated users: {self.rated}, before {self.rated_before}"]
+        if self.difference is not None:
+            metric = "thumbs_up" if self.right else "rating"
+            figures = wording.difference_text(metric, self.difference.value)
+            ends = wording.difference_interval(metric, self.difference)
+            parts.insert(0, f"{figures} ({(1 - ALPHA) * 100:g} % interval {ends})")
+        if self.right:
+            new, before = self.right
+            parts.insert(0, f"right in {new} corrected or rated answers (the version before: {before})")
+        return ", ".join(parts)
+
+    def worse_than(self, previous: str) -> str:
+        what = "it is right less often than" if self.right else "its ratings are worse than those of"
+        return f"{what} {previous}: {self.text()}"
 
 
 def tick(*, report: Report = silent) -> list[Probation]:
@@ -96,21 +111,23 @@ def tick(*, report: Report = silent) -> list[Probation]:
 
 
 def compare(probation: Probation) -> Comparison:
-    """Two queries."""
-    began, tally = probation.began_at, Tally()
-    before = _ratings(probation.agent, probation.previous).filter(
-        created_at__lt=began, created_at__gte=began - timedelta(days=DAYS_BEFORE)
-    )
-    for unit, value in before.order_by("-created_at", "-id")[:RATINGS_BEFORE]:
-        tally.add(_BEFORE, unit, value)
-    after = _ratings(probation.agent, probation.version).filter(
-        trace__occurred_at__gte=began, created_at__gte=began, created_at__lt=probation.ends_at
-    )
-    for unit, value in after.order_by("created_at", "id").iterator():
-        if tally.n(_NEW) == RATED_USERS:
+    """Three queries."""
+    tally, kind = Tally(), kind_of_answers(probation.agent)
+    before, after = _read_judged(probation, kind) if kind.has_right_answers else _read_ratings(probation)
+    shares = _add(tally, _NEW, after, RATED_USERS), _add(tally, _BEFORE, before, RATINGS_BEFORE)
+    right = shares if kind.has_right_answers else None
+    return Comparison(tally.n(_NEW), tally.n(_BEFORE), _difference(tally), right)
+
+
+def _add(tally: Tally, arm: int, values: _Values, most_users: int) -> Share:
+    """How many of the values are right, where that is what they say. It ends at so many users."""
+    added: list[float] = []
+    for user, value in values:
+        if tally.n(arm) == most_users:
             break
-        tally.add(_NEW, unit, value)
-    return Comparison(tally.n(_NEW), tally.n(_BEFORE), _difference(tally))
+        tally.add(arm, user, value)
+        added.append(value)
+    return Share(int(sum(added)), len(added))
 
 
 def describe_all() -> dict[str, str]:
@@ -163,12 +180,39 @@ def _find_decider(probation: Probation) -> str:
     return decided.name if decided else ""
 
 
+_Values = Iterable[tuple[str, float]]
+"""Who is one user, and what he said, 0 to 1."""
+
+
+def _read_ratings(probation: Probation) -> tuple[_Values, _Values]:
+    """Those of the version before come first; each are in the order in which they count."""
+    agent = probation.agent
+    before = _ratings(agent, probation.previous).filter(_said_before(probation)).order_by("-created_at", "-id")
+    after = _ratings(agent, probation.version).filter(_said_since(probation)).order_by("created_at", "id")
+    return before[:RATINGS_BEFORE], after.iterator()
+
+
+def _read_judged(probation: Probation, kind: AnswerKind) -> tuple[_Values, _Values]:
+    """The same with 1 for a right answer and 0 for a wrong one."""
+    agent, before, since = probation.agent, _said_before(probation), _said_since(probation)
+    old = judged_answers(agent, probation.previous, kind, before, most=RATINGS_BEFORE)
+    return old, judged_answers(agent, probation.version, kind, since, newest=False, most=JUDGED)
+
+
+def _said_before(probation: Probation) -> Q:
+    began = probation.began_at
+    return Q(created_at__lt=began, created_at__gte=began - timedelta(days=DAYS_BEFORE))
+
+
+def _said_since(probation: Probation) -> Q:
+    began = probation.began_at
+    return Q(trace__occurred_at__gte=began, created_at__gte=began, created_at__lt=probation.ends_at)
+
+
 def _ratings(agent: Agent, version: ModelVersion | None) -> QuerySet[Feedback, tuple[Any, ...]]:
     """Current ratings of the version's answers: who is one user, and the value."""
     given = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.RATING, is_current=True)
-    rows = given.filter(answered_by(version, "trace__"))
-    unit = Case(When(trace__unit="", then=F("rater")), default=F("trace__unit"))
-    return rows.annotate(unit=unit).values_list("unit", "value")
+    return given.filter(answered_by(version, "trace__")).annotate(user_key=USER).values_list("user_key", "value")
 
 
 def _difference(tally: Tally) -> Interval | None:
@@ -184,7 +228,7 @@ def _follow(probation: Probation, report: Report) -> bool:
     comparison = compare(probation)
     if not comparison.is_worse or not _can_answer(agent, probation.previous):
         return False
-    reason = f"its ratings are worse than those of {previous}: {comparison.text()}"
+    reason = comparison.worse_than(previous)
     try:
         roll_back(agent, instead_of=probation.version, reason=reason, report=report)
     except RunConflict as error:  # another queue, or a person, was quicker
@@ -217,7 +261,8 @@ def _describe(probation: Probation) -> str:
     if comparison.is_worse:
         alive = _can_answer(probation.agent, probation.previous)
         then = "Nothing serves that one" if not alive else "Roll back" if over else f"{previous} returns by itself"
-        return f"Its ratings are worse than those of {previous}: {comparison.text()}. {then}."
+        harm = comparison.worse_than(previous)
+        return f"{harm[0].upper()}{harm[1:]}. {then}."
     if comparison.rated < RATED_USERS and not over:
         ends = f"until {_day(probation.ends_at)} or {RATED_USERS} rated users"
         return f"On probation against {previous} {ends}: {comparison.text()}."

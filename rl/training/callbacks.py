@@ -20,6 +20,7 @@ METRICS = {
     "rewards/accuracies": "accuracy",
     "rewards/margins": "margin",
     "accuracy": "accuracy",
+    "right": "right",
     "margin": "margin",
     "brier_score": "brier_score",
     "mean_reward": "reward",

@@ -11,7 +11,7 @@ Shapes: B rows of a pass, T tokens of the longest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import torch
@@ -33,9 +33,18 @@ _FEATURES: Final = Features({name: List(Value("int32")) for name in COLUMNS})
 
 
 class Imitation(SFTTrainer):
+    right: Mapping[int, float]
+    """Step to the share of right answers that goes into its figures."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.model_accepts_loss_kwargs = False  # passes of a step count alike, and not by their tokens
+        self.right = {}
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs and self.state.global_step in self.right:
+            logs = {**logs, "right": self.right[self.state.global_step]}
+        super().log(logs, start_time)
 
     def _set_signature_columns_if_needed(self) -> None:
         self._signature_columns = list(COLUMNS)

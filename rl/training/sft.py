@@ -15,7 +15,9 @@ from rl.base.errors import NotEnoughData
 from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.training import fitting
+from rl.training.balancing import repeat_rare
 from rl.training.cross_fitting import answer_unseen
+from rl.training.held_out_curve import Curve
 from rl.training.imitating import good_rows, make_trainer, steady_schedule
 from rl.training.preparing import encoded_rows, prepare
 from rl.training.warm_up import load_untrained
@@ -31,14 +33,19 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     with prepare(job, report) as start:
         # rows: prompt_ids and answer_ids, on disk
         encoded, lengths = encoded_rows(start, "sft")
-        rows = good_rows(start, ((row["prompt_ids"], row["chosen_ids"]) for row in iter(encoded) if row["chosen_ids"]))
-        if not len(rows):
+        good = good_rows(start, ((row["prompt_ids"], row["chosen_ids"]) for row in iter(encoded) if row["chosen_ids"]))
+        if not len(good):
             raise NotEnoughData(f"no row of {job.train_rows} has an accepted answer that fits")
-        report("log", {"text": f"imitates {len(rows)} accepted answers{_left_out(encoded)}"})
+        rows = repeat_rare(start, good)
+        repeated = f"; with rare ones repeated {len(rows)} a pass" if len(rows) > len(good) else ""
+        report("log", {"text": f"imitates {len(good)} accepted answers{_left_out(encoded)}{repeated}"})
         model = load_untrained(start)
+        curve = Curve(job.output_dir, goes_on=False)
         if job.folds:
-            model = answer_unseen(start, model)
+            model, curve = answer_unseen(start, model)
+            report("log", {"text": curve.describe()})
         trainer = make_trainer(start, model, rows, job.config, **steady_schedule(job.config, len(rows)))
+        trainer.right = curve.at_steps(job.config.steps(len(rows)))
         with fitting.fast_passes(start, trainer.model):
             watches = watch(start, trainer.model, rows, imitates=True)
             fitting.fit(trainer, job, start.checkpoint, report, watches=watches)

@@ -9,13 +9,15 @@ from typing import Final
 from django.db.models import Count, Q
 from django.utils import timezone
 
+from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.config.methods import scoring_methods
 from rl.dataset_builder import training_plan
 from rl.dataset_builder.plan.plan import TrainingPlan
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
-from rl.online_learner import waiting_feedback
+from rl.online_learner import samples_needed, waiting_feedback
 from rl.operations import queue_state
-from rl.web.version_figures import Sentence, newest_evaluation, sentence
+from rl.runs.settling import foresee
+from rl.web.version_figures import Sentence, newest_evaluation, right_share, sentence
 
 QUEUE_SECONDS: Final = 60
 """A run that has waited longer should have begun, unless another one is at work."""
@@ -49,6 +51,10 @@ class Loop:
     this_week: int
     waiting: int
     """Ratings that no training set has seen."""
+    needed: int
+    """That start a run."""
+    right: str | None
+    """How often the version in use is right; see ``right_share``."""
     plan: TrainingPlan
     active: TrainingRun | None
     newest: ModelVersion | None
@@ -69,6 +75,11 @@ class Loop:
         return method.made_of if method.ready else method.missing
 
     @property
+    def learns_by(self) -> list[str]:
+        """What kind of answers it would learn, of which there are few, and by which numbers."""
+        return [*self.plan.accepted.sentences, *filter(None, [foresee(self.agent, self.plan)])]
+
+    @property
     def can_learn(self) -> bool:
         return bool(self.plan.advice.method)
 
@@ -83,7 +94,7 @@ class Loop:
 
     @property
     def bottleneck(self) -> str:
-        is_due = self.can_learn and (not self.newest or self.waiting >= self.agent.min_samples_to_retrain)
+        is_due = self.can_learn and (not self.newest or self.waiting >= self.needed)
         return find_bottleneck(
             has_traces=bool(self.traces),
             trains=self.active is not None,
@@ -98,16 +109,20 @@ def look_at(agent: Agent) -> Loop:
     week = timezone.now() - timedelta(days=7)
     counts = agent.traces.aggregate(all=Count("pk"), new=Count("pk", filter=Q(created_at__gte=week)))
     newest = agent.versions.select_related("agent").exclude(run__method__in=scoring_methods()).first()
+    champion = agent.deployments.filter(alias=Deployment.Alias.CHAMPION).select_related("version__parent").first()
+    in_use, kind = champion.version if champion else None, kind_of_answers(agent)
     return Loop(
         agent=agent,
         traces=counts["all"],
         this_week=counts["new"],
         waiting=waiting_feedback(agent).count(),
+        needed=samples_needed(agent, kind),
+        right=right_share(agent, in_use, kind),
         plan=training_plan(agent),
         active=agent.runs.filter(state__in=TrainingRun.ACTIVE).first(),
         newest=newest,
         evaluation=newest_evaluation(newest) if newest else None,
-        champion=Deployment.champion(agent),
+        champion=in_use,
         served=list(agent.deployments.select_related("version").order_by("-alias", "-created_at")[:20]),
     )
 

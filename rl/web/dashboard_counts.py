@@ -11,12 +11,14 @@ from django.db.models import CharField, Count, Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Cast, Coalesce, Substr
 from django.utils import timezone
 
+from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.config.methods import scoring_methods
+from rl.data_formatter.answer_kinds import FEWEST, FREE
 from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, ModelVersion, Trace, TrainingRun
-from rl.online_learner import how_to_enable
+from rl.online_learner import how_to_enable, samples_needed
 from rl.serving import probation
 from rl.web.agent_steps import find_bottleneck, is_better, is_undecided
-from rl.web.version_figures import Sentence, sentence
+from rl.web.version_figures import Sentence, right_share, sentence
 
 DAYS = 30
 AGENTS = 50
@@ -49,6 +51,10 @@ class AgentFigures:
     champion: ModelVersion | None
     evaluation: Evaluation | None
     """The newest of the champion."""
+    needed: int
+    """New events that start a run."""
+    right: str | None = None
+    """How often the champion is right; see ``right_share``."""
     probation: str = ""
     """How the version does that was promoted, or taken back, in the last days."""
     newest: ModelVersion | None = None
@@ -77,7 +83,7 @@ class AgentFigures:
 
     @property
     def missing(self) -> int:
-        return max(0, self.agent.min_samples_to_retrain - self.waiting)
+        return max(0, self.needed - self.waiting)
 
     @property
     def how_to_enable(self) -> str:
@@ -135,7 +141,7 @@ def _number_of(condition: Q) -> Coalesce:
 
 def champions() -> dict[int, ModelVersion]:
     """Agent id to the version in use."""
-    rows = Deployment.objects.filter(alias=Deployment.Alias.CHAMPION).select_related("version")
+    rows = Deployment.objects.filter(alias=Deployment.Alias.CHAMPION).select_related("version__parent")
     return {row.agent_id: row.version for row in rows if row.version is not None}
 
 
@@ -170,23 +176,28 @@ def recent_versions() -> list[ModelVersion]:
 
 
 def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
-    """Six queries, and some for each agent whose version in use changed in the last days."""
+    """Six queries, one for each agent with enough ratings to tell what its answers are, three more where they are right or
+    wrong, and some for each agent whose version in use changed in the last days."""
     in_use, versions, sentences, agents = champions(), recent_versions(), probation.describe_all(), counted_agents()
     newest = ModelVersion.objects.in_bulk([agent.newest_version for agent in agents if agent.newest_version])
     evaluations = newest_evaluations([*versions, *in_use.values(), *newest.values()])
-    figures = [
-        AgentFigures(
+    figures = []
+    for agent in agents:
+        champion = in_use.get(agent.pk)
+        kind = kind_of_answers(agent) if agent.answer_kind or agent.current >= FEWEST else FREE
+        row = AgentFigures(
             agent=agent,
             current=agent.current,
             waiting=agent.waiting,
-            champion=(champion := in_use.get(agent.pk)),
+            champion=champion,
             evaluation=evaluations.get(champion.pk) if champion else None,
+            needed=samples_needed(agent, kind),
+            right=right_share(agent, champion, kind),
             probation=sentences.get(agent.name, ""),
             newest=newest.get(agent.newest_version),
             newest_evaluation=evaluations.get(agent.newest_version),
             has_traces=agent.has_traces,
             run=agent.active_run,
         )
-        for agent in agents
-    ]
+        figures.append(row)
     return figures, [VersionFigures(version, evaluations.get(version.pk)) for version in versions]

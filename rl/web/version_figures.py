@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rl.collect.feedback.judged_answers import share_right
 from rl.config.guard_limits import GUARD_RAILS
-from rl.models import Evaluation, ModelVersion, version_name
+from rl.data_formatter.answer_kinds import AnswerKind
+from rl.models import Agent, Evaluation, ModelVersion, version_name
 
 _NAMES: Final = {
     "right": "Right answers, to questions that it had not learned",
@@ -147,3 +149,16 @@ def _worse_prompts(evaluation: Evaluation) -> Iterator[str]:
 def newest_evaluation(version: ModelVersion) -> Evaluation | None:
     """The newest one of the weights, without those of exported files."""
     return version.evaluations.filter(artifact=None).select_related("version", "against").first()
+
+
+def right_share(agent: Agent, version: ModelVersion | None, kind: AnswerKind) -> str | None:
+    """How many of its judged answers are right, beside the version before; None: the base model. The answer is empty where
+    nobody has judged one, and None where answers are neither right nor wrong. Two queries."""
+    if not kind.has_right_answers:
+        return None
+    share = share_right(agent, version, kind)
+    if not share.asked:
+        return ""
+    before = share_right(agent, version.parent, kind) if version else None
+    beside = f" ({version_name(version.parent)} before it: {before})" if version and before and before.asked else ""
+    return f"Right in {share} of its answers that people have judged{beside}"

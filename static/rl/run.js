@@ -94,7 +94,9 @@ function chosen() {
   const of = (word, scale) => names().filter((name) => name.includes(word)).slice(0, 2).map((name, n) => ({
     label: name, scale, dash: DASHES[n], value: (plot, number) => (number == null ? "–" : number.toPrecision(4)),
   }));
-  return [...of("loss", "loss"), ...of("accurac", "accuracy").map((one) => ({ ...one, dash: one.dash.length ? [2, 4] : [4, 3] }))];
+  const shares = of("accurac", "accuracy").map((one) => ({ ...one, dash: one.dash.length ? [2, 4] : [4, 3] }));
+  const right = of("right", "accuracy").filter((one) => one.label === "right").map((one) => ({ ...one, points: true })); // few
+  return [...of("loss", "loss"), ...shares, ...right];
 }
 
 function draw() {

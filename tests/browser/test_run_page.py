@@ -75,6 +75,18 @@ def test_the_chart_grows_while_the_run_goes_on(page: Page, staff, live_site, run
     screenshot(page, "run-page")
 
 
+def test_right_answers_are_drawn_beside_the_loss(page: Page, staff, live_site, run: TrainingRun) -> None:
+    for point in MetricPoint.objects.filter(run=run):
+        MetricPoint.objects.filter(pk=point.pk).update(
+            values={"loss": 0.5, **({} if point.step % 10 else {"right": point.step / 40})}
+        )
+    open_run(page, live_site, run)
+    expect(page.locator("#run-chart .u-legend")).to_contain_text("right")
+    expect(page.locator("#run-chart .u-legend")).not_to_contain_text("accuracy")
+    page.get_by_text("The numbers").click()
+    expect(page.locator("#run-table thead th")).to_have_text(["step", "loss", "right"])
+
+
 def test_a_finished_run_shows_its_version_by_itself(page: Page, staff, live_site, run: TrainingRun, agent) -> None:
     open_run(page, live_site, run)
     expect(page.get_by_role("button", name="Cancel this run")).to_be_visible()

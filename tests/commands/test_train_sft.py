@@ -23,3 +23,8 @@ def test_disliked_answers_alone_exit_with_3_before_anything_is_loaded(site: Site
     result = site.run(*TRAIN, expect=3)
     assert "0 accepted answers, and 10 are needed" in result.stderr
     assert "loading the base model" not in result.stderr
+
+
+def test_imitation_before_imitation_is_refused(site: Site):
+    result = site.run(*TRAIN, "--sft-first", expect=2)
+    assert "--sft-first imitates good answers first, and sft does nothing else: leave it out" in result.stderr

@@ -36,3 +36,17 @@ def test_without_agents_it_says_so():
     with pytest.raises(CommandError, match="there are no agents yet") as caught:
         told()
     assert caught.value.returncode == 2
+
+
+def test_rare_classes_and_the_numbers_that_a_run_would_choose_are_named(agent):
+    for number in range(15):
+        rated(agent, f"Question {number}?", "identity" if number < 3 else "cards", 1)
+    text = told("--agent", "support-chat").replace("\n", " ")
+    assert "support-chat: train with mpo" in text
+    assert "support-chat: answers are closed: 15 accepted answers are 2 distinct ones" in text
+    assert "support-chat: 3 of `identity`: 7 more would help" in text
+    assert "15 rows on a" in text
+    assert "accepted ones are imitated" in text
+    [document] = json.loads(told("--json"))["agents"]
+    assert document["accepted"]["rare"] == [{"name": "identity", "accepted": 3, "missing": 7}]
+    assert "passes" in document["chosen"]

@@ -47,7 +47,7 @@ def test_the_time_is_the_sum_of_the_parts():
     whole = work(40, TIMED_TOKENS, heldout_rows=10, asked_prompts=10, asked_tokens=50, exports=True)
     cost = estimate(whole, SMALL, config, LAPTOP, "dpo", TIMED)
     assert list(cost.parts) == [
-        part.value for part in Part if part not in (Part.WEIGHING, Part.IMITATION, Part.SAMPLES)
+        part.value for part in Part if part not in (Part.WEIGHING, Part.IMITATION, Part.SAMPLES, Part.FOLDS)
     ]
     assert cost.seconds == pytest.approx(sum(cost.parts.values()))
     assert cost.measured
@@ -254,3 +254,14 @@ def test_what_is_not_a_speed_is_refused(values):
 
 def test_a_speed_is_read_as_it_was_written():
     assert Speed.from_dict(TIMED.as_dict()) == TIMED
+
+
+def test_each_training_without_a_part_costs_as_much_as_its_rows_and_its_answers():
+    name = "answers to prompts not learned"
+    assert name not in parts_of("sft")
+    half = parts_of("sft", folds=1, tested_prompts=20, tested_share=0.5)
+    assert half["steps"] == parts_of("sft")["steps"]
+    few = parts_of("sft", rows=20)["steps"]
+    assert few < half[name] < parts_of("sft")["steps"] + few
+    all_of_them = parts_of("sft", folds=3, tested_prompts=40, tested_share=1.0)
+    assert all_of_them[name] > 3 * parts_of("sft", rows=27)["steps"]

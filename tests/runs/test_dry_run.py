@@ -19,7 +19,7 @@ from rl.models import Agent
 from rl.runs import dry_run as planning
 from rl.runs.dry_run import SAMPLE, dry_run, model_shape
 from rl.runs.run import RunOptions
-from tests.dataset_builder.ratings import rate_prompts
+from tests.dataset_builder.ratings import rate_prompts, rated
 from tests.hardware.machines import LAPTOP
 
 pytestmark = pytest.mark.django_db
@@ -90,3 +90,22 @@ def test_the_sample_of_answers_is_all_that_is_read(agent: Agent, data_dir, tmp_p
     with CaptureQueriesContext(connection) as queries, pytest.raises(Exception):  # noqa: B017, PT011  no tokenizer
         planning._characters_per_token(agent, folder)
     assert f"LIMIT {SAMPLE}" in queries[-1]["sql"]
+
+
+def test_where_answers_are_right_or_wrong_all_rows_are_learned_and_the_trainings_without_a_part_are_counted(
+    agent: Agent, data_dir, tmp_path
+):
+    for number in range(30):
+        rated(agent, f"Question {number}?", "cash" if number % 2 else "cards", 1)
+    base = model(tmp_path / "model", LLAMA)
+    for name in ("model.safetensors", "vocab.json"):
+        (base / name).write_bytes(b"")
+    options = RunOptions(data=DataOptions(min_samples=1), base_model=str(base))
+    document = dry_run(agent, agent.training_config("mpo"), options, "mpo").document
+    assert (document["data"]["train_rows"], document["data"]["heldout_rows"]) == (30, 0)
+    parts = document["estimate"]["parts"]
+    assert parts["answers to prompts not learned"] > parts["steps"]
+    assert document["config"]["preferences"] is False
+    none = RunOptions(data=DataOptions(min_samples=1, val_split=0), base_model=options.base_model)
+    alone = dry_run(agent, agent.training_config("mpo"), none, "mpo").document["estimate"]["parts"]
+    assert "answers to prompts not learned" not in alone

@@ -10,12 +10,12 @@ import pytest
 from rl.base.errors import RunConflict, UsageError
 from rl.base.records import silent
 from rl.config import DPOConfig, preset
-from rl.dataset_builder import DataOptions, freeze
+from rl.dataset_builder import DataOptions, freeze, training_plan
 from rl.management.training import _agree
 from rl.models import Agent, TrainingRun
 from rl.runs.dry_run import dry_run
 from rl.runs.run_options import RunOptions
-from rl.runs.settling import repeats_for, settle_run
+from rl.runs.settling import foresee, repeats_for, settle_run
 from tests.dataset_builder.ratings import rate, rate_prompts
 from tests.training.conftest import Listener
 
@@ -118,3 +118,13 @@ def test_a_run_agrees_with_the_preset_that_left_it_the_choice(agent: Agent):
     assert _agree(preset("auto").with_overrides({"learning_rate": 1e-4}), run)
     assert not _agree(preset("auto").with_overrides({"learning_rate": 2e-4}), run)
     assert not _agree(preset("default"), run)
+
+
+def test_a_plan_foresees_the_numbers_also_where_the_model_is_none(agent: Agent, data_dir, base: str):
+    rate_prompts(agent, 39)
+    agent.base_model = base
+    assert "39 rows on a 216M model: 4 rows a step" in foresee(agent, training_plan(agent))
+    agent.base_model = "/not/a/model"
+    assert "39 rows on a model of unknown size" in foresee(agent, training_plan(agent))
+    agent.preset = "cpu"
+    assert foresee(agent, training_plan(agent)) == ""

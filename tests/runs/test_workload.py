@@ -105,3 +105,12 @@ def test_a_run_exports_where_it_is_asked_to(options, exports):
 def test_ratings_are_weighed_where_several_people_rated(raters, config, rows):
     texts = texts_of(*({**pair(40, 80, 80), "votes": [[rater, True]]} for rater in raters), pair(40, 80, 80))
     assert planned("mpo", config=config).workload(texts, 4.0, TIMED).weighed_rows == rows
+
+
+def test_a_cross_fitted_run_imitates_asks_all_models_its_tested_prompts_and_no_judge():
+    config = {"preferences": False}
+    run = planned("mpo", config=config, heldout_rows=0, heldout_prompts=0, folds=3, tested=40, tested_share=1.0)
+    work = run.workload(texts_of({**pair(40, 80, 80), "votes": [["a", 1], ["b", 1], ["c", 1]]}), 4.0, TIMED)
+    assert run.trains_as == "sft"
+    assert (work.folds, work.tested_prompts, work.tested_share) == (3, 40, 1.0)
+    assert (work.asked_prompts, work.judged_answers, work.weighed_rows) == (40, 0, 0)

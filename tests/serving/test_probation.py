@@ -164,6 +164,39 @@ def test_an_agents_ratings_do_not_concern_another(agent: Agent, worse: ModelVers
     assert in_use(other) == "v12"
 
 
+@pytest.mark.database
+def test_where_answers_are_right_or_wrong_their_share_decides(agent: Agent, new: ModelVersion):
+    """Edits count too, which are no ratings."""
+    Agent.objects.update(answer_kind="closed")
+    answer_and_rate(agent, new, 40, 40, hours_ago=24)
+    edited = [row.trace_id for row in Feedback.objects.filter(trace__model_version=new)[:32]]
+    Feedback.objects.filter(trace__in=edited).update(kind="correction", scale="", value=None, text="There.")
+    assert "right in 8 of 40 corrected or rated answers (the version before: 80 of 100), −60.0 points" in sentence(
+        agent
+    )
+    (taken,) = probation.tick()
+    assert (taken.version, in_use(agent)) == (new, "v11")
+    reason = AuditEvent.objects.latest("pk").details["reason"]
+    assert reason.startswith("it is right less often than v11: right in 8 of 40 corrected or rated answers")
+    assert reason.endswith("), rated users: 40, before 100")
+
+
+def test_a_version_that_is_right_as_often_stays(agent: Agent, new: ModelVersion):
+    Agent.objects.update(answer_kind="closed")
+    answer_and_rate(agent, new, 40, 31, hours_ago=24)
+    assert (probation.tick(), in_use(agent)) == ([], "v12")
+    assert "right in 31 of 40 corrected or rated answers (the version before: 80 of 100), −2.5 points" in sentence(
+        agent
+    )
+
+
+def test_before_twenty_users_a_side_only_the_counts_are_told(agent: Agent, new: ModelVersion):
+    Agent.objects.update(answer_kind="closed")
+    answer_and_rate(agent, new, 5, 1, hours_ago=24)
+    counts = "right in 1 of 5 corrected or rated answers (the version before: 80 of 100), rated users: 5, before 100."
+    assert sentence(agent).endswith(counts)
+
+
 # --- not taken back -----------------------------------------------------------------------------------------------------
 
 

@@ -44,8 +44,16 @@ def choose_tested(agent: Agent, kind: AnswerKind, share: float, folder: Path) ->
     prompts = {row["prompt_key"]: row["split_key"] for row in _rows(folder) if accepted_text(row)}
     learned = learned_keys(Deployment.champion(agent), set(prompts.values()))
     new = sorted((key for key, split in prompts.items() if split not in learned), key=stable_hash)
-    tested = new[: min(MOST_TESTED, max(LEAST_TESTED, int(share * len(prompts))))]
-    return Tested(tuple(tested), 1 if len(tested) <= ONE_FOLD * len(prompts) else FOLDS)
+    tested = new[: most_tested(len(prompts), share)]
+    return Tested(tuple(tested), count_folds(len(prompts), len(tested)))
+
+
+def most_tested(prompts: int, share: float) -> int:
+    return min(prompts, MOST_TESTED, max(LEAST_TESTED, int(share * prompts)))
+
+
+def count_folds(prompts: int, tested: int) -> int:
+    return 1 if tested <= ONE_FOLD * prompts else FOLDS
 
 
 def move_to_train(agent: Agent, folder: Path) -> int:

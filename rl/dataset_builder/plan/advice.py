@@ -41,11 +41,12 @@ class Advice:
     reason: str
 
 
-def plans(figures: Figures, *, uses_direct: bool, agent: str) -> list[MethodPlan]:
-    """``uses_direct``: picks and edited answers make pairs for this agent."""
+def plans(figures: Figures, *, uses_direct: bool, agent: str, has_right_answers: bool = False) -> list[MethodPlan]:
+    """``uses_direct``: picks and edited answers make pairs for this agent. ``has_right_answers``: accepted ones are
+    imitated, and no other is needed."""
     pairs, labels = _dpo(figures, uses_direct), _kto(figures)
     return [
-        _mpo(figures, pairs, labels),
+        _mpo(figures, pairs, labels, has_right_answers),
         pairs,
         labels,
         _grpo(figures, agent),
@@ -71,7 +72,7 @@ def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
     return Advice("", f"{so_far} be trained yet; {nearest.method} is nearest: {nearest.missing}")
 
 
-def _mpo(figures: Figures, pairs: MethodPlan, labels: MethodPlan) -> MethodPlan:
+def _mpo(figures: Figures, pairs: MethodPlan, labels: MethodPlan, has_right_answers: bool) -> MethodPlan:
     """Pairs where two answers can be compared, and what is left as single labels."""
     alone = labels.rows - figures.judged + figures.judged_alone + 2 * figures.both_bad
     rows = pairs.rows + alone
@@ -80,7 +81,7 @@ def _mpo(figures: Figures, pairs: MethodPlan, labels: MethodPlan) -> MethodPlan:
     missing = ""
     if rows < ENOUGH:
         missing = f"{plural(ENOUGH - rows, 'more rated answer')}: rate answers up or down"
-    elif not pairs.rows:
+    elif not pairs.rows and not has_right_answers:
         missing = labels.missing
     how: How = "at least" if "at least" in (pairs.how, labels.how) else "about"
     return MethodPlan("mpo", rows, how, made_of, missing)

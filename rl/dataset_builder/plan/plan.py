@@ -11,6 +11,7 @@ from django.db import connection
 from rl.data_formatter.opinions import OVER_CAP
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.advice import ENOUGH, REMARKS, Advice, MethodPlan, advise, plans
+from rl.dataset_builder.plan.answers import AcceptedPlan, accepted_plan
 from rl.dataset_builder.plan.figures import PAIRS_PER_PROMPT, RATINGS, Figures, figures
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.taking import can_be_taken
@@ -24,6 +25,8 @@ class TrainingPlan:
     figures: Figures
     methods: list[MethodPlan]
     advice: Advice
+    accepted: AcceptedPlan
+    """What kind of answers people accept, and of which they accept few."""
     wording: str = ""
     """What would make it learn what it is asked; empty: nothing is known that would."""
 
@@ -35,6 +38,7 @@ class TrainingPlan:
             "methods": methods,
             "advice": asdict(self.advice),
             "remarks": self.remarks,
+            "accepted": self.accepted.as_dict(),
             "wording": self.wording,
         }
 
@@ -47,10 +51,15 @@ class TrainingPlan:
 
 def training_plan(agent: Agent) -> TrainingPlan:
     """Writes nothing and reads no rows: well under a second beside a million answers."""
-    agent_figures = figures(agent)
-    methods = plans(agent_figures, uses_direct=agent.pair_type == Agent.PairType.PREFERENCE, agent=agent.name)
+    agent_figures, accepted = figures(agent), accepted_plan(agent)
+    methods = plans(
+        agent_figures,
+        uses_direct=agent.pair_type == Agent.PairType.PREFERENCE,
+        agent=agent.name,
+        has_right_answers=accepted.kind.has_right_answers,
+    )
     methods = apply_cap(agent, agent_figures, methods)
-    return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods), _wording(agent))
+    return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods), accepted, _wording(agent))
 
 
 def _wording(agent: Agent) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from rl.base.errors import BadFile, RewardFailed, UsageError
 from rl.base.leaves import leaf
 from rl.base.measurements import Interval
-from rl.base.records import GeneratedAnswer, Report, Scorer
+from rl.base.records import Choosing, GeneratedAnswer, Report, Scorer
 from rl.config.guard_limits import guard_limits
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.data_formatter.fresh import fresh_trace
@@ -157,12 +157,14 @@ def watch(
     report: Report,
     task: TaskScores | None = None,
     kind: AnswerKind = FREE,
+    choosing: Choosing | None = None,
 ) -> Watch:
     """Asks all ``rows``, and guards the first PROMPTS of them; ``most_tokens``: longest answer. Loads torch if there are
     any."""
     guarded = _with_details(agent, rows[:PROMPTS])
     asked = [*guarded, *rows[PROMPTS:]]
-    speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, measured=PROMPTS) if asked else None
+    how = {"measured": PROMPTS, "choosing": choosing}
+    speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, **how) if asked else None
     return Watch(agent, guarded, asked, speaker, report, scorer, task, kind)
 
 

@@ -9,9 +9,10 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.measurements import Distance
-from rl.base.records import GeneratedAnswer, Report
+from rl.base.records import Choosing, GeneratedAnswer, Report
 from rl.lm import loading
 from rl.lm.answer_room import room_for_an_answer
+from rl.lm.choosing import answer_tree, choose
 from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
@@ -28,11 +29,17 @@ class Speaker:
     """Asks each model once, for its likeliest tokens."""
 
     def __init__(
-        self, rows: Sequence[Mapping[str, Any]], max_length: int, most: int, report: Report, measured: int | None = None
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        max_length: int,
+        most: int,
+        report: Report,
+        measured: int | None = None,
+        choosing: Choosing | None = None,
     ) -> None:
         """``rows``: with a ``prompt``, ``tools`` where they are offered, and ``chosen`` and ``rejected`` where answers are
         stored; ``most``: tokens; ``measured``: how many of the first rows' answers tell how far the model has moved, None
-        for all."""
+        for all; ``choosing``: where answers are chosen from a set."""
         self.answers: dict[str, list[GeneratedAnswer | None]] = {}
         """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
@@ -43,6 +50,7 @@ class Speaker:
         self._chosen_likelihood: float | None = None
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
         self._measured = len(rows) if measured is None else measured
+        self._choosing = choosing
 
     def __call__(
         self, name: str, tokenizer: PreTrainedTokenizerBase, base: PreTrainedModel, model: torch.nn.Module
@@ -55,7 +63,10 @@ class Speaker:
         fits = min(self._max_length, loading.context_length(base.config)) - most
         prompts = {number: row["prompt_ids"] for number, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
         with packed_layers(model):
-            answers = self._answer(model, tokenizer, prompts, most)
+            if self._choosing:
+                answers = self._choose(self._choosing, model, tokenizer, prompts, calibrated=name == "base")
+            else:
+                answers = self._answer(model, tokenizer, prompts, most)
         texts = {number: answer_text(tokenizer, self._rows[number], ids) for number, ids in answers.items()}
         self.most[name] = most
         self.answers[name] = [
@@ -84,6 +95,21 @@ class Speaker:
         if self._moved is None or self._base_likelihood is None:
             return None
         return Distance(*self._moved, self._base_likelihood, self._chosen_likelihood)
+
+    def _choose(
+        self,
+        choosing: Choosing,
+        model: torch.nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        prompts: Mapping[int, Ids],
+        *,
+        calibrated: bool,
+    ) -> dict[int, Ids]:
+        """An adapter has learned how frequent each answer is: only the base model's are calibrated."""
+        tree = answer_tree(tokenizer, self._rows[0], choosing.values)
+        supports = [choosing.supports.get(self._rows[number]["prompt_key"], {}) for number in prompts]
+        chosen = choose(model, tokenizer, list(prompts.values()), tree, supports, calibrated=calibrated)
+        return {number: list(tree.tokens[value]) for number, value in zip(prompts, chosen, strict=True)}
 
     def _answer(
         self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Mapping[int, Ids], most: int

@@ -11,6 +11,7 @@ from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.management.base import RatchetCommand
 from rl.management.options import argument
 from rl.models import Agent
+from rl.runs.settling import foresee
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,12 @@ class Command(RatchetCommand):
         plans = [training_plan(agent) for agent in agents]
         for agent in agents:
             agent.note_plan_seen()
+        chosen = [foresee(agent, plan) for agent, plan in zip(agents, plans, strict=True)]
         remarks = {how: text for plan in plans for how, text in plan.remarks.items()}
-        lines = [_advice(plan) for plan in plans] + [f"{plan.agent}: {plan.wording}" for plan in plans if plan.wording]
+        lines = [line for plan, numbers in zip(plans, chosen, strict=True) for line in _lines(plan, numbers)]
         lines += [f"{how}: {text}" for how, text in remarks.items()]
-        self.result({"agents": [plan.as_dict() for plan in plans]}, *map(_table, plans), lines=lines)
+        document = [{**plan.as_dict(), "chosen": numbers} for plan, numbers in zip(plans, chosen, strict=True)]
+        self.result({"agents": document}, *map(_table, plans), lines=lines)
 
 
 def _table(plan: TrainingPlan) -> Table:
@@ -43,6 +46,8 @@ def _table(plan: TrainingPlan) -> Table:
     return table
 
 
-def _advice(plan: TrainingPlan) -> str:
+def _lines(plan: TrainingPlan, chosen: str) -> list[str]:
+    """``chosen``: the numbers that a run would choose; empty: none."""
     method = f"train with {plan.advice.method}: " if plan.advice.method else ""
-    return f"{plan.agent}: {method}{plan.advice.reason}"
+    sentences = [f"{method}{plan.advice.reason}", *plan.accepted.sentences, chosen, plan.wording]
+    return [f"{plan.agent}: {line}" for line in sentences if line]

@@ -29,7 +29,7 @@ class Chart(NamedTuple):
 
 CHARTS = (
     Chart("loss", ("loss", "policy_loss")),
-    Chart("accuracy (1 is all right)", ("accuracy",)),
+    Chart("accuracy (1 is all right)", ("accuracy", "right")),
     Chart("reward, mean and spread", ("reward",), spread="reward_std"),
     Chart("margin of good over bad (nats)", ("margin",)),
     Chart("KL divergence from the base model", ("kl",)),

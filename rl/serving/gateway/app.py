@@ -25,6 +25,7 @@ from rl.serving.activity import note_request
 from rl.serving.advice import deploy_command
 from rl.serving.gateway.best_of import answer_best, as_events, asks_for_several
 from rl.serving.gateway.chat_request import ChatRequest, parse_request
+from rl.serving.gateway.choosing import Chooser, is_chosen
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.limiting import RequestsPerMinute
 from rl.serving.gateway.pulse import Pulse
@@ -60,6 +61,7 @@ class Gateway:
         self.recorder = Recorder(self.writer)
         self.client: httpx.AsyncClient = new_client()
         self.turns = Turns()
+        self.chooser = Chooser(self.client)
         self.pulse = Pulse(self.turns)
         self._warned: set[str] = set()
 
@@ -144,8 +146,11 @@ def _without_names(request: Request, refusal: Refusal) -> Refusal:
 
 
 async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
-    """The best of several is there whole before it can be streamed."""
-    if asks_for_several(exchange):
+    """One of a closed set, and the best of several, are there whole before they can be streamed."""
+    if is_chosen(exchange):
+        document = await gateway.chooser.answer(gateway.turns, exchange)
+        exchange.answer.take(document)
+    elif asks_for_several(exchange):
         document = await answer_best(gateway.client, gateway.turns, exchange)
     elif exchange.request.streams:
         return await _stream(gateway, exchange)

@@ -37,6 +37,8 @@ class Exchange:
     is_recorded: bool = False
     judging: dict[str, Any] = field(default_factory=dict)
     """How the best of several answers was chosen, or why it was not."""
+    choosing: dict[str, Any] = field(default_factory=dict)
+    """Among how many answers of a closed set it was chosen, and how probable each was."""
     is_blind: bool = False
     """Nothing that is sent may tell the version, or the id under which it could be looked up."""
 
@@ -94,6 +96,7 @@ class Exchange:
             "parameters": {name: value for name, value in body.items() if name not in _ELSEWHERE},
             "tools": body.get("tools"),
             "best_of": self.judging,
+            "chosen": self.choosing,
         }
         return {"stream": self.request.streams, **_drop_empty(details)}
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
+from rl.collect.feedback.closed_answers import ClosedAnswers
 from rl.models import BASE, ApiKey, Deployment
 from rl.serving.allocation import pick, shares
 from rl.serving.upstreams import Upstream
@@ -89,6 +90,8 @@ class KnownAgent:
     judge: KnownJudge | None = None
     judge_problem: str = ""
     """Why there is none, where several answers are asked for."""
+    closed: ClosedAnswers | None = None
+    """The set that its answers are chosen from; None: it says what it likes."""
 
     def serving(self, version_id: int | None) -> Served | None:
         """The deployment of a version that answers, else one that does not."""

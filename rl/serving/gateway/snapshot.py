@@ -1,5 +1,5 @@
-"""Reads what routing needs, in four queries: agents, deployments, running experiments, keys; and one for each agent whose
-answers are judged."""
+"""Reads what routing needs, in five queries: agents, deployments, running experiments, keys, the newest feedback; and more
+for each agent whose answers are judged, or chosen among those that people accepted."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rl.base.errors import UsageError
+from rl.collect.feedback.closed_answers import Reader
 from rl.models import Agent, ApiKey, Deployment, Experiment
 from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, Split
 from rl.serving.judge_process import path_of
 from rl.serving.judge_server import require_judge
 from rl.serving.upstreams import upstream_of
 
+_OF_AGENTS = (
+    "name",
+    "created_at",
+    "system_prompt",
+    "response_length",
+    "answer_kind",
+    "answer_values",
+    "keep_to_answers",
+)
 
-def load() -> Snapshot:
+
+def load(reader: Reader | None = None) -> Snapshot:
+    """``reader``: of closed answers; without it none are known."""
     deployed = defaultdict(list)
     for deployment in Deployment.objects.select_related("agent", "version").order_by("-created_at", "-pk"):
         deployed[deployment.agent_id].append(_read_deployment(deployment))
     splits = _splits()
+    if reader:
+        reader.look()
     agents = {
         row.name.lower(): KnownAgent(
             row.pk,
@@ -29,8 +43,9 @@ def load() -> Snapshot:
             tuple(deployed[row.pk]),
             splits.get(row.pk),
             *_judge(row, deployed[row.pk], splits.get(row.pk)),
+            reader.of(row) if reader and row.keep_to_answers and any(map(_is_ours, deployed[row.pk])) else None,
         )
-        for row in Agent.objects.only("name", "created_at", "system_prompt", "response_length")
+        for row in Agent.objects.only(*_OF_AGENTS)
     }
     return Snapshot(agents, _keys())
 
@@ -43,6 +58,10 @@ def _read_deployment(row: Deployment) -> Served:
         problem = str(error)
     knows = row.target == Deployment.Target.OLLAMA
     return Served(row.version_id, row.version_name, upstream, problem, row.alias, knows, row.best_of)
+
+
+def _is_ours(served: Served) -> bool:
+    return served.upstream is not None and served.upstream.server is not None
 
 
 def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tuple[KnownJudge | None, str]:

@@ -11,12 +11,13 @@ from typing import Final
 
 from django.db import DatabaseError, connections
 
+from rl.collect.feedback.closed_answers import Reader
 from rl.serving.connections import own_connection
 from rl.serving.gateway.routing import Snapshot
 from rl.serving.gateway.snapshot import load
 
-REFRESH_SECONDS: Final = 2.0
-"""How late a revoked key, a new champion or a change of an experiment may be noticed."""
+REFRESH_SECONDS: Final = 0.7
+"""How late a revoked key, a new champion, a change of an experiment or a correction may be noticed."""
 FRESH_SECONDS: Final = 0.2
 """From the beginning of a reading to the next, however many requests ask for what is unknown."""
 PATIENCE_SECONDS: Final = 2.0
@@ -34,6 +35,7 @@ class Table:
         self._coming: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._is_stale = False
+        self._reader = Reader()
 
     async def start(self) -> None:
         await self._read()
@@ -74,7 +76,7 @@ class Table:
     async def _read(self) -> None:
         self._began_at = time.monotonic()
         try:
-            self.snapshot = await asyncio.get_running_loop().run_in_executor(self._thread, _load)
+            self.snapshot = await asyncio.get_running_loop().run_in_executor(self._thread, _load, self._reader)
         except DatabaseError as error:
             if not self._is_stale:
                 log.error("agents and deployments cannot be read, the last known ones are used: %s", error)
@@ -83,6 +85,6 @@ class Table:
             self._is_stale = False
 
 
-def _load() -> Snapshot:
+def _load(reader: Reader) -> Snapshot:
     with own_connection():
-        return load()
+        return load(reader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 import httpx
@@ -38,36 +38,52 @@ def new_client() -> httpx.AsyncClient:
 
 async def ask(client: httpx.AsyncClient, exchange: Exchange) -> httpx.Response:
     """An answer with 2xx whose body is still to be read; whoever gets it closes it. Raises Refusal."""
-    route = exchange.route
-    assert route.served.upstream is not None  # noqa: S101  whoever has none does not get here
-    body = json.dumps(exchange.request.for_upstream(route), separators=(",", ":")).encode()
-    headers = {"Content-Type": "application/json", **route.served.upstream.headers}
+    served = exchange.route.served
+    assert served.upstream is not None  # noqa: S101  whoever has none does not get here
+    return await _post(
+        client, served, f"{served.upstream.base_url}/chat/completions", exchange.request.for_upstream(exchange.route)
+    )
+
+
+async def call(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> Piece:
+    """What another address of the version's server answers. Raises Refusal."""
+    response = await _post(client, served, url, document)
+    return _json(await _read(served, response))
+
+
+async def _post(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> httpx.Response:
+    assert served.upstream is not None  # noqa: S101  whoever has none does not get here
+    body = json.dumps(document, separators=(",", ":")).encode()
+    headers = {"Content-Type": "application/json", **served.upstream.headers}
     try:
-        url = f"{route.served.upstream.base_url}/chat/completions"
         response = await client.send(client.build_request("POST", url, content=body, headers=headers), stream=True)
         if response.is_success:
             return response
         try:
-            raise _explain_refusal(route.served, response.status_code, response.headers, await response.aread())
+            raise _explain_refusal(served, response.status_code, response.headers, await response.aread())
         finally:
             await response.aclose()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise _explain_loss(route.served, error) from None
+        raise _explain_loss(served, error) from None
 
 
 async def completion(exchange: Exchange, response: httpx.Response) -> Piece:
     """Raises Refusal."""
     served = exchange.route.served
+    document = _json(await _read(served, response))
+    if not isinstance(document.get("choices"), list):
+        raise broken_upstream(served.version, "did not answer with a chat completion")
+    return document
+
+
+async def _read(served: Served, response: httpx.Response) -> bytes:
+    """The whole body. Raises Refusal."""
     try:
-        body = await response.aread()
+        return await response.aread()
     except httpx.HTTPError as error:
         raise _explain_loss(served, error) from None
     finally:
         await response.aclose()
-    document = _json(body)
-    if not isinstance(document.get("choices"), list):
-        raise broken_upstream(served.version, "did not answer with a chat completion")
-    return document
 
 
 async def pieces(exchange: Exchange, response: httpx.Response) -> AsyncIterator[Piece]:

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import unknown_name
 from rl.models import Agent, TrainingRun
-from rl.online_learner import OnlineLearner, waiting_feedback
+from rl.online_learner import OnlineLearner, samples_needed, waiting_feedback
 from rl.web import duel_votes
 from rl.web.conversations import read_question, route_of
 from rl.web.duels import draw_pair, drawn_side, own_pair
@@ -70,7 +70,7 @@ def train(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def votes_to_training(agent: Agent) -> dict[str, int]:
-    return {"waiting": waiting_feedback(agent).count(), "needed": agent.min_samples_to_retrain}
+    return {"waiting": waiting_feedback(agent).count(), "needed": samples_needed(agent)}
 
 
 def training_of(agent: Agent, user: User) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from rl.base.errors import RatchetError, UsageError
 from rl.base.export_records import card_path
 from rl.base.names import unknown_name
+from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.models import Artifact, Deployment, Experiment, ModelVersion, Trace, version_name
 from rl.operations import queue_state
 from rl.serving import deploy_later, overview, promotion
@@ -82,6 +83,7 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
         "may_serve": request.user.has_perm(PROMOTE) and not deploy_later.why_not(version),
         "children": version.children.all()[:20],
         "has_traces": Trace.objects.filter(model_version=version).exists(),
+        "right": None if version.is_reward_model else _right_share(version),
         "files": list_files(version),
         "card": Page().format(read_card(version)),
         "which": which,
@@ -94,6 +96,10 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     figures = {"sentence": version_figures.sentence(evaluation), "bars": version_figures.bars(evaluation)}
     chosen = {"answers": answers[:ANSWERS], "count": len(answers), "rails": version_figures.rails(evaluation)}
     return {**context, **figures, **chosen}
+
+
+def _right_share(version: ModelVersion) -> str | None:
+    return version_figures.right_share(version.agent, version, kind_of_answers(version.agent))
 
 
 def _draft_experiment(version: ModelVersion) -> Experiment:

@@ -104,3 +104,11 @@ def test_the_plan_says_what_each_rating_becomes_and_how_many_learn():
     of, _ = planned(**known, undecided=9)
     why = "90% of the ratings take part, the others are of answers in the middle of the scale or without text"
     assert of["mpo"].made_of.endswith(why)
+
+
+def test_likes_alone_are_enough_where_answers_are_right_or_wrong():
+    found = figures(good=12, judged_alone=12, ratings=12)
+    [mixed, *_] = plans(found, uses_direct=True, agent="support-chat")
+    assert mixed.missing == "all labels are good: rate some answers down"
+    [mixed, *_] = plans(found, uses_direct=True, agent="support-chat", has_right_answers=True)
+    assert mixed.ready

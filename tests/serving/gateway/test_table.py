@@ -17,7 +17,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
     """What the readings find, one after the other; the last one stays."""
     found: list[Snapshot | Exception] = [Snapshot()]
 
-    def load() -> Snapshot:
+    def load(reader: object) -> Snapshot:
         one = found.pop(0) if len(found) > 1 else found[0]
         if isinstance(one, Exception):
             raise one
@@ -71,7 +71,7 @@ def test_what_is_made_while_the_database_is_read_is_seen_by_who_asks_afterwards(
     first, second, third = Snapshot(), Snapshot(), Snapshot()
     database, looked_up, go_on = [first], threading.Event(), threading.Event()
 
-    def load() -> Snapshot:
+    def load(reader: object) -> Snapshot:
         seen = database[-1]
         looked_up.set()
         go_on.wait(20)
@@ -89,7 +89,7 @@ def test_what_is_made_while_the_database_is_read_is_seen_by_who_asks_afterwards(
         assert await early is second
         assert await late is third
 
-    monkeypatch.setattr(table, "_load", lambda: first)
+    monkeypatch.setattr(table, "_load", lambda reader: first)
     with_table(work)
 
 
@@ -113,7 +113,7 @@ def test_a_slow_database_holds_a_request_up_for_a_while_only(database, monkeypat
     answered = threading.Event()
 
     async def work(one: table.Table) -> None:
-        monkeypatch.setattr(table, "_load", lambda: answered.wait(20) and Snapshot())
+        monkeypatch.setattr(table, "_load", lambda reader: answered.wait(20) and Snapshot())
         known = one.snapshot
         waiting = [one.fresh() for _ in range(10)]
         assert [each is known for each in await asyncio.gather(*waiting)] == [True] * 10

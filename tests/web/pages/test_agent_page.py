@@ -14,6 +14,7 @@ from rl.models import Agent, Deployment, Evaluation, TrainingRun
 from rl.web.agent_steps import look_at, why_queued
 from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
 from tests.conftest import make_trace
+from tests.dataset_builder.ratings import rate, rated
 
 PAGE = "/agents/support-chat/"
 
@@ -80,8 +81,60 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
         client.get(PAGE)
 
 
+@pytest.mark.database
+def test_of_right_and_wrong_answers_it_says_how_often_the_version_in_use_is_right(
+    client: Client, bob, agent: Agent
+) -> None:
+    Agent.objects.update(answer_kind="closed")
+    old = make_version(agent, "v1")
+    new = make_version(agent, "v2", parent=old)
+    Deployment.objects.create(agent=agent, version=new, alias="champion")
+    client.force_login(bob)
+    pages = (PAGE, "/versions/support-chat/v2/", "/")
+    assert all("Right or wrong: nothing judged yet." in client.get(page).content.decode() for page in pages)
+    for version, right in ((old, 1), (new, 2)):
+        for number in range(3):
+            rate(make_trace(agent, f"Question {number}?", "cash", model_version=version), float(number < right))
+    said = "Right in 2 of 3 of its answers that people have judged (v1 before it: 1 of 3)."
+    assert all(said in client.get(page).content.decode() for page in pages)
+    assert "Right in 1 of 3 of its answers that people have judged." in (
+        client.get("/versions/support-chat/v1/").content.decode()
+    )
+
+
+def test_of_free_answers_it_says_nothing_of_the_kind(client: Client, bob, agent: Agent) -> None:
+    rate(make_trace(agent), 1)
+    make_version(agent, "v1")
+    client.force_login(bob)
+    for page in (PAGE, "/versions/support-chat/v1/", "/"):
+        text = client.get(page).content.decode()
+        assert "Right in" not in text
+        assert "nothing judged yet" not in text
+
+
+@pytest.mark.database
+def test_it_says_that_few_corrections_start_a_run_where_answers_are_right_or_wrong(
+    client: Client, bob, agent: Agent
+) -> None:
+    for number in range(9):
+        rate(make_trace(agent, f"Question {number}?", "cash"), 1)
+    client.force_login(bob)
+    assert "9 ratings that no training has seen; 12 start one" in client.get(PAGE).content.decode()
+    assert "3 more of 12 until a run is due" in client.get("/").content.decode()
+
+
 @pytest.mark.parametrize("name", ["<script>alert(1)"])
 def test_names_are_escaped(client: Client, bob, name: str) -> None:
     Agent.objects.create(name=name)
     client.force_login(bob)
     assert "<script>alert" not in client.get("/agents/%3Cscript%3Ealert(1)/").content.decode()
+
+
+def test_rare_classes_and_what_a_run_would_choose_are_named(client: Client, bob, agent: Agent) -> None:
+    for number in range(15):
+        rated(agent, f"Question {number}?", "<identity>" if number < 3 else "cards", 1)
+    client.force_login(bob)
+    text = client.get(PAGE).content.decode()
+    assert "3 of `&lt;identity&gt;`: 7 more would help" in text
+    assert "answers are closed: 15 accepted answers are 2 distinct ones" in text
+    assert "accepted ones are imitated" in text

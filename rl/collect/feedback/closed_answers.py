@@ -1,0 +1,173 @@
+"""The closed answers of an agent: which there are, and the corrected texts by which the next like text is answered."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from django.db.models import Q
+
+from rl.base.records import Choosing, Message
+from rl.collect.feedback.judged_answers import newest_feedback
+from rl.config.closed_answers import LONGEST
+from rl.config.closed_answers import MOST as MOST_VALUES
+from rl.data_formatter.answer_kinds import find_kind, normalise
+from rl.data_formatter.listed_answers import listed_answers
+from rl.data_formatter.remembered import MOST, Remembered
+from rl.models import Agent, ApiKey, Deployment, Feedback, Trace
+from rl.models.traces import may_be_used
+
+ANYHOW_SECONDS: Final = 60.0
+MOST_PROMPTS: Final = 32
+"""The newest questions, whose mean tells how likely each answer is whatever is asked."""
+LIKED: Final = 0.75
+"""The least value of a rating that accepts an answer: a thumb up, four of five stars."""
+_COLUMNS: Final = (
+    *("kind", "choice", "text", "user_id", "api_key_id", "api_key__kind", "trace__prompt", "trace__response"),
+    *("other_trace__prompt", "other_trace__response"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedAnswers:
+    values: tuple[str, ...]
+    """As people spell them."""
+    reason: str
+    """Why these are all, for people."""
+    answered: tuple[tuple[str, str], ...]
+    """Questions with the answers of the set that people accepted, the newest first."""
+    remembered: Remembered
+    prompts: tuple[Sequence[Message], ...] = ()
+    """At most MOST_PROMPTS, the newest first."""
+
+
+class _Accepted(NamedTuple):
+    prompt: Sequence[Message]
+    answer: str
+    is_trusted: bool
+    """Whoever said so signed in or has a secret key: he may bring answers that nobody gave before."""
+
+    @property
+    def question(self) -> str:
+        return question(self.prompt)
+
+
+@dataclass(slots=True)
+class Reader:
+    """What was read last, by agent; again only where something was said since, and once a minute anyhow: feedback is also
+    held back, and forgotten."""
+
+    _known: dict[int, ClosedAnswers | None] = field(default_factory=dict)
+    _newest: int = -1
+    _all_at: float = float("-inf")
+
+    def look(self) -> None:
+        """Forgets what has changed. Two queries."""
+        newest = Feedback.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        if time.monotonic() - self._all_at > ANYHOW_SECONDS or newest < self._newest:
+            self._known, self._all_at = {}, time.monotonic()
+        elif newest > self._newest:
+            new = Feedback.objects.filter(pk__gt=self._newest, pk__lte=newest).order_by()
+            for agent_id in new.values_list("agent_id", flat=True).distinct():
+                self._known.pop(agent_id, None)
+        self._newest = newest
+
+    def of(self, agent: Agent) -> ClosedAnswers | None:
+        """None where its answers are not known to be of a closed set. Two queries for an agent that is not known."""
+        if agent.pk not in self._known:
+            self._known[agent.pk] = read_closed_answers(agent)
+        return self._known[agent.pk]
+
+
+def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
+    """``agent``: with its settings of answers and its system prompt."""
+    if agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.STRUCTURED):
+        return None
+    accepted = list(_read_accepted(agent))
+    values, reason = _find_values(agent, [answer for answer in accepted if answer.is_trusted])
+    if not 2 <= len(values) <= MOST_VALUES:
+        return None
+    spelled = {normalise(value): value for value in values}
+    known = tuple((row.question, spelled[name]) for row in accepted if (name := normalise(row.answer)) in spelled)
+    prompts = _newest_prompts(agent)
+    return ClosedAnswers(values, reason, known, Remembered(known, map(question, prompts)), prompts)
+
+
+def chosen_answers(agent: Agent) -> ClosedAnswers | None:
+    """The set that answers of the agent are chosen from where it is served; None where they are said freely."""
+    by_llama = Deployment.objects.filter(agent=agent, target=Deployment.Target.LLAMA_CPP, pid__isnull=False)
+    is_chosen = agent.deploy_target == Deployment.Target.LLAMA_CPP or by_llama.exists()
+    return read_closed_answers(agent) if agent.keep_to_answers and is_chosen else None
+
+
+def choosing_for(agent: Agent, rows: Iterable[Mapping[str, Any]]) -> Choosing | None:
+    """How the prompts of the rows would be answered if nobody had corrected them; None where answers are said freely."""
+    closed = chosen_answers(agent)
+    if closed is None:
+        return None
+    asked = {row["prompt_key"]: question(row["prompt"]) for row in rows}
+    supports = {key: closed.remembered.support(text, of_others=True) for key, text in asked.items()}
+    return Choosing(closed.values, supports)
+
+
+def question(prompt: Sequence[Message]) -> str:
+    """What the user said last."""
+    return next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
+
+
+def _find_values(agent: Agent, accepted: Sequence[_Accepted]) -> tuple[tuple[str, ...], str]:
+    if agent.answer_values:
+        return tuple(agent.answer_values), "as the agent's settings say"
+    if not accepted:
+        return (), ""
+    texts = [row.answer for row in accepted]
+    kind = find_kind(texts, agent.answer_kind)
+    spellings = _spellings(texts)
+    asked = "\n".join([agent.system_prompt, *(message["content"] for message in accepted[0].prompt)])
+    listed = listed_answers(asked, texts[0])
+    is_listed = set(spellings) <= set(map(normalise, listed))
+    if is_listed or kind.kind == "closed":
+        values = dict.fromkeys(
+            [*listed, *(text for name, text in spellings.items() if name not in map(normalise, listed))]
+        )
+        return tuple(values), f"the prompt lists {len(listed)} answers" if is_listed else kind.reason
+    return (), kind.reason
+
+
+def _spellings(texts: Iterable[str]) -> dict[str, str]:
+    """By normalised answer the most frequent way to write it, the most frequent answers first."""
+    by_name: dict[str, Counter[str]] = {}
+    for text in texts:
+        if len(text) <= LONGEST:
+            by_name.setdefault(normalise(text), Counter())[text] += 1
+    ordered = sorted(by_name.items(), key=lambda item: -item[1].total())
+    return {name: counter.most_common(1)[0][0] for name, counter in ordered[:MOST_VALUES] if name}
+
+
+def _read_accepted(agent: Agent) -> Iterator[_Accepted]:
+    """The newest first, and of each prompt only the newest."""
+    liked = Q(kind=Feedback.Kind.RATING, value__gte=LIKED)
+    picked = Q(kind=Feedback.Kind.COMPARISON, choice__in=(Feedback.Choice.LEFT, Feedback.Choice.RIGHT))
+    accepts = liked | picked | Q(kind=Feedback.Kind.CORRECTION)
+    accepting = Feedback.objects.filter(accepts, pk__in=newest_feedback(agent))
+    seen: set[str] = set()
+    for row in accepting.filter(may_be_used("trace__")).order_by("-pk").values(*_COLUMNS)[:MOST]:
+        side = "other_trace" if row["choice"] == Feedback.Choice.RIGHT else "trace"
+        answer = (row["text"] or row[f"{side}__response"]).strip()
+        prompt = row[f"{side}__prompt"]
+        if answer and (asked := question(prompt)) and asked not in seen:
+            seen.add(asked)
+            yield _Accepted(prompt, answer, _is_trusted(row))
+
+
+def _is_trusted(row: dict[str, Any]) -> bool:
+    by_browser = row["api_key_id"] is not None and row["api_key__kind"] != ApiKey.Kind.SECRET
+    return row["user_id"] is not None or not by_browser
+
+
+def _newest_prompts(agent: Agent) -> tuple[Sequence[Message], ...]:
+    prompts = Trace.objects.filter(agent=agent).order_by("-created_at", "id").values_list("prompt", flat=True)
+    return tuple({question(prompt): prompt for prompt in prompts[: 2 * MOST_PROMPTS]}.values())[:MOST_PROMPTS]

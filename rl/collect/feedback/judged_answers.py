@@ -1,0 +1,113 @@
+"""Answers that people judged, where they are right or wrong: a correction is first a test of the version that it corrects.
+
+Right is one with a thumb up, or an edit that says the same; wrong one with a thumb down, or an edit that says something
+else. Of what one person said about one answer the newest word counts, if it stands; a rating in the middle of its scale says
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.db.models import Case, F, Q, QuerySet, When
+
+from rl.data_formatter.answer_kinds import AnswerKind, find_kind
+from rl.models import Agent, Feedback, ModelVersion
+from rl.models.traces import answered_by, may_be_used
+
+ACCEPTED: Final = 300
+"""The newest thumbs up and edits, by which the kind of an agent's answers is told."""
+NEWEST: Final = 2000
+"""Feedback of an agent among which these are looked for: a page must not read all that there is."""
+MOST: Final = 500
+"""Words of people on the answers of one version that are looked at."""
+USER: Final = Case(When(trace__unit="", then=F("rater")), default=F("trace__unit"))
+"""Who is one user: as the application names him, else whoever rated."""
+_MIDDLE: Final = 0.5
+_WORDS: Final = Q(kind__in=[Feedback.Kind.RATING, Feedback.Kind.CORRECTION], is_current=True)
+_ACCEPTING: Final = Q(kind=Feedback.Kind.CORRECTION) | Q(kind=Feedback.Kind.RATING, value__gt=_MIDDLE)
+_TEXT: Final = Case(When(kind=Feedback.Kind.CORRECTION, then=F("text")), default=F("trace__response"))
+
+
+class Judged(NamedTuple):
+    user: str
+    value: float
+    """1 for right, else 0."""
+
+
+class Share(NamedTuple):
+    right: int
+    asked: int
+
+    def __str__(self) -> str:
+        return f"{self.right} of {self.asked}"
+
+
+class _Word(NamedTuple):
+    id: int
+    trace: UUID
+    rater: str
+    user: str
+    kind: str
+    value: float | None
+    text: str
+    response: str
+    rated_at: datetime
+
+
+def kind_of_answers(agent: Agent) -> AnswerKind:
+    """What they are by now: a training may have seen fewer. Runs with tools are left out. One query, none where the settings
+    say that they are free."""
+    if agent.answer_kind == Agent.AnswerKind.FREE:
+        return find_kind((), agent.answer_kind)
+    usable = Feedback.objects.filter(_ACCEPTING, may_be_used("trace__"), pk__in=newest_feedback(agent))
+    rows = usable.filter(trace__tool_calls=[]).order_by("-created_at", "id")
+    accepted = dict.fromkeys(rows.values_list("trace__prompt_key", _TEXT)[:ACCEPTED])
+    return find_kind((text for _, text in accepted if text.strip()), agent.answer_kind)
+
+
+def judged_answers(
+    agent: Agent,
+    version: ModelVersion | None,
+    kind: AnswerKind,
+    within: Q = Q(),  # noqa: B008  never changed
+    *,
+    newest: bool = True,
+    most: int = MOST,
+) -> Iterator[Judged]:
+    """Those of the version, None: of the base model, are given as they were judged, from the ``newest`` or the oldest on.
+    ``within``: which feedback. One query."""
+    words = Feedback.objects.filter(_WORDS, answered_by(version, "trace__"), within, agent=agent)
+    order = ("-created_at", "-id") if newest else ("created_at", "id")
+    columns = ("id", "trace_id", "rater", USER, "kind", "value", "text", "trace__response", "rated_at")
+    last: dict[tuple[UUID, str], _Word] = {}
+    for word in map(_Word._make, words.order_by(*order).values_list(*columns)[:most]):
+        known = last.setdefault((word.trace, word.rater), word)
+        if (word.rated_at, word.id) > (known.rated_at, known.id):
+            last[word.trace, word.rater] = word
+    for word in last.values():
+        if (right := _is_right(word, kind)) is not None:
+            yield Judged(word.user, float(right))
+
+
+def share_right(agent: Agent, version: ModelVersion | None, kind: AnswerKind) -> Share:
+    """How many of the newest judged answers are right. One query."""
+    newest = Q(pk__in=newest_feedback(agent))
+    values = [judged.value for judged in judged_answers(agent, version, kind, newest)]
+    return Share(int(sum(values)), len(values))
+
+
+def newest_feedback(agent: Agent) -> QuerySet[Feedback, Any]:
+    """Keys of the last NEWEST that are current, for a subquery: without it a database may read all traces of the agent."""
+    current = Feedback.objects.filter(agent=agent, is_current=True)
+    return current.order_by("-created_at", "id").values("pk")[:NEWEST]
+
+
+def _is_right(word: _Word, kind: AnswerKind) -> bool | None:
+    """None: nothing was said."""
+    if word.kind == Feedback.Kind.CORRECTION:
+        return kind.is_right(word.response, [word.text])
+    return None if word.value in (None, _MIDDLE) else word.value > _MIDDLE

@@ -1,0 +1,210 @@
+"""Chooses an answer of a closed set, for agents that have one and are served by a llama.cpp process of ours.
+
+The server tells how likely each answer is to go on from the question (``/completion`` with one token, biased so that all
+options are among those that it lists). What the base model thinks of an answer whatever is asked, its mean over past
+questions, is taken off (Zhao et al., 2021, "Calibrate before use"), and what was corrected of like questions comes on top
+(``Remembered``): a correction counts from the next answer on. An adapter has learned how frequent each answer is, so
+nothing is taken off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from rl.base.records import Message
+from rl.collect.feedback.closed_answers import ClosedAnswers, question
+from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.routing import Route
+from rl.serving.gateway.turns import Turns
+from rl.serving.gateway.upstream import Piece, call
+
+MOST_MEANT: Final = 8
+"""Partings of which the mean is taken off, the first ones."""
+FEWEST_MEANT: Final = 4
+"""Past questions that tell a mean."""
+SHOWN: Final = 20
+"""Answers whose probabilities are told, the likeliest."""
+_LIFT: Final = 30.0
+"""Brings every option among the likeliest tokens; the same for each, so that it changes nothing between them."""
+_FLOOR: Final = math.log(1e-12)
+_OTHER_FORMS: Final = ("response_format", "tools", "tool_choice")
+log = logging.getLogger(__name__)
+Key = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Choice:
+    """The answer, and how probable each is."""
+
+    answer: str
+    shares: dict[str, float]
+    """The likeliest first. Answers that begin alike and were left behind share evenly what they have together."""
+
+
+@dataclass(slots=True)
+class Chooser:
+    """Chooses for one process; keeps the tokens of answers and the means of their scores, by server and set."""
+
+    client: httpx.AsyncClient
+    _trees: dict[Key, AnswerTree] = field(default_factory=dict)
+    _means: dict[Key, dict[tuple[int, ...], Scores]] = field(default_factory=dict)
+    _learning: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
+
+    async def answer(self, turns: Turns, exchange: Exchange) -> Piece:
+        """A completion; the exchange says how it was chosen. Raises Refusal."""
+        route, closed = exchange.route, exchange.route.agent.closed
+        assert closed is not None  # noqa: S101  whoever has none does not get here
+        async with turns.of(exchange):
+            ids, tree = await self._read(route, closed, exchange.request.for_upstream(route))
+            means = self._known_means(route, closed, tree)
+            support = closed.remembered.support(question(exchange.request.messages))
+            choice = await self._choose(route, tree, ids, means, support)
+        exchange.choosing = {
+            "among": len(closed.values),
+            "shares": {answer: round(share, 4) for answer, share in choice.shares.items()},
+            "remembered": len(closed.remembered),
+            "calibrated": bool(means),
+        }
+        return completion_of(choice, exchange, len(ids), len(tree.tokens[choice.answer]))
+
+    async def _read(self, route: Route, closed: ClosedAnswers, body: Mapping[str, Any]) -> tuple[list[int], AnswerTree]:
+        """The tokens of the question, as the model's template writes it, and those of the answers behind it."""
+        text = str((await self._call(route, "apply-template", body))["prompt"])
+        ids = await self._tokens(route, text)
+        key = (_server(route), closed.values)
+        if key not in self._trees:
+            behind = {value: await self._behind(route, text, ids, value) for value in closed.values}
+            self._trees = {**dict(list(self._trees.items())[-100:]), key: AnswerTree(behind)}
+        return ids, self._trees[key]
+
+    async def _behind(self, route: Route, text: str, ids: Sequence[int], value: str) -> tuple[int, ...]:
+        whole = await self._tokens(route, text + value)
+        return tuple(whole[len(ids) :] if whole[: len(ids)] == ids else await self._tokens(route, value))
+
+    async def _tokens(self, route: Route, text: str) -> list[int]:
+        body = {"content": text, "add_special": True, "parse_special": True}
+        tokens: list[int] = (await self._call(route, "tokenize", body))["tokens"]
+        return tokens
+
+    async def _choose(
+        self,
+        route: Route,
+        tree: AnswerTree,
+        ids: Sequence[int],
+        means: Mapping[tuple[int, ...], Scores],
+        support: Mapping[str, float],
+    ) -> Choice:
+        """From parting to parting."""
+        answers, left = tuple(tree.tokens), 1.0
+        shares: dict[str, float] = {}
+        while len(answers) > 1:
+            parting = tree.parting(answers)
+            scores = await self._scores(route, ids, parting)
+            options = choose_option(parting, scores, means.get(parting.prefix, {}), support)
+            best = next(iter(options))
+            for option, share in options.items():
+                if option != best:
+                    of_option = parting.options[option]
+                    shares |= dict.fromkeys(of_option, left * share / len(of_option))
+            answers, left = parting.options[best], left * options[best]
+        shares[answers[0]] = left
+        return Choice(answers[0], dict(sorted(shares.items(), key=lambda item: -item[1])[:SHOWN]))
+
+    async def _scores(self, route: Route, ids: Sequence[int], parting: Parting) -> Scores:
+        options = [option for option in parting.options if option != END]
+        ends = END in parting.options
+        body = {
+            "prompt": [*ids, *parting.prefix],
+            "n_predict": 1,
+            "temperature": 1.0,
+            "samplers": ["temperature"],
+            "n_probs": len(options) + (200 if ends else 0),
+            "post_sampling_probs": True,
+            "logit_bias": [] if ends else [[option, _LIFT] for option in options],
+        }
+        likeliest = (await self._call(route, "completion", body))["completion_probabilities"][0]["top_probs"]
+        shares = {entry["id"]: entry["prob"] for entry in likeliest}
+        scores = {option: math.log(share) if (share := shares.get(option, 0.0)) else _FLOOR for option in options}
+        if ends:
+            scores[END] = math.log(max(1 - sum(shares.get(option, 0.0) for option in options), 1e-12))
+        return scores
+
+    # --- what answers have whatever is asked ---------------------------------------------------------------------------
+
+    def _known_means(self, route: Route, closed: ClosedAnswers, tree: AnswerTree) -> Mapping[tuple[int, ...], Scores]:
+        """Empty for an adapter, and until they have been learned, which the first question starts; once more when there are
+        twice as many past questions."""
+        if route.served.version_id is not None or len(closed.prompts) < FEWEST_MEANT:
+            return {}
+        key = (_server(route), closed.values)
+        stage = (*key, len(closed.prompts).bit_length())
+        if stage not in self._learning:
+            self._learning[stage] = asyncio.create_task(self._learn_means(key, route, closed, tree))
+        return self._means.get(key, {})
+
+    async def _learn_means(self, key: Key, route: Route, closed: ClosedAnswers, tree: AnswerTree) -> None:
+        partings = [parting for parting, _ in zip(tree.partings(), range(MOST_MEANT), strict=False)]
+        try:
+            asked = [(await self._read(route, closed, _body(route, prompt)))[0] for prompt in closed.prompts]
+            self._means[key] = {
+                parting.prefix: _mean([await self._scores(route, ids, parting) for ids in asked])
+                for parting in partings
+            }
+        except Refusal as error:
+            log.warning("%s: answers are chosen as they come: %s", route.model, error.message)
+
+    async def _call(self, route: Route, path: str, body: Mapping[str, Any]) -> Piece:
+        assert route.served.upstream is not None  # noqa: S101  whoever has none does not get here
+        base = route.served.upstream.base_url.removesuffix("/v1")
+        return await call(self.client, route.served, f"{base}/{path}", body)
+
+
+def is_chosen(exchange: Exchange) -> bool:
+    """Whether it is to be one of a closed set; requests that name a form themselves, or want several, get what they ask."""
+    upstream, body = exchange.route.served.upstream, exchange.request.document
+    ours = upstream is not None and upstream.server is not None
+    plain = body.get("n") in (None, 1) and not any(body.get(name) for name in _OTHER_FORMS)
+    return exchange.route.agent.closed is not None and ours and plain
+
+
+def completion_of(choice: Choice, exchange: Exchange, tokens_in: int, tokens_out: int) -> Piece:
+    """In OpenAI's shape; where log probabilities are asked for, the whole answer counts as one token."""
+    document: Piece = {"index": 0, "message": {"role": "assistant", "content": choice.answer}, "finish_reason": "stop"}
+    if exchange.request.document.get("logprobs"):
+        every = [_logprob(answer, share) for answer, share in choice.shares.items()]
+        own = next(entry for entry in every if entry["token"] == choice.answer)
+        document["logprobs"] = {"content": [{**own, "top_logprobs": every}], "refusal": None}
+    usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
+    return {"object": "chat.completion", "created": int(time.time()), "choices": [document], "usage": usage}
+
+
+def _logprob(answer: str, share: float) -> Piece:
+    return {"token": answer, "logprob": math.log(max(share, 1e-12)), "bytes": list(answer.encode())}
+
+
+def _mean(scores: Sequence[Scores]) -> Scores:
+    return {option: sum(of_question[option] for of_question in scores) / len(scores) for option in scores[0]}
+
+
+def _body(route: Route, prompt: Sequence[Message]) -> dict[str, Any]:
+    """Messages of a past question, with the agent's system prompt where it has none."""
+    messages = [{"role": message["role"], "content": message["content"]} for message in prompt]
+    rules = route.agent.system_prompt
+    if rules and all(message["role"] != "system" for message in messages):
+        messages = [{"role": "system", "content": rules}, *messages]
+    return {"messages": messages}
+
+
+def _server(route: Route) -> Key:
+    upstream = route.served.upstream
+    return (upstream.server, upstream.model, route.served.version) if upstream else ()

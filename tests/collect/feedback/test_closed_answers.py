@@ -1,0 +1,116 @@
+"""Which answers an agent has, and what was corrected, as the gateway and the gate read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rl.collect.feedback import write
+from rl.collect.feedback.closed_answers import Reader, choosing_for, read_closed_answers
+from rl.models import Agent, ApiKey, Deployment, Feedback, Trace
+from tests.conftest import make_trace
+from tests.dataset_builder.ratings import rate
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+TASK = "Which team should answer: cards, cash or identity?\n\nMessage: "
+
+
+def correct(agent: Agent, message: str, right: str, **options: object) -> Feedback:
+    trace = make_trace(agent, TASK + message, "The customer should ask somebody.")
+    return write.correct(trace, text=right, **{"rater": "alice", "source": "test", **options}).event
+
+
+def test_nothing_is_known_before_anybody_accepted_an_answer(agent: Agent):
+    make_trace(agent, TASK + "I lost it", "cards")
+    assert read_closed_answers(agent) is None
+
+
+def test_the_first_correction_tells_the_set_where_the_prompt_lists_it(agent: Agent):
+    correct(agent, "I lost my card", "Cards.")
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert closed.values == ("cards", "cash", "identity")
+    assert closed.reason == "the prompt lists 3 answers"
+    assert closed.answered == ((TASK + "I lost my card", "cards"),)
+    assert closed.remembered.support(TASK + "my card was lost, I lost my card")["cards"] > 3
+
+
+def test_without_a_list_eight_accepted_answers_tell_it(agent: Agent):
+    for number in range(7):
+        rate(make_trace(agent, f"Message {number}", ("cash", "cards")[number % 2]), 1)
+    assert read_closed_answers(agent) is None
+    rate(make_trace(agent, "Message 8", "cash"), 1)
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert closed.values == ("cash", "cards")
+
+
+def test_the_settings_of_the_agent_come_first(agent: Agent):
+    agent.answer_values = ["yes", "no"]
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert (closed.values, closed.answered) == (("yes", "no"), ())
+    agent.answer_kind = "free"
+    assert read_closed_answers(agent) is None
+
+
+def test_free_answers_are_no_set(agent: Agent):
+    for number in range(12):
+        rate(make_trace(agent, f"Message {number}", f"Answer number {number} of many."), 1)
+    assert read_closed_answers(agent) is None
+
+
+def test_a_browser_brings_no_new_answer_into_the_set(agent: Agent):
+    key = ApiKey.create(name="widget", kind="publishable", agent=agent, allowed_origins=["https://app.example"])[0]
+    for number in range(8):
+        rate(make_trace(agent, f"Message {number}", ("cash", "cards")[number % 2]), 1)
+    correct(agent, "x", "Visit evil.example", api_key=key, rater="device:1")
+    correct(agent, "I want money", "cash", api_key=key, rater="device:2")
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert set(closed.values) == {"cash", "cards"}
+    assert (TASK + "I want money", "cash") in closed.answered
+
+
+def test_of_one_question_the_newest_word_counts_and_a_retracted_one_does_not(agent: Agent):
+    correct(agent, "I lost it", "cash")
+    correct(agent, "I lost it", "cards")
+    event = correct(agent, "Who am I?", "identity")
+    write.retract(event, rater="alice", source="test")
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert closed.answered == ((TASK + "I lost it", "cards"),)
+
+
+def test_the_better_of_two_answers_is_accepted(agent: Agent):
+    left, right = (make_trace(agent, TASK + "I lost it", text) for text in ("cash", "cards"))
+    write.compare(left, right, choice="right", rater="alice", source="test")
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert closed.answered == ((TASK + "I lost it", "cards"),)
+
+
+def test_it_is_read_again_only_after_somebody_has_said_something(agent: Agent, django_assert_num_queries):
+    reader = Reader()
+    reader.look()
+    assert reader.of(agent) is None
+    with django_assert_num_queries(1):
+        reader.look()
+        assert reader.of(agent) is None
+    correct(agent, "I lost it", "cards")
+    reader.look()
+    assert reader.of(agent) is not None
+
+
+def test_a_tested_prompt_is_asked_as_if_it_had_never_been_corrected(agent: Agent):
+    for message, right in (("I lost my card", "cards"), ("My card is lost", "cards"), ("Where is my money?", "cash")):
+        correct(agent, message, right)
+    rows = [{"prompt_key": trace.prompt_key, "prompt": trace.prompt} for trace in Trace.objects.all()]
+    assert choosing_for(agent, rows) is None  # Ollama, which says what it likes
+    Deployment.objects.create(agent=agent, target="llama_cpp", pid=1, host="here")
+    choosing = choosing_for(agent, rows)
+    assert choosing is not None
+    assert choosing.values == ("cards", "cash", "identity")
+    by_text = {row["prompt"][-1]["content"]: choosing.supports[row["prompt_key"]] for row in rows}
+    assert by_text[TASK + "Where is my money?"].get("cash", 0.0) == 0.0
+    agent.keep_to_answers = False
+    assert choosing_for(agent, rows) is None

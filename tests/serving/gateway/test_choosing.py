@@ -1,0 +1,132 @@
+"""Chooses among the answers of a closed set, by a double of llama.cpp's own addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from rl.collect.feedback.closed_answers import ClosedAnswers
+from rl.data_formatter.remembered import Remembered
+from rl.serving.gateway.chat_request import parse_request
+from rl.serving.gateway.choosing import Chooser, is_chosen
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served
+from rl.serving.gateway.turns import Turns
+from rl.serving.upstreams import Upstream
+
+KEY = KnownKey(1, True, None)
+VALUES = ("cards", "cash", "identity", "cash back")
+PAST = tuple([{"role": "user", "content": f"past {number}"}] for number in range(6))
+Shares = dict[str, float]
+
+
+class LlamaDouble:
+    """Tokens are the numbers of characters. What comes after a prefix is as likely as ``shares`` says."""
+
+    def __init__(self, shares: dict[str, Shares]) -> None:
+        self.shares = shares
+        self.bodies: list[dict[str, Any]] = []
+        self.broken = False
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        if self.broken:
+            return httpx.Response(500, json={"error": {"message": "out of order"}})
+        if request.url.path == "/apply-template":
+            return httpx.Response(200, json={"prompt": f"{body['messages'][-1]['content']}>"})
+        if request.url.path == "/tokenize":
+            return httpx.Response(200, json={"tokens": [*map(ord, body["content"])]})
+        assert request.url.path == "/completion"
+        self.bodies.append(body)
+        prefix = "".join(map(chr, body["prompt"])).partition(">")[2]
+        probs = [{"id": ord(token), "prob": share} for token, share in self.shares[prefix].items()]
+        return httpx.Response(200, json={"completion_probabilities": [{"top_probs": probs}]})
+
+
+def exchange(content: str, *, corrected: Any = (), past: Any = (), version: int | None = None, **body: Any) -> Exchange:
+    closed = ClosedAnswers(VALUES, "", tuple(corrected), Remembered(list(corrected)), past)
+    upstream = Upstream("http://llama.example/v1", "m", server=1)
+    served = Served(version, "v1" if version else "base", upstream)
+    agent = KnownAgent(1, "route", datetime.now(UTC), "", 64, (served,), closed=closed)
+    sent = {"model": "route", "messages": [{"role": "user", "content": content}], **body}
+    return Exchange(KEY, parse_request(json.dumps(sent).encode(), {}, KEY), Route(agent, served))
+
+
+@pytest.fixture
+def llama() -> LlamaDouble:
+    return LlamaDouble({"": {"c": 0.7, "i": 0.3}, "ca": {"r": 0.2, "s": 0.8}, "cash": {" ": 0.1, "x": 0.9}})
+
+
+async def answer(llama: LlamaDouble, *exchanges: Exchange) -> list[dict[str, Any]]:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(llama)) as client:
+        chooser, turns = Chooser(client), Turns()
+        said = []
+        for each in exchanges:
+            said.append(await chooser.answer(turns, each))
+            await asyncio.gather(*chooser._learning.values())
+        return said
+
+
+def text(document: dict[str, Any]) -> str:
+    return document["choices"][0]["message"]["content"]
+
+
+def test_the_likeliest_answer_is_given_with_the_probability_of_each(llama: LlamaDouble):
+    asked = exchange("Where is my money?", logprobs=True)
+    (said,) = asyncio.run(answer(llama, asked))
+    assert text(said) == "cash"
+    shares = asked.choosing["shares"]
+    assert shares == pytest.approx({"cash": 0.7 * 0.8 * 0.9, "identity": 0.3, "cards": 0.14, "cash back": 0.056})
+    content = said["choices"][0]["logprobs"]["content"]
+    assert [entry["token"] for entry in content] == ["cash"]
+    assert {entry["token"] for entry in content[0]["top_logprobs"]} == set(VALUES)
+    assert said["usage"] == {"prompt_tokens": 19, "completion_tokens": 4, "total_tokens": 23}
+
+
+def test_a_like_question_that_was_corrected_decides_at_once(llama: LlamaDouble):
+    corrected = [("I lost my identity card", "identity")]
+    said = asyncio.run(answer(llama, exchange("I lost my identity card again", corrected=corrected)))
+    assert text(said[0]) == "identity"
+
+
+def test_of_the_base_model_the_mean_over_past_questions_is_taken_off_and_of_an_adapter_it_is_not(llama: LlamaDouble):
+    """All questions are alike to the double, so that less their mean nothing is left but the order."""
+    first, second = (exchange("Money?", past=PAST) for _ in range(2))
+    adapter = exchange("Money?", past=PAST, version=7)
+    asyncio.run(answer(llama, first, second, adapter))
+    assert [one.choosing["calibrated"] for one in (first, second, adapter)] == [False, True, False]
+    assert second.choosing["shares"]["identity"] == pytest.approx(0.5)
+    assert adapter.choosing["shares"] == first.choosing["shares"]
+
+
+def test_options_are_lifted_among_the_likeliest_and_an_end_is_what_is_left(llama: LlamaDouble):
+    asyncio.run(answer(llama, exchange("Money?")))
+    assert llama.bodies[0]["logit_bias"] == [[ord("c"), 30.0], [ord("i"), 30.0]]
+    assert llama.bodies[-1]["logit_bias"] == []
+    assert all(body["n_predict"] == 1 for body in llama.bodies)
+
+
+def test_a_server_that_breaks_is_told_of(llama: LlamaDouble):
+    llama.broken = True
+    with pytest.raises(Refusal, match="out of order"):
+        asyncio.run(answer(llama, exchange("Money?")))
+
+
+@pytest.mark.parametrize(
+    ("body", "is_one"),
+    [
+        ({}, True),
+        ({"n": 2}, False),
+        ({"response_format": {"type": "json_object"}}, False),
+        ({"tools": [{"type": "function", "function": {"name": "look"}}]}, False),
+        ({"stream": True}, True),
+    ],
+)
+def test_who_asks_for_a_form_or_for_several_gets_them(body: dict[str, Any], is_one: bool):
+    assert is_chosen(exchange("x", **body)) is is_one
