@@ -4,13 +4,13 @@
 
 The training file has JSON lines with ``prompt``, ``chosen`` and ``rejected``, lists of messages; the test file a list of
 objects with ``prompt`` and ``label``, a text each. Every cell is a site of its own: the first rows of the file (or with
---draws a
-shuffle of them) are imported, ``train_mpo`` runs with nothing set, and what it led to answers the test file as it is served.
+--draws a shuffle of them) are imported, ``train_mpo`` runs with nothing set, and what it led to answers the test file, said
+freely. The rung before it, where the answers are of a closed set: the base model behind the gateway, which chooses.
 
-``base``: right answers of the base model; ``right``: corrections to right answers of what is in use then (a version that was
-not promoted is not), by rung; ``plain``: TRL's SFTTrainer
-on the same accepted answers, the best of three rates and three numbers of passes, chosen on the test file, which
-favours it; ``seconds``: from command to verdict.
+``base``: right answers of the base model; ``right``: corrections to them by rung: ``choice``, ``imitation`` (of what
+is in use then: a version that was not promoted is not) and ``words``, which has no model; ``plain``: TRL's SFTTrainer on the
+same accepted answers, the best of three rates and three numbers of passes, chosen on the test file, which favours it;
+``seconds``: from command to verdict; ``first``: seconds until a like message is answered as the first correction says.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sizes", default="", help=f"corrections, with commas between ({','.join(map(str, SIZES))})")
     parser.add_argument("--draws", type=int, default=1, help="the first takes the order of the file (1)")
     parser.add_argument("--plain", default="25,200", help="sizes at which TRL's SFTTrainer is run too; empty: none")
+    parser.add_argument("--rungs", default="choice,imitation", help="which of them are measured (both)")
     parser.add_argument("--folder", type=Path, help="keeps the sites here")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output", type=Path, help="write it here too")
@@ -81,7 +82,10 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     of_base = jobs_test.count(jobs_test.ask(base, None, test), test, kind)
     document: dict[str, Any] = {"kind": kind.kind, "rows": len(rows), "test": len(test), "base": of_base}
     document |= {"right": {}, "plain": {}, "seconds": {}, "cells": []}
-    for size in sizes:
+    rungs = options.rungs.split(",")
+    if kind.kind == "closed" and "choice" in rungs:
+        _choose(document, options, folder, rows, test, kind)
+    for size in sizes if "imitation" in rungs else ():
         for draw in range(options.draws):
             drawn = _draw(rows, draw)[:size]
             site = Site(folder / f"{size}-{draw}")
@@ -103,6 +107,27 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             document["plain"][size] = plain
             _tell({"plain": size, **plain})
     return document
+
+
+def _choose(
+    document: dict[str, Any],
+    options: argparse.Namespace,
+    folder: Path,
+    rows: list[dict[str, Any]],
+    test: list[tuple[str, str]],
+    kind: Any,
+) -> None:
+    import jobs_choice
+
+    document["first"] = jobs_choice.first_correction(folder / "first", rows)
+    _tell({"first": document["first"]})
+    sizes = [size for size in (1, *_numbers(options.sizes, SIZES)) if size <= len(rows)]
+    for draw in range(options.draws):
+        drawn = _draw(rows, draw)
+        for size, cell in jobs_choice.climb(folder / f"choice-{draw}", drawn, sizes, test, kind).items():
+            for rung in ("choice", "words"):
+                document["right"].setdefault(size, {}).setdefault(rung, []).append(cell[rung])
+            _tell({"corrections": size, "draw": draw, **cell})
 
 
 def _tell(cell: dict[str, Any]) -> None:
@@ -127,7 +152,8 @@ def _table(document: dict[str, Any]) -> str:
         rungs = ", ".join(f"{rung} {' '.join(map(str, values))}" for rung, values in of_rungs.items())
         plain = document["plain"].get(size)
         beside = f"; plain imitation {plain['right']}" if plain else ""
-        lines.append(f"{size:>4} corrections: {rungs}{beside}; {max(document['seconds'][size]):.0f} s")
+        seconds = document["seconds"].get(size)
+        lines.append(f"{size:>4} corrections: {rungs}{beside}{f'; {max(seconds):.0f} s' if seconds else ''}")
     return "\n".join(lines)
 
 
