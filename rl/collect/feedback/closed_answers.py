@@ -8,27 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Q
-
 from rl.base.records import Choosing, Message
-from rl.collect.feedback.judged_answers import newest_feedback
+from rl.collect.feedback.accepted import read_accepted
 from rl.config.closed_answers import LONGEST
 from rl.config.closed_answers import MOST as MOST_VALUES
 from rl.data_formatter.answer_kinds import find_kind, normalise
 from rl.data_formatter.listed_answers import listed_answers
 from rl.data_formatter.remembered import MOST, Remembered
-from rl.models import Agent, ApiKey, Deployment, Feedback, Trace
-from rl.models.traces import may_be_used
+from rl.models import Agent, Deployment, Feedback, Trace
 
 ANYHOW_SECONDS: Final = 60.0
 MOST_PROMPTS: Final = 32
 """The newest questions, whose mean tells how likely each answer is whatever is asked."""
-LIKED: Final = 0.75
-"""The least value of a rating that accepts an answer: a thumb up, four of five stars."""
-_COLUMNS: Final = (
-    *("kind", "choice", "text", "user_id", "api_key_id", "api_key__kind", "trace__prompt", "trace__response"),
-    *("other_trace__prompt", "other_trace__response"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +39,7 @@ class _Accepted(NamedTuple):
     prompt: Sequence[Message]
     answer: str
     is_trusted: bool
-    """Whoever said so signed in or has a secret key: he may bring answers that nobody gave before."""
-
-    @property
-    def question(self) -> str:
-        return question(self.prompt)
+    """Whoever said so may bring answers that nobody gave before."""
 
 
 @dataclass(slots=True)
@@ -91,7 +78,9 @@ def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
     if not 2 <= len(values) <= MOST_VALUES:
         return None
     spelled = {normalise(value): value for value in values}
-    known = tuple((row.question, spelled[name]) for row in accepted if (name := normalise(row.answer)) in spelled)
+    known = tuple(
+        (question(row.prompt), spelled[name]) for row in accepted if (name := normalise(row.answer)) in spelled
+    )
     prompts = _newest_prompts(agent)
     return ClosedAnswers(values, reason, known, Remembered(known, map(question, prompts)), prompts)
 
@@ -148,24 +137,15 @@ def _spellings(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _read_accepted(agent: Agent) -> Iterator[_Accepted]:
-    """The newest first, and of each prompt only the newest."""
-    liked = Q(kind=Feedback.Kind.RATING, value__gte=LIKED)
-    picked = Q(kind=Feedback.Kind.COMPARISON, choice__in=(Feedback.Choice.LEFT, Feedback.Choice.RIGHT))
-    accepts = liked | picked | Q(kind=Feedback.Kind.CORRECTION)
-    accepting = Feedback.objects.filter(accepts, pk__in=newest_feedback(agent))
+    """The newest first, and of each question only the newest."""
+    accepted = list(read_accepted(agent, MOST))
+    prompts = dict(Trace.objects.filter(pk__in=[row.trace_id for row in accepted]).values_list("pk", "prompt"))
     seen: set[str] = set()
-    for row in accepting.filter(may_be_used("trace__")).order_by("-pk").values(*_COLUMNS)[:MOST]:
-        side = "other_trace" if row["choice"] == Feedback.Choice.RIGHT else "trace"
-        answer = (row["text"] or row[f"{side}__response"]).strip()
-        prompt = row[f"{side}__prompt"]
-        if answer and (asked := question(prompt)) and asked not in seen:
+    for row in accepted:
+        asked = question(prompts.get(row.trace_id, ()))
+        if asked and asked not in seen:
             seen.add(asked)
-            yield _Accepted(prompt, answer, _is_trusted(row))
-
-
-def _is_trusted(row: dict[str, Any]) -> bool:
-    by_browser = row["api_key_id"] is not None and row["api_key__kind"] != ApiKey.Kind.SECRET
-    return row["user_id"] is not None or not by_browser
+            yield _Accepted(prompts[row.trace_id], row.answer, row.is_trusted)
 
 
 def _newest_prompts(agent: Agent) -> tuple[Sequence[Message], ...]:

@@ -9,27 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import Case, F, Q, When
 
+from rl.collect.feedback.accepted import MIDDLE, newest_feedback, read_accepted
 from rl.data_formatter.answer_kinds import AnswerKind, find_kind
 from rl.models import Agent, Feedback, ModelVersion
-from rl.models.traces import answered_by, may_be_used
+from rl.models.traces import answered_by
 
 ACCEPTED: Final = 300
 """The newest thumbs up and edits, by which the kind of an agent's answers is told."""
-NEWEST: Final = 2000
-"""Feedback of an agent among which these are looked for: a page must not read all that there is."""
 MOST: Final = 500
 """Words of people on the answers of one version that are looked at."""
 USER: Final = Case(When(trace__unit="", then=F("rater")), default=F("trace__unit"))
 """Who is one user: as the application names him, else whoever rated."""
-_MIDDLE: Final = 0.5
 _WORDS: Final = Q(kind__in=[Feedback.Kind.RATING, Feedback.Kind.CORRECTION], is_current=True)
-_ACCEPTING: Final = Q(kind=Feedback.Kind.CORRECTION) | Q(kind=Feedback.Kind.RATING, value__gt=_MIDDLE)
-_TEXT: Final = Case(When(kind=Feedback.Kind.CORRECTION, then=F("text")), default=F("trace__response"))
 
 
 class Judged(NamedTuple):
@@ -63,10 +59,7 @@ def kind_of_answers(agent: Agent) -> AnswerKind:
     say that they are free."""
     if agent.answer_kind == Agent.AnswerKind.FREE:
         return find_kind((), agent.answer_kind)
-    usable = Feedback.objects.filter(_ACCEPTING, may_be_used("trace__"), pk__in=newest_feedback(agent))
-    rows = usable.filter(trace__tool_calls=[]).order_by("-created_at", "id")
-    accepted = dict.fromkeys(rows.values_list("trace__prompt_key", _TEXT)[:ACCEPTED])
-    return find_kind((text for _, text in accepted if text.strip()), agent.answer_kind)
+    return find_kind((accepted.answer for accepted in read_accepted(agent, ACCEPTED)), agent.answer_kind)
 
 
 def judged_answers(
@@ -100,14 +93,8 @@ def share_right(agent: Agent, version: ModelVersion | None, kind: AnswerKind) ->
     return Share(int(sum(values)), len(values))
 
 
-def newest_feedback(agent: Agent) -> QuerySet[Feedback, Any]:
-    """Keys of the last NEWEST that are current, for a subquery: without it a database may read all traces of the agent."""
-    current = Feedback.objects.filter(agent=agent, is_current=True)
-    return current.order_by("-created_at", "id").values("pk")[:NEWEST]
-
-
 def _is_right(word: _Word, kind: AnswerKind) -> bool | None:
     """None: nothing was said."""
     if word.kind == Feedback.Kind.CORRECTION:
         return kind.is_right(word.response, [word.text])
-    return None if word.value in (None, _MIDDLE) else word.value > _MIDDLE
+    return None if word.value in (None, MIDDLE) else word.value > MIDDLE
