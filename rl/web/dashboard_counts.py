@@ -30,6 +30,7 @@ _PARTS = {
     "decided_by": "decided_by",
     "difference": "difference",
     "margin": "margin",
+    "said": "said",
     "rails": "guards__rails",
 }
 """What a verdict is said with: name here, to its path in an evaluation's report."""

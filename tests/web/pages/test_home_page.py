@@ -12,6 +12,7 @@ from django.urls import URLPattern
 from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, Trace, TrainingRun
 from rl.web import dashboard_counts
 from rl.web.urls import urlpatterns
+from rl.web.version_figures import sentence
 from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
 from tests.conftest import make_trace
 
@@ -203,6 +204,23 @@ def test_a_version_shows_its_newest_evaluation(agent: Agent) -> None:
     _, versions = dashboard_counts.agents_and_versions()
     assert versions[0].evaluation is not None
     assert versions[0].evaluation.accuracy == 0.9
+
+
+@pytest.mark.parametrize("measure", ["right", "reward", "success", "margins"])
+def test_a_verdict_is_said_as_on_the_page_of_the_version_whatever_was_measured(
+    client: Client, bob, agent: Agent, measure: str
+) -> None:
+    version = make_version(agent, "v1")
+    Deployment.promote(version)
+    evaluation = make_evaluation(version, make_training_set(agent))
+    evidence = [{"kind": measure, "difference": {"value": 0.4, "low": 0.2, "high": 0.6}, "prompts": 24}]
+    whole = {"measure": measure, "evidence": evidence, "decided_by": measure, "worst": [], "said": "Right in 9 of 10"}
+    Evaluation.objects.filter(pk=evaluation.pk).update(report=whole)
+    evaluation.refresh_from_db()
+    (newest,) = dashboard_counts.newest_evaluations([version]).values()
+    assert sentence(newest) == sentence(evaluation)
+    client.force_login(bob)
+    assert client.get("/").status_code == 200
 
 
 def test_a_run_that_failed_says_why(client: Client, bob, agent: Agent) -> None:
