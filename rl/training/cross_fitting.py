@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 from rl.base.files import replacing
 from rl.base.records import Choosing, GeneratedAnswer, Report, silent
 from rl.data_formatter import read_training_rows
-from rl.data_formatter.answer_kinds import AnswerKind, Kind
+from rl.data_formatter.answer_kinds import AnswerKind, Kind, normalise
 from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.unseen import UNSEEN, read_unseen, unseen_line
 from rl.lm.answer_room import room_for_an_answer
@@ -83,7 +83,8 @@ def answer_unseen(start: Start, model: PreTrainedModel) -> tuple[PreTrainedModel
     """Leaves the answers in the file, and returns the model as it was. Raises Interrupted between two steps when the report
     does."""
     job, rows = start.job, _rows_that_fit(start)
-    parts = deal(job.tested, job.folds)  # what is in none is learned by all
+    accepted = {row["prompt_key"]: str(row["chosen"][-1].get("content") or "") for row in rows.rows}
+    parts = deal(job.tested, job.folds, accepted)  # what is in none is learned by all
     file, curve = job.output_dir / UNSEEN, Curve(job.output_dir, goes_on=job.resume)
     done = read_unseen(file) if job.resume else {}
     for number in range(job.folds):
@@ -111,9 +112,11 @@ def _rows_that_fit(start: Start) -> Part:
     return Part([row for row, _ in both], [ids for _, ids in both])
 
 
-def deal(keys: Sequence[str], folds: int) -> dict[str, int]:
-    """A part for each prompt, all of about one size; all its rows are in it."""
-    return {key: number % folds for number, key in enumerate(sorted(set(keys), key=stable_hash))}
+def deal(keys: Iterable[str], folds: int, accepted: Mapping[str, str]) -> dict[str, int]:
+    """A part for each prompt, all of about one size; all its rows are in it. Prompts with the same accepted answer are
+    spread over the parts: of a class with two rows one is left to learn from."""
+    order = sorted(set(keys), key=lambda key: (normalise(accepted.get(key, "")), stable_hash(key)))
+    return {key: number % folds for number, key in enumerate(order)}
 
 
 def _train_fold(

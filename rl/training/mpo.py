@@ -62,6 +62,10 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     started = time.monotonic()
     assert isinstance(job.config, MPOConfig)  # noqa: S101  the method's own
     if not job.config.preferences:
+        if job.config.sft_epochs:
+            report(
+                "log", {"text": "--sft-first changes nothing: accepted answers are imitated, and no preferences follow"}
+            )
         return sft.train(job, report)
     job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
     job = with_judged_rows(job, report)

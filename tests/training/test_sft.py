@@ -60,9 +60,11 @@ def test_where_nothing_is_accepted_it_says_so(tiny_base: Path, tmp_path: Path) -
 
 def test_mpo_without_preferences_is_imitation(tiny_base: Path, tmp_path: Path) -> None:
     alone = sft.train(job(tiny_base, tmp_path / "sft", classes(), **STEADY), Listener())
-    config = MPOConfig().with_overrides({**conftest.SMALL, **STEADY, "preferences": False})
-    mixed = mpo.train(replace(job(tiny_base, tmp_path / "mpo", classes()), config=config), Listener())
+    config = MPOConfig().with_overrides({**conftest.SMALL, **STEADY, "preferences": False, "sft_epochs": 1.0})
+    listener = Listener()
+    mixed = mpo.train(replace(job(tiny_base, tmp_path / "mpo", classes()), config=config), listener)
     assert same_weights(alone, mixed)
+    assert any("--sft-first changes nothing" in str(values) for _, values in listener.events)
 
 
 def test_each_tested_prompt_is_answered_by_an_adapter_that_has_not_learned_it(tiny_base: Path, tmp_path: Path) -> None:
@@ -90,3 +92,14 @@ def test_a_run_that_goes_on_does_not_ask_the_parts_again(tiny_base: Path, tmp_pa
     stages = [values["name"] for event, values in goes_on.events if event == "stage"]
     assert "training" in stages
     assert not [stage for stage in stages if stage.startswith("learning without")]
+
+
+def test_prompts_with_the_same_accepted_answer_are_spread_over_the_parts() -> None:
+    from rl.training.cross_fitting import deal
+
+    accepted = {f"k{number}": ("cards", "Cards.", "cash", "identity")[number // 6] for number in range(24)}
+    parts = deal(accepted, 3, accepted)
+    assert sorted(parts.values()) == [*[0] * 8, *[1] * 8, *[2] * 8]
+    for name, count in (("cash", 2), ("identity", 2)):
+        of_class = [parts[key] for key, answer in accepted.items() if answer == name]
+        assert {part: of_class.count(part) for part in range(3)} == dict.fromkeys(range(3), count)
