@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     Options = TypeVar("Options", bound=DataclassInstance)
 
 
+_OWN_FLAG = "--"
+_TYPES = {"int": int, "float": float, "Path": Path}
+
+
 @dataclass(frozen=True, slots=True)
 class SharedOptions:
     """The options that every command has."""
@@ -50,6 +54,11 @@ def argument(
     return field(metadata={"flags": flags, "one_of": one_of, "also": also or {}, "settings": settings})
 
 
+def option(*more_flags: str, **settings: Any) -> Any:
+    """As ``argument``; the first flag is the field's name with dashes, and numbers and paths are read as annotated."""
+    return argument(_OWN_FLAG, *more_flags, **settings)
+
+
 def add_arguments(parser: CommandParser, kind: type[DataclassInstance], title: str = "", *, own: bool = False) -> None:
     """In the order of the fields. ``title``: they stand in a group of their own. ``own``: without inherited ones."""
     container: Any = parser.add_argument_group(title) if title else parser
@@ -60,8 +69,12 @@ def add_arguments(parser: CommandParser, kind: type[DataclassInstance], title: s
         within = container
         if group := entry.metadata["one_of"] or (also and entry.name):
             within = exclusive[group] = exclusive.get(group) or container.add_mutually_exclusive_group()
-        settings = {"dest": entry.name} if flags else {}
+        settings: dict[str, Any] = {"dest": entry.name} if flags else {}
         settings |= entry.metadata["settings"]
+        if _OWN_FLAG in flags:
+            flags = [f"--{entry.name.replace('_', '-')}", *flags[1:]]
+            if "action" not in settings:
+                settings = {"type": _TYPES.get(str(entry.type).removesuffix(" | None")), **settings}
         if callable(choices := settings.get("choices")):
             settings["choices"] = choices()
         within.add_argument(*(flags or [entry.name]), **settings)
@@ -70,10 +83,8 @@ def add_arguments(parser: CommandParser, kind: type[DataclassInstance], title: s
 
 
 def read_options(kind: type[Options], arguments: Mapping[str, Any]) -> Options:
-    """What ``kind`` has fields for; Django's own and those of other subcommands are left out.
-
-    Raises TypeError for a field that the command's parser does not define: a mistake in the command.
-    """
+    """What ``kind`` has fields for; Django's own and those of other subcommands are left out. Raises TypeError for a
+    field that the command's parser does not define: a mistake in the command."""
     names = [field.name for field in fields(kind)]
     if missing := [name for name in names if name not in arguments]:
         raise TypeError(f"{kind.__module__}.{kind.__qualname__}: no argument of the command is called {missing[0]!r}")

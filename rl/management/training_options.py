@@ -17,7 +17,7 @@ from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
 from rl.config import METHODS, PRESETS, TrainingConfig, find_method
 from rl.config.levels import LEVELS, check_level
-from rl.management.options import add_arguments, argument
+from rl.management.options import add_arguments, argument, option
 from rl.models import Agent
 from rl.runs import choosing
 from rl.runs import run as runs
@@ -58,35 +58,29 @@ def count_of_layers(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class DataGroup:
-    agent: str | None = argument("--agent", "--agent-type", help="whose ratings to learn from")
-    min_samples: int = argument("--min-samples", type=int, default=10, help="fewest rows to train on (10)")
-    val_split: float = argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
-    min_confidence: float = argument(
-        "--min-confidence", type=float, default=0.5, help="least share of raters that agree, 0.5 to 1"
-    )
+    agent: str | None = option("--agent-type", help="whose ratings to learn from")
+    min_samples: int = option(default=10, help="fewest rows to train on (10)")
+    val_split: float = option(default=0.2, help="share of the prompts held out (0.2)")
+    min_confidence: float = option(default=0.5, help="least share of raters that agree, 0.5 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairGroup:
-    source: str = argument(
-        "--source", choices=["db", "file"], default="db", help="the database, or a Command Center export"
-    )
-    data_file: str = argument("--data-file", default="", help="exhaustive_data.json, with --source file")
-    ratings_file: str = argument("--ratings-file", default="", help="ratings.json, with --source file")
-    pair_type: str | None = argument("--pair-type", choices=dataset_builder.PAIR_TYPES, help="default: the agent's")
-    max_pairs_per_question: int = argument(
-        "--max-pairs-per-question", type=int, default=5, help="most pairs of one prompt (5)"
-    )
+    source: str = option(choices=["db", "file"], default="db", help="the database, or a Command Center export")
+    data_file: str = option(default="", help="exhaustive_data.json, with --source file")
+    ratings_file: str = option(default="", help="ratings.json, with --source file")
+    pair_type: str | None = option(choices=dataset_builder.PAIR_TYPES, help="default: the agent's")
+    max_pairs_per_question: int = option(default=5, help="most pairs of one prompt (5)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingGroup:
     """Hyper-parameters that are None come from the agent, or from the preset."""
 
-    config: str | None = argument("--config", choices=list(PRESETS), help="preset")
-    base_model: str = argument("--base-model", default="", help="hub id or directory; default: the agent's")
-    full: bool | None = argument("--full", action="store_const", const=True, help=FULL_HELP)
-    epochs: float | None = argument("--epochs", type=float)
+    config: str | None = option(choices=list(PRESETS), help="preset")
+    base_model: str = option(default="", help="hub id or directory; default: the agent's")
+    full: bool | None = option(action="store_const", const=True, help=FULL_HELP)
+    epochs: float | None = option()
     sft_epochs: float | None = argument(
         "--sft-first",
         nargs="?",
@@ -95,25 +89,20 @@ class TrainingGroup:
         metavar="EPOCHS",
         help="imitate the good answers first, for so many epochs (1)",
     )
-    max_steps: int | None = argument(
-        "--max-steps", type=int, help="optimiser steps; default: as many as the epochs come to"
+    max_steps: int | None = option(help="optimiser steps; default: as many as the epochs come to")
+    batch_size: int | None = option(help="rows per forward pass")
+    gradient_accumulation: int | None = option(help="forward passes per optimiser step")
+    learning_rate: float | None = option()
+    train_layers: int | None = option(
+        type=count_of_layers, metavar="N|all", help="layers, from the top, that get an adapter"
     )
-    batch_size: int | None = argument("--batch-size", type=int, help="rows per forward pass")
-    gradient_accumulation: int | None = argument(
-        "--gradient-accumulation", type=int, help="forward passes per optimiser step"
-    )
-    learning_rate: float | None = argument("--learning-rate", type=float)
-    train_layers: int | None = argument(
-        "--train-layers", type=count_of_layers, metavar="N|all", help="layers, from the top, that get an adapter"
-    )
-    lora_r: int | None = argument("--lora-r", type=int, help="rank of the adapter")
-    lora_alpha: int | None = argument("--lora-alpha", type=int)
-    max_length: int | None = argument("--max-length", type=int, help="tokens of prompt and answer")
-    save_steps: int | None = argument("--save-steps", type=int, help="optimiser steps between checkpoints")
-    seed: int | None = argument("--seed", type=int)
-    fast: bool | None = argument("--fast", action=BooleanOptionalAction, help="share beginnings of rows (the default)")
-    quantize_base: str | None = argument(
-        "--quantize-base",
+    lora_r: int | None = option(help="rank of the adapter")
+    lora_alpha: int | None = option()
+    max_length: int | None = option(help="tokens of prompt and answer")
+    save_steps: int | None = option(help="optimiser steps between checkpoints")
+    seed: int | None = option()
+    fast: bool | None = option(action=BooleanOptionalAction, help="share beginnings of rows (the default)")
+    quantize_base: str | None = option(
         choices=["auto", "4bit"],
         help="the base model's frozen weights in 4 bits",
         also={"--no-quantization": {"action": "store_const", "const": "none", "help": "never in 4 bits"}},
@@ -124,34 +113,30 @@ class TrainingGroup:
 class RolloutGroup:
     """For methods that generate answers while they train."""
 
-    temperature: float | None = argument("--temperature", type=float, help="of sampling; 1 is the model's own")
-    top_p: float | None = argument("--top-p", type=float, help="sample among the likeliest tokens that have this share")
-    max_new_tokens: int | None = argument("--max-new-tokens", type=int, help="most tokens of one answer")
-    rewards: str = argument("--rewards", default="", help="names, with commas between; default: all of the agent's")
-    reward_model: str = argument(
-        "--reward-model", default="", help="a reward model's directory or version rewards instead"
-    )
+    temperature: float | None = option(help="of sampling; 1 is the model's own")
+    top_p: float | None = option(help="sample among the likeliest tokens that have this share")
+    max_new_tokens: int | None = option(help="most tokens of one answer")
+    rewards: str = option(default="", help="names, with commas between; default: all of the agent's")
+    reward_model: str = option(default="", help="a reward model's directory or version rewards instead")
 
 
 @dataclass(frozen=True, kw_only=True)
 class VllmGroup:
-    vllm: bool | None = argument(
-        "--vllm", one_of="vllm", action="store_const", const=True, help="generate with vLLM on the GPU that trains"
+    vllm: bool | None = option(
+        one_of="vllm", action="store_const", const=True, help="generate with vLLM on the GPU that trains"
     )
-    vllm_server: str | None = argument("--vllm-server", one_of="vllm", metavar="URL", help="generate on a vLLM server")
+    vllm_server: str | None = option(one_of="vllm", metavar="URL", help="generate on a vLLM server")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskGroup:
-    dataset_dir: str = argument("--dataset-dir", default="", help="folder with a .jsonl file for each split")
-    train_split: str = argument("--train-split", default="", help="file to learn from, without .jsonl (train)")
-    eval_split: str | None = argument("--eval-split", help="file to be measured by, without .jsonl (eval); empty: none")
-    preview_tasks: int | None = argument(
-        "--preview-tasks", type=int, metavar="N", help="show the first tasks before training (0)"
-    )
+    dataset_dir: str = option(default="", help="folder with a .jsonl file for each split")
+    train_split: str = option(default="", help="file to learn from, without .jsonl (train)")
+    eval_split: str | None = option(help="file to be measured by, without .jsonl (eval); empty: none")
+    preview_tasks: int | None = option(metavar="N", help="show the first tasks before training (0)")
     """None: 0, or what a file of another system means."""
-    curriculum: bool | None = argument(
-        "--curriculum", action="store_const", const=True, help="the hardest tasks that still teach come first"
+    curriculum: bool | None = option(
+        action="store_const", const=True, help="the hardest tasks that still teach come first"
     )
 
 
@@ -159,18 +144,15 @@ class TaskGroup:
 class SweepGroup:
     """For methods whose rows say what is better, so that a trial can be measured."""
 
-    sweep: bool = argument(
-        "--sweep", action="store_true", help="try half, once and double the learning rate first, on part of the rows"
+    sweep: bool = option(
+        action="store_true", help="try half, once and double the learning rate first, on part of the rows"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunGroup:
-    output_dir: str = argument(
-        "--output-dir", default="", help="put a copy of the adapter, or of the whole model, here"
-    )
-    resume: int | None = argument(
-        "--resume",
+    output_dir: str = option(default="", help="put a copy of the adapter, or of the whole model, here")
+    resume: int | None = option(
         nargs="?",
         type=number_of_run,
         const=0,
@@ -178,24 +160,21 @@ class RunGroup:
         help="go on with the agent's last stopped run, the run of this number, or the run of this checkpoint folder",
     )
     """The run's number, also given as one of its folders; 0: the agent's last stopped run."""
-    export: bool = argument("--export", action="store_true", help="export GGUF if the gate promotes the version")
-    quantization: str = argument("--quantization", default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
-    deploy: str = argument(
-        "--deploy",
+    export: bool = option(action="store_true", help="export GGUF if the gate promotes the version")
+    quantization: str = option(default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
+    deploy: str = option(
         choices=["ollama", "llama_cpp"],
         default="",
         help="export, and serve it there",
         also={"--register-ollama": {"action": "store_const", "const": "ollama", "help": "the same as --deploy ollama"}},
     )
-    model_name: str = argument("--model-name", default="", help="name of the exported model")
-    report_to: str = argument("--report-to", default="", help=f"with commas between: {', '.join(TRACKERS)}")
-    num_processes: int = argument("--num-processes", type=int, default=1, help="train in so many processes at once")
-    accelerate_config: str = argument(
-        "--accelerate-config", default="", help="train as this file of 'accelerate config' says"
-    )
-    dry_run: bool = argument("--dry-run", action="store_true", help="say what would be trained, and do nothing")
-    run: int | None = argument("--run", type=int, help="work on this claimed run (the queue starts runs so)")
-    attempt: int | None = argument("--attempt", type=int, help="with --run: the attempt that the caller claimed")
+    model_name: str = option(default="", help="name of the exported model")
+    report_to: str = option(default="", help=f"with commas between: {', '.join(TRACKERS)}")
+    num_processes: int = option(default=1, help="train in so many processes at once")
+    accelerate_config: str = option(default="", help="train as this file of 'accelerate config' says")
+    dry_run: bool = option(action="store_true", help="say what would be trained, and do nothing")
+    run: int | None = option(help="work on this claimed run (the queue starts runs so)")
+    attempt: int | None = option(help="with --run: the attempt that the caller claimed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,9 +251,9 @@ def _check_files(options: PairGroup) -> None:
         if not options.data_file:
             raise UsageError("--source file needs --data-file")
         return
-    for option, file in (("--data-file", options.data_file), ("--ratings-file", options.ratings_file)):
+    for flag, file in (("--data-file", options.data_file), ("--ratings-file", options.ratings_file)):
         if file:
-            raise UsageError(f"{option} needs --source file; without it the database is read")
+            raise UsageError(f"{flag} needs --source file; without it the database is read")
 
 
 def check_export(quantization: str, model_name: str) -> None:

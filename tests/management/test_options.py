@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from rl.management.base import RatchetCommand
-from rl.management.options import add_arguments, argument, read_options
+from rl.management.options import add_arguments, argument, option, read_options
 
 RL = Path(settings.BASE_DIR) / "rl"
 FILES = sorted({*RL.glob("management/**/*.py")} - {RL / "management/options.py"})
@@ -48,7 +48,8 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class More(Given):
-    extra: str = argument("--extra", default="")
+    extra: str = option(default="")
+    fewest_rows: int | None = option("--rows")
 
 
 def parse(kind: type[Given], *words: str, **how: bool) -> Given:
@@ -60,8 +61,13 @@ def parse(kind: type[Given], *words: str, **how: bool) -> Given:
 def test_a_field_declares_the_argument_that_fills_it():
     assert parse(Given, "3") == Given(number=3, loud=False, quiet=False, form="a")
     assert parse(More, "3", "--quiet", "--b", "--extra", "x") == More(
-        number=3, loud=False, quiet=True, form="b", extra="x"
+        number=3, loud=False, quiet=True, form="b", extra="x", fewest_rows=None
     )
+
+
+@pytest.mark.parametrize("flag", ["--fewest-rows", "--rows"])
+def test_an_option_has_its_flag_and_its_type_from_the_field(flag: str):
+    assert parse(More, "3", flag, "5").fewest_rows == 5
 
 
 @pytest.mark.parametrize("words", [("--loud", "--quiet"), ("--form", "c", "--b")])

@@ -15,22 +15,21 @@ from rl.base.names import require_known
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.lm import base_models
 from rl.management.base import ActionsCommand
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class CreateOptions:
     name: str = argument(help="letters, digits, '.', '_' and '-'")
-    model: str | None = argument(
-        "--model",
+    model: str | None = option(
         help=f"{', '.join(EMBEDDED_MODELS)}, a name of BASE_MODELS, a hub id (with @revision: that one), a folder, or a "
-        f"GGUF file ({settings.DEFAULT_BASE_MODEL})",
+        f"GGUF file ({settings.DEFAULT_BASE_MODEL})"
     )
-    description: str = argument("--description", default="", help="what it is for")
-    system_prompt: str = argument("--system-prompt", default="", help="what stands before every conversation")
-    response_length: int | None = argument("--response-length", type=int, help="most tokens of one answer")
-    later: bool = argument("--later", action="store_true", help="fetch the base model when it is needed first")
+    description: str = option(default="", help="what it is for")
+    system_prompt: str = option(default="", help="what stands before every conversation")
+    response_length: int | None = option(help="most tokens of one answer")
+    later: bool = option(action="store_true", help="fetch the base model when it is needed first")
 
 
 class Command(ActionsCommand):

@@ -9,28 +9,24 @@ from django.db import transaction
 from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
 from rl.management.keys import parts_of, read_expiry, row_of, table_of
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent, ApiKey, usual_scopes
 from rl.operations.keys import revoke
 
 
 @dataclass(frozen=True, slots=True)
 class CreateOptions:
-    name: str = argument("--name", required=True, help="who uses it, for people")
-    kind: str = argument("--kind", choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
-    agent: str | None = argument("--agent", help="the only agent that it is for; every agent if left out")
-    make_agent: bool = argument(
-        "--make-agent", action="store_true", help="make the agent too if there is none of this name"
+    name: str = option(required=True, help="who uses it, for people")
+    kind: str = option(choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
+    agent: str | None = option(help="the only agent that it is for; every agent if left out")
+    make_agent: bool = option(action="store_true", help="make the agent too if there is none of this name")
+    allowed_origins: str = option(default="", help="for publishable keys: https://a.example,https://b.example")
+    scopes: str | None = option(
+        help=f"what a secret key may do, of {','.join(ApiKey.Scope.values)}; ingest,read if left out"
     )
-    allowed_origins: str = argument(
-        "--allowed-origins", default="", help="for publishable keys: https://a.example,https://b.example"
-    )
-    scopes: str | None = argument(
-        "--scopes", help=f"what a secret key may do, of {','.join(ApiKey.Scope.values)}; ingest,read if left out"
-    )
-    expires: str = argument("--expires", default="", help="when it is refused: 90d, or 2027-01-31; never if left out")
-    needs_tokens: bool = argument(
-        "--needs-tokens", action="store_true", help="a publishable key rates only with the answers' signed tokens"
+    expires: str = option(default="", help="when it is refused: 90d, or 2027-01-31; never if left out")
+    needs_tokens: bool = option(
+        action="store_true", help="a publishable key rates only with the answers' signed tokens"
     )
 
 

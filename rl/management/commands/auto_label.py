@@ -12,7 +12,7 @@ from rl.auto_labels.learning import Preferences
 from rl.base.errors import UsageError
 from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import option
 from rl.models import Agent, LabelModel
 
 GOES_ON = "Nobody said anything since this was learned, so it goes on where it stopped."
@@ -20,13 +20,11 @@ GOES_ON = "Nobody said anything since this was learned, so it goes on where it s
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", help="whose traces; default: the only one with ratings")
-    learn_only: bool = argument("--learn-only", action="store_true", help="learn and measure, propose nothing")
-    limit: int | None = argument("--limit", type=int, help="propose for this many traces, the newest first")
-    threshold: float | None = argument(
-        "--threshold", type=float, help="train on proposals from this confidence on, 0.5 to 1; kept for the agent"
-    )
-    dry_run: bool = argument("--dry-run", action="store_true", help="learn, measure and judge, and keep nothing of it")
+    agent: str | None = option(help="whose traces; default: the only one with ratings")
+    learn_only: bool = option(action="store_true", help="learn and measure, propose nothing")
+    limit: int | None = option(help="propose for this many traces, the newest first")
+    threshold: float | None = option(help="train on proposals from this confidence on, 0.5 to 1; kept for the agent")
+    dry_run: bool = option(action="store_true", help="learn, measure and judge, and keep nothing of it")
 
 
 class Command(RatchetCommand):

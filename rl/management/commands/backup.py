@@ -10,14 +10,14 @@ from django.conf import settings
 
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import option
 from rl.operations.backup import Backup, back_up
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    folder: Path | None = argument("--folder", type=Path, help="where to (BACKUP_DIR)")
-    keep: int | None = argument("--keep", type=int, metavar="N", help="remove all backups there but the newest N")
+    folder: Path | None = option(help="where to (BACKUP_DIR)")
+    keep: int | None = option(metavar="N", help="remove all backups there but the newest N")
 
 
 class Command(RatchetCommand):

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import option
 from rl.models import Agent
 from rl.rewards.report import RewardReport
 from rl.rewards.summary import Figures, RewardSummary
@@ -20,15 +20,13 @@ NOTHING_WAITS = "No trace waits for its reward. --all computes those that have o
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", "--agent-type", help="only this agent's traces")
-    pending: bool = argument(
-        "--pending", one_of="which", action="store_true", help="traces that are new or were judged since (the default)"
+    agent: str | None = option("--agent-type", help="only this agent's traces")
+    pending: bool = option(
+        one_of="which", action="store_true", help="traces that are new or were judged since (the default)"
     )
-    all: bool = argument(
-        "--all", one_of="which", action="store_true", help="every trace, also those that have their reward"
-    )
-    limit: int | None = argument("--limit", type=int, metavar="N", help="at most N traces, the oldest first")
-    dry_run: bool = argument("--dry-run", action="store_true", help="compute, and write nothing")
+    all: bool = option(one_of="which", action="store_true", help="every trace, also those that have their reward")
+    limit: int | None = option(metavar="N", help="at most N traces, the oldest first")
+    dry_run: bool = option(action="store_true", help="compute, and write nothing")
 
 
 class Command(RatchetCommand):

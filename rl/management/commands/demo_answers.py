@@ -8,15 +8,15 @@ from pathlib import Path
 from rl.base.leaves import leaf
 from rl.demo.everyday import ANSWERS
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import option
 
 SAMPLING = "rl.lm.demo_answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    output: str = argument("--output", default=str(ANSWERS), help="file that appears whole (the demo's own)")
-    seed: int = argument("--seed", type=int, default=0)
+    output: str = option(default=str(ANSWERS), help="file that appears whole (the demo's own)")
+    seed: int = option(default=0)
 
 
 class Command(RatchetCommand):

@@ -11,7 +11,7 @@ from rich.table import Table
 from rl.config.levels import LEVELS
 from rl.management.agents import NOTHING, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent, ModelVersion, version_name
 from rl.serving import judge_server, overview, promotion, withdrawal
 from rl.serving.best_of import set_best_of
@@ -21,37 +21,31 @@ from rl.serving.hosting import PROFILES
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", help="default: the only one there is")
+    agent: str | None = option(help="default: the only one there is")
     version_name: str = argument(
         "--version",
         default="",
         metavar="NAME",
         help="or base, the agent's base model; default: the newest that was promoted or exported",
     )
-    target: str | None = argument("--target", choices=TARGETS, help="default: the agent's")
-    quantization: str = argument("--quantization", default="", help=f"default: the agent's; {', '.join(LEVELS)}")
-    model_name: str = argument("--model-name", default="", help="default: agent:version")
-    profile: str = argument("--profile", choices=list(PROFILES), default="auto", help="of hosting (auto)")
-    url: str = argument("--url", default="", help="of another server with OpenAI's API")
-    api_key_env: str = argument(
-        "--api-key-env", default="", help="the environment variable that holds that server's key"
+    target: str | None = option(choices=TARGETS, help="default: the agent's")
+    quantization: str = option(default="", help=f"default: the agent's; {', '.join(LEVELS)}")
+    model_name: str = option(default="", help="default: agent:version")
+    profile: str = option(choices=list(PROFILES), default="auto", help="of hosting (auto)")
+    url: str = option(default="", help="of another server with OpenAI's API")
+    api_key_env: str = option(default="", help="the environment variable that holds that server's key")
+    best_of: int | None = option(
+        metavar="N", help="ask for 1 to 8 answers; the agent's judge picks the one that is given"
     )
-    best_of: int | None = argument(
-        "--best-of", type=int, metavar="N", help="ask for 1 to 8 answers; the agent's judge picks the one that is given"
+    promote: bool = option(action="store_true", help="make it the version in use")
+    rollback: bool = option(one_of="deed", action="store_true", help="go back to the version before, in one step")
+    stop: bool = option(one_of="deed", action="store_true", help="serve the version no more")
+    list: bool = option(one_of="deed", action="store_true", help="say what is served")
+    print_env: bool = option(
+        one_of="deed", action="store_true", help="print the environment that leads to the version in use"
     )
-    promote: bool = argument("--promote", action="store_true", help="make it the version in use")
-    rollback: bool = argument(
-        "--rollback", one_of="deed", action="store_true", help="go back to the version before, in one step"
-    )
-    stop: bool = argument("--stop", one_of="deed", action="store_true", help="serve the version no more")
-    list: bool = argument("--list", one_of="deed", action="store_true", help="say what is served")
-    print_env: bool = argument(
-        "--print-env", one_of="deed", action="store_true", help="print the environment that leads to the version in use"
-    )
-    dry_run: bool = argument(
-        "--dry-run", one_of="deed", action="store_true", help="say what would be done, and do nothing"
-    )
-    env_name: str = argument("--env-name", default="", help="with --print-env: the first variable's name")
+    dry_run: bool = option(one_of="deed", action="store_true", help="say what would be done, and do nothing")
+    env_name: str = option(default="", help="with --print-env: the first variable's name")
 
     @property
     def changes_what_is_served(self) -> bool:

@@ -9,12 +9,12 @@ from rich.table import Table
 
 from rl.hardware import GIB, PROFILES, HardwareConfig, Recommendation, detect_hardware, recommend
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import option
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    profile: str = argument("--profile", choices=list(PROFILES), default="AUTO_DETECT", help="what to derive them for")
+    profile: str = option(choices=list(PROFILES), default="AUTO_DETECT", help="what to derive them for")
 
 
 class Command(RatchetCommand):

@@ -24,7 +24,7 @@ from rl.evaluation.own_pairs import read_pairs
 from rl.evaluation.subject import EvaluationOptions
 from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from rl.versions.versions import find_version
@@ -32,32 +32,22 @@ from rl.versions.versions import find_version
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", "--agent-type", help="default: the only one with ratings")
+    agent: str | None = option("--agent-type", help="default: the only one with ratings")
     version_name: str | None = argument("--version", one_of="what", metavar="NAME", help="default: the newest")
-    checkpoint: str | None = argument(
-        "--checkpoint", one_of="what", help="an adapter's or a whole model's directory instead of a version"
+    checkpoint: str | None = option(
+        one_of="what", help="an adapter's or a whole model's directory instead of a version"
     )
-    test_data: str | None = argument(
-        "--test-data",
-        "--test-file",
-        one_of="rows",
-        metavar="FILE",
-        help="JSON lines of your own: pairs, or answers that are right",
+    test_data: str | None = option(
+        "--test-file", one_of="rows", metavar="FILE", help="JSON lines of your own: pairs, or answers that are right"
     )
-    artifact: bool = argument(
-        "--artifact", one_of="rows", action="store_true", help="measure the exported GGUF file, not the weights"
+    artifact: bool = option(one_of="rows", action="store_true", help="measure the exported GGUF file, not the weights")
+    quantization: str | None = option(help="level of that file; default: the agent's")
+    compare_base: bool = option(action="store_true", help="judge against the base, not the version in use")
+    lm_eval: str | None = option(metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on")
+    judge: str | None = option(
+        metavar="NAME", help="of fresh answers: a name of JUDGES_FILE, or own; default: the agent's"
     )
-    quantization: str | None = argument("--quantization", help="level of that file; default: the agent's")
-    compare_base: bool = argument(
-        "--compare-base", action="store_true", help="judge against the base, not the version in use"
-    )
-    lm_eval: str | None = argument(
-        "--lm-eval", metavar="TASK.yaml", help="a task of lm-eval that both versions are measured on"
-    )
-    judge: str | None = argument(
-        "--judge", metavar="NAME", help="of fresh answers: a name of JUDGES_FILE, or own; default: the agent's"
-    )
-    output: str | None = argument("--output", help="write the whole report here as JSON")
+    output: str | None = option(help="write the whole report here as JSON")
 
 
 class Command(RatchetCommand):

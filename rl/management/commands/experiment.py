@@ -13,7 +13,7 @@ from rich.table import Table
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.management.base import ActionsCommand
-from rl.management.options import argument
+from rl.management.options import option
 from rl.models import BASE, Agent, Experiment
 from rl.serving import judge_server
 from rl.serving.best_of import check_best_of
@@ -27,31 +27,21 @@ FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    name: str = argument("--name", required=True, help="for people; each experiment of an agent has its own")
-    arms: str = argument(
-        "--arms",
-        required=True,
-        help="versions, or base, and their weights: v2=50,base=50; v2@4 is the best of four answers",
+    name: str = option(required=True, help="for people; each experiment of an agent has its own")
+    arms: str = option(
+        required=True, help="versions, or base, and their weights: v2=50,base=50; v2@4 is the best of four answers"
     )
-    control: str = argument("--control", required=True, help="the arm that the others are compared with")
-    metric: str | None = argument("--metric", help="rating, thumbs_up, win_rate, duel, error_rate or outcome:NAME")
-    minimum_effect: float | None = argument(
-        "--minimum-effect", type=float, help="the smallest difference that matters, in units of the metric"
-    )
-    confidence: float | None = argument("--confidence", type=float, help="0.5 to 0.999")
-    min_samples: int | None = argument(
-        "--min-samples", type=int, help="rated users an arm before anything is concluded"
-    )
-    max_samples: int | None = argument(
-        "--max-samples", type=int, help="rated users an arm at which it ends; else twice the predicted"
-    )
-    guard_metric: str | None = argument("--guard-metric", help="an arm that is worse by this one is stopped at once")
-    guard_margin: float | None = argument("--guard-margin", type=float, help="how much worse is still bearable")
-    ramp: str | None = argument("--ramp", help="hours and the share of the challengers from then on: 0:0.1,24:0.5")
-    no_automatic: bool = argument(
-        "--no-automatic", action="store_true", help="say what the answer is, and leave the rest to a person"
-    )
-    agent: str = argument("--agent", required=True)
+    control: str = option(required=True, help="the arm that the others are compared with")
+    metric: str | None = option(help="rating, thumbs_up, win_rate, duel, error_rate or outcome:NAME")
+    minimum_effect: float | None = option(help="the smallest difference that matters, in units of the metric")
+    confidence: float | None = option(help="0.5 to 0.999")
+    min_samples: int | None = option(help="rated users an arm before anything is concluded")
+    max_samples: int | None = option(help="rated users an arm at which it ends; else twice the predicted")
+    guard_metric: str | None = option(help="an arm that is worse by this one is stopped at once")
+    guard_margin: float | None = option(help="how much worse is still bearable")
+    ramp: str | None = option(help="hours and the share of the challengers from then on: 0:0.1,24:0.5")
+    no_automatic: bool = option(action="store_true", help="say what the answer is, and leave the rest to a person")
+    agent: str = option(required=True)
 
     def settings(self) -> dict[str, Any]:
         """Fields of the experiment, but for those that no option sets: the model knows their defaults."""
@@ -71,8 +61,7 @@ def parse_ramp(text: str) -> list[dict[str, float]]:
 
 
 def find_variant(agent: Agent, text: str) -> Variant:
-    """Reads ``v2``, ``base`` or, for the best of four answers, ``v2@4``. Raises UsageError that lists the versions there
-    are."""
+    """Reads ``v2``, ``base`` or, for the best of four answers, ``v2@4``. Raises UsageError that lists the versions."""
     name, mark, count = text.partition("@")
     if mark and not count.isdecimal():
         raise UsageError(f"{text!r} is not a version with a number of answers, such as v2@4")
@@ -116,15 +105,15 @@ def _number(text: str, whole: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    agent: str | None = argument("--agent")
+    agent: str | None = option()
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenOptions:
     """Those that choose an experiment, of ``status`` and ``stop``."""
 
-    name: str | None = argument("--name", help="which experiment; the running one, else the newest")
-    agent: str = argument("--agent", required=True)
+    name: str | None = option(help="which experiment; the running one, else the newest")
+    agent: str = option(required=True)
 
     @property
     def experiment(self) -> Experiment:
@@ -134,7 +123,7 @@ class ChosenOptions:
 
 @dataclass(frozen=True, slots=True)
 class PromoteOptions(ChosenOptions):
-    arm: str = argument("--arm", required=True, help="a version, or base; v2@4 as in --arms")
+    arm: str = option(required=True, help="a version, or base; v2@4 as in --arms")
 
 
 class Command(ActionsCommand):

@@ -13,7 +13,7 @@ from rl.config.levels import LEVELS
 from rl.export import EXPORTERS, release
 from rl.management.agents import VERSIONS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent, Artifact, Deployment
 from rl.runs import exporter
 from rl.serving import on_ollama
@@ -23,27 +23,24 @@ from rl.versions.versions import find_version
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", help="whose version; default: the only agent with versions")
+    agent: str | None = option(help="whose version; default: the only agent with versions")
     version_name: str | None = argument("--version", one_of="what", metavar="NAME", help="default: the agent's newest")
-    checkpoint: str | None = argument(
-        "--checkpoint", one_of="what", help="an adapter's or a whole model's directory instead of a version"
+    checkpoint: str | None = option(
+        one_of="what", help="an adapter's or a whole model's directory instead of a version"
     )
-    list_models: bool = argument(
-        "--list-models", one_of="what", action="store_true", help="GGUF files here, and Ollama's models; export nothing"
+    list_models: bool = option(
+        one_of="what", action="store_true", help="GGUF files here, and Ollama's models; export nothing"
     )
-    format: str = argument(
-        "--format",
+    format: str = option(
         choices=list(EXPORTERS),
         default="gguf",
         also={"--merge": {"action": "store_const", "const": "merged", "help": "--format merged"}},
     )
-    quantization: str = argument("--quantization", default="f16", help=f"of a GGUF file: {', '.join(LEVELS)}")
-    model_name: str = argument("--model-name", default="", help="default: agent and version")
-    output: str = argument(
-        "--output", default="", help="directory; default: the version's own, or beside the checkpoint"
-    )
-    base_model: str = argument("--base-model", default="", help="of a checkpoint; default: what its configuration says")
-    register: bool = argument("--register", action="store_true", help="with the Ollama server at OLLAMA_URL afterwards")
+    quantization: str = option(default="f16", help=f"of a GGUF file: {', '.join(LEVELS)}")
+    model_name: str = option(default="", help="default: agent and version")
+    output: str = option(default="", help="directory; default: the version's own, or beside the checkpoint")
+    base_model: str = option(default="", help="of a checkpoint; default: what its configuration says")
+    register: bool = option(action="store_true", help="with the Ollama server at OLLAMA_URL afterwards")
 
 
 class Command(RatchetCommand):

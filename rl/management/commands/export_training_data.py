@@ -13,28 +13,24 @@ from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequ
 from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
 from rl.management.agents import ANSWERS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     agent: str | None = argument("--agent-type", "--agent", help="whose answers; default: the only one with any")
-    format: str = argument("--format", choices=list(FORMATS), required=True)
-    output: str = argument("--output", default="", help="the file; one that is there is replaced")
-    file_format: str | None = argument("--file-format", choices=FILE_FORMATS, help="default: by the suffix of the file")
-    limit: int | None = argument("--limit", type=int, help="most rows to write")
-    min_reward: float | None = argument(
-        "--min-reward", type=float, help="leave out answers with a smaller reward, or none (0 to 1; decisions: -5 to 5)"
+    format: str = option(choices=list(FORMATS), required=True)
+    output: str = option(default="", help="the file; one that is there is replaced")
+    file_format: str | None = option(choices=FILE_FORMATS, help="default: by the suffix of the file")
+    limit: int | None = option(help="most rows to write")
+    min_reward: float | None = option(
+        help="leave out answers with a smaller reward, or none (0 to 1; decisions: -5 to 5)"
     )
-    require_feedback: bool = argument(
-        "--require-feedback", action="store_true", help="only answers that somebody judged"
-    )
-    split: str = argument(
-        "--split", choices=SPLITS, default="train", help="the prompts to train on, those held out, or all"
-    )
-    val_split: float = argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
-    dry_run: bool = argument("--dry-run", action="store_true", help="count the rows, and write nothing")
+    require_feedback: bool = option(action="store_true", help="only answers that somebody judged")
+    split: str = option(choices=SPLITS, default="train", help="the prompts to train on, those held out, or all")
+    val_split: float = option(default=0.2, help="share of the prompts held out (0.2)")
+    dry_run: bool = option(action="store_true", help="count the rows, and write nothing")
 
 
 class Command(RatchetCommand):

@@ -10,21 +10,19 @@ from rl.forgetting.forget import forget, preview
 from rl.forgetting.person import find_person
 from rl.forgetting.wording import sentences
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     rater: str = argument(help="as the feedback list names them: user:alice, device:…, invite:12")
-    agent: str | None = argument("--agent", help="only what they left at this agent")
-    also: list[str] = argument(
-        "--also", action="append", default=[], metavar="RATER", help="another name of the same person"
-    )
-    dry_run: bool = argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    no_retrain: bool = argument("--no-retrain", action="store_true", help="queue no training without them")
-    delete_files: bool = argument(
-        "--delete-files", action="store_true", help="also delete frozen rows, run folders and versions not in use"
+    agent: str | None = option(help="only what they left at this agent")
+    also: list[str] = option(action="append", default=[], metavar="RATER", help="another name of the same person")
+    dry_run: bool = option(action="store_true", help="say what would be done, and do nothing")
+    no_retrain: bool = option(action="store_true", help="queue no training without them")
+    delete_files: bool = option(
+        action="store_true", help="also delete frozen rows, run folders and versions not in use"
     )
 
 

@@ -11,20 +11,18 @@ from rl.base.errors import UsageError
 from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
 from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     paths: Sequence[str] = argument(nargs="*", metavar="PATH", help="files or folders of the format")
-    format: str = argument("--format", default=BY_ITSELF, help=f"of the files: {', '.join(IMPORTERS)}")
-    agent: str | None = argument(
-        "--agent", help="whose answers these are, where they do not say it; made if there is none"
-    )
-    data_file: str | None = argument("--data-file", help=f"the answers of {BY_ITSELF}: exhaustive_data.json")
-    ratings_file: str | None = argument("--ratings-file", help=f"the ratings of {BY_ITSELF}: ratings.json")
-    dry_run: bool = argument("--dry-run", action="store_true", help="say what would be imported, and write nothing")
+    format: str = option(default=BY_ITSELF, help=f"of the files: {', '.join(IMPORTERS)}")
+    agent: str | None = option(help="whose answers these are, where they do not say it; made if there is none")
+    data_file: str | None = option(help=f"the answers of {BY_ITSELF}: exhaustive_data.json")
+    ratings_file: str | None = option(help=f"the ratings of {BY_ITSELF}: ratings.json")
+    dry_run: bool = option(action="store_true", help="say what would be imported, and write nothing")
 
 
 class Command(RatchetCommand):
@@ -61,9 +59,7 @@ class Command(RatchetCommand):
 
 
 def _agent(name: str | None) -> Agent | None:
-    if name is None:
-        return None
-    return Agent.objects.filter(name__iexact=name).first() or Agent.new(name)
+    return None if name is None else Agent.objects.filter(name__iexact=name).first() or Agent.new(name)
 
 
 def import_table(title: str, report: ImportReport) -> Table:

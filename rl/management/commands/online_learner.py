@@ -9,7 +9,7 @@ from rich.table import Table
 from rl import online_learner
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent
 
 YES_NO = {True: "yes", False: "no"}
@@ -18,7 +18,7 @@ YES_NO = {True: "yes", False: "no"}
 @dataclass(frozen=True, slots=True)
 class Options:
     action: str = argument(choices=["status", "run-now", "tick"])
-    agent: str | None = argument("--agent", help="of status and run-now; status shows all agents without it")
+    agent: str | None = option(help="of status and run-now; status shows all agents without it")
 
 
 class Command(RatchetCommand):

@@ -11,24 +11,18 @@ from rl.dataset_builder import taking
 from rl.dataset_builder.wording import template_files, template_names
 from rl.management.agents import NOTHING, choose_agent
 from rl.management.base import ActionsCommand
-from rl.management.options import argument
+from rl.management.options import option
 from rl.models import Agent
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOptions:
-    agent: str | None = argument("--agent", help="whose prompts; default: the only agent")
-    name: str = argument("--name", required=True, help="of the template and its file")
-    part: str = argument(
-        "--part", choices=taking.PARTS, default=taking.WIDGETS, help="what the prompt asks for (widgets)"
-    )
-    trace: str = argument(
-        "--trace", default="", metavar="ID", help="which prompt; default: the newest with a known question"
-    )
-    question: str = argument(
-        "--question", default="", metavar="WORDS", help="which words of the prompt are the question"
-    )
-    use: bool = argument("--use", action="store_true", help="and make it the agent's prompt template")
+    agent: str | None = option(help="whose prompts; default: the only agent")
+    name: str = option(required=True, help="of the template and its file")
+    part: str = option(choices=taking.PARTS, default=taking.WIDGETS, help="what the prompt asks for (widgets)")
+    trace: str = option(default="", metavar="ID", help="which prompt; default: the newest with a known question")
+    question: str = option(default="", metavar="WORDS", help="which words of the prompt are the question")
+    use: bool = option(action="store_true", help="and make it the agent's prompt template")
 
 
 class Command(ActionsCommand):

@@ -16,7 +16,7 @@ from rich.text import Text
 from rl import quickstart
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import option
 from rl.management.ports import port_number, require_free
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.models import Agent
@@ -49,16 +49,15 @@ def _questions(pairs: list[dict[str, str]]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    model: str = argument(
-        "--model",
+    model: str = option(
         choices=list(EMBEDDED_MODELS),
         default=settings.DEFAULT_BASE_MODEL,
         help="; ".join(f"{name}: {what}" for name, what in EMBEDDED_MODELS.items()),
     )
-    seed: int = argument("--seed", type=int, default=42, help="of the simulated raters and of the training (42)")
-    no_serve: bool = argument("--no-serve", action="store_true", help="start no site")
-    yes: bool = argument("--yes", action="store_true", help="install packages without asking")
-    port: int = argument("--port", type=port_number, default=8000, help="of the site (8000)")
+    seed: int = option(default=42, help="of the simulated raters and of the training (42)")
+    no_serve: bool = option(action="store_true", help="start no site")
+    yes: bool = option(action="store_true", help="install packages without asking")
+    port: int = option(type=port_number, default=8000, help="of the site (8000)")
 
 
 class Command(RatchetCommand):

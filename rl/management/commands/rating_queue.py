@@ -14,7 +14,7 @@ from rich.text import Text
 from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
 from rl.management.keys import parts_of
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent, Invite, RatingQueue
 from rl.queues import invites
 from rl.queues.builtin import queue_of
@@ -23,24 +23,24 @@ from rl.queues.editing import close_queue, save_queue
 
 @dataclass(frozen=True, slots=True)
 class NamedQueue:
-    agent: str = argument("--agent", required=True)
-    name: str = argument("--name", required=True, help="of the queue")
+    agent: str = option(required=True)
+    name: str = option(required=True, help="of the queue")
 
 
 @dataclass(frozen=True, slots=True)
 class CreateOptions(NamedQueue):
-    rubric: str = argument("--rubric", choices=RatingQueue.Rubric.values, default=RatingQueue.Rubric.THUMBS)
-    filters: str = argument("--filters", default="{}", help='which answers, as JSON: {"rated": false}; all if left out')
-    tags: str = argument("--tags", default="", help="offered beside the usual ones, with commas between")
-    raters_per_item: int | None = argument("--raters-per-item", type=int, help="everybody rates every item if left out")
-    order: str = argument("--order", choices=RatingQueue.Order.values, default=RatingQueue.Order.NEWEST)
-    instructions: str = argument("--instructions", default="", help="stand beside each item")
+    rubric: str = option(choices=RatingQueue.Rubric.values, default=RatingQueue.Rubric.THUMBS)
+    filters: str = option(default="{}", help='which answers, as JSON: {"rated": false}; all if left out')
+    tags: str = option(default="", help="offered beside the usual ones, with commas between")
+    raters_per_item: int | None = option(help="everybody rates every item if left out")
+    order: str = option(choices=RatingQueue.Order.values, default=RatingQueue.Order.NEWEST)
+    instructions: str = option(default="", help="stand beside each item")
 
 
 @dataclass(frozen=True, slots=True)
 class InviteOptions(NamedQueue):
     guest: str = argument("--for", required=True, help="whom the link is for")
-    days: int = argument("--days", type=int, default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}")
+    days: int = option(default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}")
 
 
 @dataclass(frozen=True, slots=True)

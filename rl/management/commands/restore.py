@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.operations.restore import restore
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     backup: Path = argument(type=Path, help="the file that 'manage.py backup' made")
-    replace: bool = argument(
-        "--replace", action="store_true", help="throw away what is in the database and in DATA_DIR"
-    )
+    replace: bool = option(action="store_true", help="throw away what is in the database and in DATA_DIR")
 
 
 class Command(RatchetCommand):

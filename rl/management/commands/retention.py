@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from rich.table import Table
 
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import option
 from rl.operations.retention import KINDS, Expired, count_expired, delete_expired
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    dry_run: bool = argument("--dry-run", action="store_true", help="say what would be deleted, and delete nothing")
+    dry_run: bool = option(action="store_true", help="say what would be deleted, and delete nothing")
 
 
 class Command(RatchetCommand):

@@ -8,7 +8,7 @@ from rl.base.errors import UsageError
 from rl.config.levels import LEVELS
 from rl.management.agents import RATINGS, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import option
 from rl.management.training import show_run
 from rl.management.training_options import FULL_HELP, check_export, methods_of_rows
 from rl.runs.pipeline import TrainingPipeline
@@ -16,26 +16,20 @@ from rl.runs.pipeline import TrainingPipeline
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", help="default: the only one with ratings")
-    method: str | None = argument(
-        "--method", choices=methods_of_rows, help="default: the one that training_plan advises"
-    )
-    base_model: str = argument("--base-model", default="", help="hub id or directory; default: the agent's")
-    full: bool | None = argument("--full", action="store_const", const=True, help=FULL_HELP)
-    epochs: float | None = argument("--epochs", type=float)
-    max_steps: int | None = argument(
-        "--max-steps", type=int, help="optimiser steps; default: as many as the epochs come to"
-    )
-    learning_rate: float | None = argument("--learning-rate", type=float)
-    seed: int | None = argument("--seed", type=int)
-    min_samples: int = argument("--min-samples", type=int, default=10, help="fewest rows to train on (10)")
-    val_split: float = argument("--val-split", type=float, default=0.2, help="share of the prompts held out (0.2)")
-    quantization: str = argument("--quantization", default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
-    deploy_ollama: bool = argument(
-        "--deploy-ollama", action="store_true", help="register the promoted version with Ollama"
-    )
-    model_name: str = argument("--model-name", default="", help="name of the exported model")
-    dry_run: bool = argument("--dry-run", action="store_true", help="say what would be trained, and do nothing")
+    agent: str | None = option(help="default: the only one with ratings")
+    method: str | None = option(choices=methods_of_rows, help="default: the one that training_plan advises")
+    base_model: str = option(default="", help="hub id or directory; default: the agent's")
+    full: bool | None = option(action="store_const", const=True, help=FULL_HELP)
+    epochs: float | None = option()
+    max_steps: int | None = option(help="optimiser steps; default: as many as the epochs come to")
+    learning_rate: float | None = option()
+    seed: int | None = option()
+    min_samples: int = option(default=10, help="fewest rows to train on (10)")
+    val_split: float = option(default=0.2, help="share of the prompts held out (0.2)")
+    quantization: str = option(default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
+    deploy_ollama: bool = option(action="store_true", help="register the promoted version with Ollama")
+    model_name: str = option(default="", help="name of the exported model")
+    dry_run: bool = option(action="store_true", help="say what would be trained, and do nothing")
 
     def overrides(self) -> dict[str, float | None]:
         """Hyper-parameters; None leaves what the agent has."""

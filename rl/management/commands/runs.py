@@ -9,15 +9,15 @@ from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.models import Agent, TrainingRun
 from rl.runs import supervisor
 
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    agent: str | None = argument("--agent", help="only this agent's")
-    limit: int = argument("--limit", type=int, default=20, help="most runs (20)")
+    agent: str | None = option(help="only this agent's")
+    limit: int = option(default=20, help="most runs (20)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,22 @@ from rl import sandbox
 from rl.base.errors import SandboxUnavailable
 from rl.base.outside_files import read_text
 from rl.management.base import ActionsCommand
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.sandbox.attacks import ATTACKS, AttackResult
 from rl.sandbox.attacks.checking import try_all
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    backend: str | None = argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
+    backend: str | None = option(choices=list(sandbox.BACKENDS), help="only this one")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramOptions:
     file: Path = argument(type=Path, help="the program")
-    language: str | None = argument(
-        "--language", choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python"
-    )
-    stdin: Path | None = argument("--stdin", type=Path, help="a file that the program reads; nothing if left out")
-    backend: str | None = argument("--backend", choices=list(sandbox.BACKENDS), help="only this one")
+    language: str | None = option(choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python")
+    stdin: Path | None = option(help="a file that the program reads; nothing if left out")
+    backend: str | None = option(choices=list(sandbox.BACKENDS), help="only this one")
 
 
 class Command(ActionsCommand):

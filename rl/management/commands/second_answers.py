@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rl.base.errors import RunConflict, UsageError
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import option
 from rl.models import Agent
 from rl.serving.second_answers.choosing import waiting
 from rl.serving.second_answers.making import make, why_not_now
@@ -14,8 +14,8 @@ from rl.serving.second_answers.making import make, why_not_now
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str = argument("--agent", required=True)
-    limit: int | None = argument("--limit", type=int, help="at most so many; by default as many as may wait")
+    agent: str = option(required=True)
+    limit: int | None = option(help="at most so many; by default as many as may wait")
 
 
 class Command(RatchetCommand):

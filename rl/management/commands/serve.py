@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import ALL_CHECKS
 
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import option
 from rl.management.ports import port_number, require_free
 from rl.operations.leftovers import clear_leftovers
 from rl.operations.metrics import FOLDER_VARIABLE
@@ -29,11 +29,9 @@ KEEP_ALIVE_SECONDS = 65
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    host: str = argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    port: int = argument("--port", type=port_number, default=8000, help="(8000)")
-    workers: int = argument(
-        "--workers", type=int, default=1, choices=range(1, 65), metavar="1-64", help="processes (1)"
-    )
+    host: str = option(default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    port: int = option(type=port_number, default=8000, help="(8000)")
+    workers: int = option(default=1, choices=range(1, 65), metavar="1-64", help="processes (1)")
 
 
 class Command(RatchetCommand):

@@ -22,7 +22,7 @@ from rl.from_systems.miniagent.tasks import are_miniagents
 from rl.hardware import detect_hardware, require_device
 from rl.lm import base_models
 from rl.management.base import RatchetCommand
-from rl.management.options import add_arguments, argument
+from rl.management.options import add_arguments, argument, option
 from rl.management.tables import task_table
 from rl.management.training import train_command
 from rl.management.training_options import (
@@ -43,39 +43,31 @@ NONE_HELD_OUT = ("eval_split", "")
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeGroup:
-    policy_type: str | None = argument(
-        "--policy-type",
-        choices=(*AgentConfig.CHOICES["policy_type"], command_line.HUGGINGFACE),
-        help="how tools are written",
+    policy_type: str | None = option(
+        choices=(*AgentConfig.CHOICES["policy_type"], command_line.HUGGINGFACE), help="how tools are written"
     )
-    num_generations: int | None = argument(
-        "--num-generations", type=int, help="episodes of a task, compared with each other"
-    )
-    async_rollout_workers: int | None = argument(
-        "--async-rollout-workers", type=int, help="processes in which environments run"
-    )
-    temperature: float | None = argument("--temperature", type=float, help="of sampling; 1 is the model's own")
-    max_new_tokens: int | None = argument("--max-new-tokens", type=int, help="most tokens of one turn")
-    beta: float | None = argument("--beta", type=float, help="weight of the divergence from the base model")
-    device: str | None = argument("--device", help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
+    num_generations: int | None = option(help="episodes of a task, compared with each other")
+    async_rollout_workers: int | None = option(help="processes in which environments run")
+    temperature: float | None = option(help="of sampling; 1 is the model's own")
+    max_new_tokens: int | None = option(help="most tokens of one turn")
+    beta: float | None = option(help="weight of the divergence from the base model")
+    device: str | None = option(help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions(TrainOptions, TaskGroup, EpisodeGroup, VllmGroup):
-    agent: str | None = argument(
-        "--agent", "--agent-type", help="whose model it is, made if there is none; default: the file's name"
+    agent: str | None = option(
+        "--agent-type", help="whose model it is, made if there is none; default: the file's name"
     )
-    config: str | None = argument(
-        "--config", one_of="where", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools"
+    config: str | None = option(
+        one_of="where", metavar="FILE", help="YAML: model, policy, env, rollout, train, eval, tools"
     )
     environment_name: str = argument(
         "--environment", one_of="where", default="", metavar="NAME", help="of a file in ENVIRONMENTS_DIR"
     )
-    base_model: str = argument("--base-model", "--model", default="", help="hub id or directory; default: the file's")
-    model_path: str = argument("--model-path", default="", metavar="FOLDER", help="folder of the model, as --model")
-    hf_model_name: str = argument(
-        "--hf-model-name", default="", help="hub id, as --model; for --policy-type huggingface"
-    )
+    base_model: str = option("--model", default="", help="hub id or directory; default: the file's")
+    model_path: str = option(default="", metavar="FOLDER", help="folder of the model, as --model")
+    hf_model_name: str = option(default="", help="hub id, as --model; for --policy-type huggingface")
 
 
 def with_environment(options: AgentOptions) -> AgentOptions:

@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rl.config.method_configs import PREFERENCE_LOSSES, SMOOTHED
-from rl.management.options import argument
+from rl.management.options import argument, option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
-    beta: float | None = argument(
-        "--beta", type=float, help="inverse temperature; larger stays nearer to the base model"
-    )
+    beta: float | None = option(help="inverse temperature; larger stays nearer to the base model")
     preference_loss: str | None = argument("--loss-type", metavar="LOSS[:WEIGHT],…", help=", ".join(PREFERENCE_LOSSES))
-    label_smoothing: float | None = argument(
-        "--label-smoothing", type=float, help=f"share of wrong pairs, for {', '.join(SMOOTHED)}"
-    )
+    label_smoothing: float | None = option(help=f"share of wrong pairs, for {', '.join(SMOOTHED)}")
 
 
 class Command(TrainCommand):

@@ -5,23 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rl.config import GRPOConfig
-from rl.management.options import argument
+from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, RolloutGroup, TrainOptions, VllmGroup
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, RolloutGroup, VllmGroup):
-    rollouts: str | None = argument(
-        "--rollouts", choices=GRPOConfig.CHOICES["rollouts"], help="generate answers, or use stored"
-    )
-    num_generations: int | None = argument(
-        "--num-generations", type=int, help="answers to a prompt, compared with each other"
-    )
-    loss_type: str | None = argument(
-        "--loss-type", choices=GRPOConfig.CHOICES["loss_type"], help="how tokens are averaged"
-    )
-    beta: float | None = argument("--beta", type=float, help="weight of the divergence from the base model")
+    rollouts: str | None = option(choices=GRPOConfig.CHOICES["rollouts"], help="generate answers, or use stored")
+    num_generations: int | None = option(help="answers to a prompt, compared with each other")
+    loss_type: str | None = option(choices=GRPOConfig.CHOICES["loss_type"], help="how tokens are averaged")
+    beta: float | None = option(help="weight of the divergence from the base model")
 
 
 class Command(TrainCommand):

@@ -5,25 +5,19 @@ from __future__ import annotations
 from argparse import BooleanOptionalAction
 from dataclasses import dataclass
 
-from rl.management.options import argument
+from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
-    beta: float | None = argument(
-        "--beta", type=float, help="inverse temperature; larger stays nearer to the base model"
+    beta: float | None = option(help="inverse temperature; larger stays nearer to the base model")
+    sft_weight: float | None = option(help="weight of imitating chosen answers (0.5)")
+    fresh_answers: int | None = option(
+        metavar="N", help="besides, a pair for each prompt out of N answers of the base model that a judge ranks (0)"
     )
-    sft_weight: float | None = argument("--sft-weight", type=float, help="weight of imitating chosen answers (0.5)")
-    fresh_answers: int | None = argument(
-        "--fresh-answers",
-        type=int,
-        metavar="N",
-        help="besides, a pair for each prompt out of N answers of the base model that a judge ranks (0)",
-    )
-    weigh_raters: bool | None = argument(
-        "--weigh-raters",
+    weigh_raters: bool | None = option(
         action=BooleanOptionalAction,
         help="raters who say the opposite of what the others' ratings lead to expect weigh less (yes)",
     )

@@ -9,14 +9,14 @@ from rich.table import Table
 from rl.base.errors import UsageError
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import option
 from rl.models import Agent
 from rl.runs.settling import foresee
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", help="default: every agent")
+    agent: str | None = option(help="default: every agent")
 
 
 class Command(RatchetCommand):

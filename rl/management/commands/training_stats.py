@@ -9,12 +9,12 @@ from typing import Any
 from rl.dataset_builder import get_training_stats
 from rl.management.agents import NOTHING, choose_agent
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument
+from rl.management.options import option
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    agent: str | None = argument("--agent", help="default: the only one there is")
+    agent: str | None = option(help="default: the only one there is")
 
 
 class Command(RatchetCommand):
