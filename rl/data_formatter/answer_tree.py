@@ -30,8 +30,14 @@ class Parting:
 @dataclass(slots=True)
 class AnswerTree:
     tokens: Mapping[str, Tokens]
-    """By answer; no two are the same."""
+    """By answer. Of answers with the same tokens, which cannot be told apart, the first one is kept."""
     _partings: dict[Tokens, Parting] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        first: dict[Tokens, str] = {}
+        for answer, tokens in self.tokens.items():
+            first.setdefault(tokens, answer)
+        self.tokens = {answer: tokens for tokens, answer in first.items()}
 
     def parting(self, answers: tuple[str, ...], depth: int = 0) -> Parting:
         """Where two or more answers part, which have their first ``depth`` tokens in common."""

@@ -23,7 +23,7 @@ def loop(live_site: LiveSite, agent: Agent) -> Agent:
     Deployment.objects.update(alias="champion")
     make_run(agent, TrainingRun.State.RUNNING, step=14, total_steps=40)
     make_loop(Agent.objects.create(name="widget-selector", min_samples_to_retrain=20), 12)
-    traces = [make_trace(agent, f"question {number}") for number in range(80)]
+    traces = [make_trace(agent, f"question {number}", f"answer {number}") for number in range(80)]
     rating = {"agent": agent, "kind": "rating", "rater": "user:x", "scale": "thumb", "raw_value": 1, "value": 1}
     events = Feedback.objects.bulk_create([Feedback(trace=trace, **rating) for trace in traces])
     for number, event in enumerate(events):

@@ -27,3 +27,9 @@ def test_options_are_compared_less_what_they_have_anyhow_and_with_the_support_of
     assert list(choose_option(parting, scores, scores, {}).values()) == pytest.approx([0.5, 0.5])
     assert next(iter(choose_option(parting, scores, {}, {"cash": 2.0}))) == 7
     assert choose_option(parting, scores, {}, {"card late": 1.0})[1] == pytest.approx(2 * math.e / (2 * math.e + 1))
+
+
+def test_of_answers_that_cannot_be_told_apart_the_first_is_kept():
+    tree = AnswerTree({"café": (1, 2), "cafe\u0301": (1, 2), "tea": (3,)})
+    assert list(tree.tokens) == ["café", "tea"]
+    assert [len(parting.options) for parting in tree.partings()] == [2]

@@ -32,6 +32,8 @@ MOST_MEANT: Final = 8
 """Partings of which the mean is taken off, the first ones."""
 FEWEST_MEANT: Final = 4
 """Past questions that tell a mean."""
+MOST_KEPT: Final = 100
+"""Servers and sets of answers of which something is kept."""
 SHOWN: Final = 20
 """Answers whose probabilities are told, the likeliest."""
 _LIFT: Final = 30.0
@@ -84,7 +86,7 @@ class Chooser:
         key = (_server(route), closed.values)
         if key not in self._trees:
             behind = {value: await self._behind(route, text, ids, value) for value in closed.values}
-            self._trees = {**dict(list(self._trees.items())[-100:]), key: AnswerTree(behind)}
+            self._trees = {**dict(list(self._trees.items())[-MOST_KEPT:]), key: AnswerTree(behind)}
         return ids, self._trees[key]
 
     async def _behind(self, route: Route, text: str, ids: Sequence[int], value: str) -> tuple[int, ...]:
@@ -117,8 +119,8 @@ class Chooser:
                     of_option = parting.options[option]
                     shares |= dict.fromkeys(of_option, left * share / len(of_option))
             answers, left = parting.options[best], left * options[best]
-        shares[answers[0]] = left
-        return Choice(answers[0], dict(sorted(shares.items(), key=lambda item: -item[1])[:SHOWN]))
+        likeliest = sorted(shares.items(), key=lambda item: -item[1])[: SHOWN - 1]
+        return Choice(answers[0], dict(sorted([*likeliest, (answers[0], left)], key=lambda item: -item[1])))
 
     async def _scores(self, route: Route, ids: Sequence[int], parting: Parting) -> Scores:
         options = [option for option in parting.options if option != END]
@@ -132,8 +134,8 @@ class Chooser:
             "post_sampling_probs": True,
             "logit_bias": [] if ends else [[option, _LIFT] for option in options],
         }
-        likeliest = (await self._call(route, "completion", body))["completion_probabilities"][0]["top_probs"]
-        shares = {entry["id"]: entry["prob"] for entry in likeliest}
+        listed = (await self._call(route, "completion", body)).get("completion_probabilities") or [{"top_probs": []}]
+        shares = {entry["id"]: entry["prob"] for entry in listed[0]["top_probs"]}
         scores = {option: math.log(share) if (share := shares.get(option, 0.0)) else _FLOOR for option in options}
         if ends:
             scores[END] = math.log(max(1 - sum(shares.get(option, 0.0) for option in options), 1e-12))
@@ -149,19 +151,25 @@ class Chooser:
         key = (_server(route), closed.values)
         stage = (*key, len(closed.prompts).bit_length())
         if stage not in self._learning:
+            if len(self._learning) > MOST_KEPT:
+                self._learning, self._means = {}, {}
             self._learning[stage] = asyncio.create_task(self._learn_means(key, route, closed, tree))
         return self._means.get(key, {})
 
     async def _learn_means(self, key: Key, route: Route, closed: ClosedAnswers, tree: AnswerTree) -> None:
         partings = [parting for parting, _ in zip(tree.partings(), range(MOST_MEANT), strict=False)]
-        try:
-            asked = [(await self._read(route, closed, _body(route, prompt)))[0] for prompt in closed.prompts]
-            self._means[key] = {
-                parting.prefix: _mean([await self._scores(route, ids, parting) for ids in asked])
-                for parting in partings
-            }
-        except Refusal as error:
-            log.warning("%s: answers are chosen as they come: %s", route.model, error.message)
+        scores: dict[tuple[int, ...], list[Scores]] = {parting.prefix: [] for parting in partings}
+        for prompt in closed.prompts:
+            try:
+                ids = (await self._read(route, closed, _body(route, prompt)))[0]
+                of_prompt = {parting.prefix: await self._scores(route, ids, parting) for parting in partings}
+            except Refusal as error:  # too long a question, say
+                log.warning("%s: a past question tells nothing of its answers: %s", route.model, error.message)
+                continue
+            for prefix, of_parting in of_prompt.items():
+                scores[prefix].append(of_parting)
+        enough = {prefix: of_prefix for prefix, of_prefix in scores.items() if len(of_prefix) >= FEWEST_MEANT}
+        self._means[key] = {prefix: _mean(of_prefix) for prefix, of_prefix in enough.items()}
 
     async def _call(self, route: Route, path: str, body: Mapping[str, Any]) -> Piece:
         assert route.served.upstream is not None  # noqa: S101  whoever has none does not get here

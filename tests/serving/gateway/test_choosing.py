@@ -49,8 +49,16 @@ class LlamaDouble:
         return httpx.Response(200, json={"completion_probabilities": [{"top_probs": probs}]})
 
 
-def exchange(content: str, *, corrected: Any = (), past: Any = (), version: int | None = None, **body: Any) -> Exchange:
-    closed = ClosedAnswers(VALUES, "", tuple(corrected), Remembered(list(corrected)), past)
+def exchange(
+    content: str,
+    *,
+    corrected: Any = (),
+    past: Any = (),
+    version: int | None = None,
+    values: tuple[str, ...] = VALUES,
+    **body: Any,
+) -> Exchange:
+    closed = ClosedAnswers(values, "", tuple(corrected), Remembered(list(corrected)), past)
     upstream = Upstream("http://llama.example/v1", "m", server=1)
     served = Served(version, "v1" if version else "base", upstream)
     agent = KnownAgent(1, "route", datetime.now(UTC), "", 64, (served,), closed=closed)
@@ -130,3 +138,27 @@ def test_a_server_that_breaks_is_told_of(llama: LlamaDouble):
 )
 def test_who_asks_for_a_form_or_for_several_gets_them(body: dict[str, Any], is_one: bool):
     assert is_chosen(exchange("x", **body)) is is_one
+
+
+def test_answers_that_all_begin_alike_are_calibrated_where_they_part():
+    llama = LlamaDouble({"card ": {"a": 0.9, "b": 0.1}})
+    first, second = (exchange("Which?", past=PAST, values=("card a", "card b")) for _ in range(2))
+    said = asyncio.run(answer(llama, first, second))
+    assert text(said[0]) == "card a"
+    assert second.choosing["calibrated"]
+    assert second.choosing["shares"] == pytest.approx({"card a": 0.5, "card b": 0.5})
+
+
+def test_a_chosen_answer_is_told_of_among_however_many(llama: LlamaDouble):
+    many = tuple(f"{chr(65 + number)}x" for number in range(26))
+    llama.shares = {"": {value[0]: 1 / 26 for value in many}}
+    asked = exchange("Which?", corrected=[("Which?", "Zx")], values=many, logprobs=True)
+    (said,) = asyncio.run(answer(llama, asked))
+    assert text(said) == "Zx"
+    assert len(asked.choosing["shares"]) == 20
+    assert said["choices"][0]["logprobs"]["content"][0]["token"] == "Zx"
+
+
+def test_an_end_that_the_server_gives_without_probabilities_is_an_end(llama: LlamaDouble):
+    llama.shares = {"": {"c": 0.9, "i": 0.1}, "ca": {"s": 1.0, "r": 0.0}, "cash": {}}
+    assert text(asyncio.run(answer(llama, exchange("Money?")))[0]) == "cash"
