@@ -18,6 +18,10 @@ from rl.data_formatter.remembered import MOST, Remembered
 from rl.models import Agent, Deployment, Feedback, Trace
 
 ANYHOW_SECONDS: Final = 60.0
+FEWEST: Final = 20
+"""Accepted answers that tell a set which no prompt lists: whoever keeps to it says nothing else any more."""
+MOST_NEW: Final = 0.05
+"""Chance that the next accepted answer is none of it (Good, 1953: the share of those that were given once)."""
 MOST_PROMPTS: Final = 32
 """The newest questions, whose mean tells how likely each answer is whatever is asked."""
 
@@ -33,6 +37,12 @@ class ClosedAnswers:
     remembered: Remembered
     prompts: tuple[Sequence[Message], ...] = ()
     """At most MOST_PROMPTS, the newest first."""
+    listed: tuple[str, ...] = ()
+    """Those that prompts list, where that alone tells of the set: whoever asks without the list is not answered from it."""
+
+    def answers(self, prompt: Sequence[Message], system_prompt: str) -> bool:
+        """Whether a question is to be answered from the set."""
+        return not self.listed or listed_answers(_whole(prompt, system_prompt), self.listed[0]) == self.listed
 
 
 class _Accepted(NamedTuple):
@@ -74,7 +84,7 @@ def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
     if agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.STRUCTURED):
         return None
     accepted = list(_read_accepted(agent))
-    values, reason = _find_values(agent, [answer for answer in accepted if answer.is_trusted])
+    values, listed, reason = _find_values(agent, [answer for answer in accepted if answer.is_trusted])
     if not 2 <= len(values) <= MOST_VALUES:
         return None
     spelled = {normalise(value): value for value in values}
@@ -82,7 +92,7 @@ def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
         (question(row.prompt), spelled[name]) for row in accepted if (name := normalise(row.answer)) in spelled
     )
     prompts = _newest_prompts(agent)
-    return ClosedAnswers(values, reason, known, Remembered(known, map(question, prompts)), prompts)
+    return ClosedAnswers(values, reason, known, Remembered(known, map(question, prompts)), prompts, listed)
 
 
 def chosen_answers(agent: Agent) -> ClosedAnswers | None:
@@ -97,7 +107,10 @@ def choosing_for(agent: Agent, rows: Iterable[Mapping[str, Any]]) -> Choosing | 
     closed = chosen_answers(agent)
     if closed is None:
         return None
-    asked = {row["prompt_key"]: question(row["prompt"]) for row in rows}
+    stored = list(rows)
+    if not all(closed.answers(row["prompt"], agent.system_prompt) for row in stored):
+        return None
+    asked = {row["prompt_key"]: question(row["prompt"]) for row in stored}
     supports = {key: closed.remembered.support(text, of_others=True) for key, text in asked.items()}
     return Choosing(closed.values, supports)
 
@@ -107,23 +120,25 @@ def question(prompt: Sequence[Message]) -> str:
     return next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
 
 
-def _find_values(agent: Agent, accepted: Sequence[_Accepted]) -> tuple[tuple[str, ...], str]:
+def _find_values(agent: Agent, accepted: Sequence[_Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """All values, those that the prompts list where nothing else tells of the set, and the reason."""
     if agent.answer_values:
-        return tuple(agent.answer_values), "as the agent's settings say"
+        return tuple(agent.answer_values), (), "as the agent's settings say"
     if not accepted:
-        return (), ""
+        return (), (), ""
     texts = [row.answer for row in accepted]
-    kind = find_kind(texts, agent.answer_kind)
     spellings = _spellings(texts)
-    asked = "\n".join([agent.system_prompt, *(message["content"] for message in accepted[0].prompt)])
-    listed = listed_answers(asked, texts[0])
-    is_listed = set(spellings) <= set(map(normalise, listed))
-    if is_listed or kind.kind == "closed":
-        values = dict.fromkeys(
-            [*listed, *(text for name, text in spellings.items() if name not in map(normalise, listed))]
-        )
-        return tuple(values), f"the prompt lists {len(listed)} answers" if is_listed else kind.reason
-    return (), kind.reason
+    listed = listed_answers(_whole(accepted[0].prompt, agent.system_prompt), texts[0])
+    if set(spellings) <= set(map(normalise, listed)):
+        return listed, listed, f"the prompt lists {len(listed)} answers"
+    kind = find_kind(texts, agent.answer_kind)
+    once = sum(count == 1 for count in Counter(map(normalise, texts)).values())
+    is_sure = bool(agent.answer_kind) or (len(texts) >= FEWEST and once <= MOST_NEW * len(texts))
+    return (tuple(spellings.values()) if kind.kind == "closed" and is_sure else ()), (), kind.reason
+
+
+def _whole(prompt: Sequence[Message], system_prompt: str) -> str:
+    return "\n".join([system_prompt, *(message["content"] for message in prompt)])
 
 
 def _spellings(texts: Iterable[str]) -> dict[str, str]:

@@ -179,10 +179,12 @@ class Chooser:
 
 def is_chosen(exchange: Exchange) -> bool:
     """Whether it is to be one of a closed set; requests that name a form themselves, or want several, get what they ask."""
-    upstream, body = exchange.route.served.upstream, exchange.request.document
-    ours = upstream is not None and upstream.server is not None
-    plain = body.get("n") in (None, 1) and not any(body.get(name) for name in _OTHER_FORMS)
-    return exchange.route.agent.closed is not None and ours and plain
+    upstream, body, agent = exchange.route.served.upstream, exchange.request.document, exchange.route.agent
+    if agent.closed is None or upstream is None or upstream.server is None:
+        return False
+    if body.get("n") not in (None, 1) or any(body.get(name) for name in _OTHER_FORMS):
+        return False
+    return agent.closed.answers(exchange.request.messages, agent.system_prompt)
 
 
 def completion_of(choice: Choice, exchange: Exchange, tokens_in: int, tokens_out: int) -> Piece:

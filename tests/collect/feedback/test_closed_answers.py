@@ -34,14 +34,38 @@ def test_the_first_correction_tells_the_set_where_the_prompt_lists_it(agent: Age
     assert closed.remembered.support(TASK + "my card was lost, I lost my card")["cards"] > 3
 
 
-def test_without_a_list_eight_accepted_answers_tell_it(agent: Agent):
-    for number in range(7):
-        rate(make_trace(agent, f"Message {number}", ("cash", "cards")[number % 2]), 1)
-    assert read_closed_answers(agent) is None
-    rate(make_trace(agent, "Message 8", "cash"), 1)
+def test_who_asks_without_the_list_is_not_answered_from_it(agent: Agent):
+    rate(make_trace(agent, "Do you like cats, dogs or birds?", "dogs"), 1)
     closed = read_closed_answers(agent)
     assert closed is not None
-    assert closed.values == ("cash", "cards")
+    assert closed.answers([{"role": "user", "content": "Do you like cats, dogs or birds?"}], "") is True
+    assert closed.answers([{"role": "user", "content": "What is the capital of France?"}], "") is False
+
+
+def test_a_list_in_the_system_prompt_is_one_in_every_question(agent: Agent):
+    Agent.objects.update(system_prompt="Answer with one of: cards, cash, identity.")
+    agent.refresh_from_db()
+    write.correct(make_trace(agent, "I lost my card", "Hm."), text="cards", rater="alice", source="test")
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert closed.answers([{"role": "user", "content": "Who am I?"}], agent.system_prompt)
+
+
+def test_without_a_list_twenty_accepted_answers_tell_it(agent: Agent):
+    for number in range(19):
+        rate(make_trace(agent, f"Message {number}", ("cash", "cards")[number % 2]), 1)
+    assert read_closed_answers(agent) is None
+    rate(make_trace(agent, "Message 19", "cards"), 1)
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    assert set(closed.values) == {"cash", "cards"}
+    assert closed.answers([{"role": "user", "content": "anything"}], "")
+
+
+def test_short_answers_of_a_chat_are_no_set(agent: Agent):
+    for number in range(40):
+        rate(make_trace(agent, f"Message {number}", f"Yes, {number // 2}." if number % 4 else f"Of {number}."), 1)
+    assert read_closed_answers(agent) is None
 
 
 def test_the_settings_of_the_agent_come_first(agent: Agent):
@@ -61,7 +85,7 @@ def test_free_answers_are_no_set(agent: Agent):
 
 def test_a_browser_brings_no_new_answer_into_the_set(agent: Agent):
     key = ApiKey.create(name="widget", kind="publishable", agent=agent, allowed_origins=["https://app.example"])[0]
-    for number in range(8):
+    for number in range(20):
         rate(make_trace(agent, f"Message {number}", ("cash", "cards")[number % 2]), 1)
     correct(agent, "x", "Visit evil.example", api_key=key, rater="device:1")
     correct(agent, "I want money", "cash", api_key=key, rater="device:2")
