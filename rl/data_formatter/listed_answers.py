@@ -13,6 +13,8 @@ MOST: Final = 100
 LONGEST: Final = 40
 """Characters of an answer in a list."""
 MOST_WORDS: Final = 4
+LONGEST_PROMPT: Final = 40_000
+"""Characters of a prompt that are read, half of them from each end: the gateway looks at every question."""
 _SEPARATORS: Final = re.compile(
     r"\s*(?:,|;|\||/|\n)\s*(?:(?:or|and|oder|und|ou|et|o|y)\s+)?|\s+(?:or|and|oder|und|ou|et)\s+"
 )
@@ -27,8 +29,9 @@ def listed_answers(prompt: str, accepted: str) -> tuple[str, ...]:
     before the last one. Where a sentence leads to it ("Is this good, bad or neutral?"), the first part is as long as the
     others.
     """
-    wanted = normalise(accepted)
-    for stretch, is_sentence in _stretches(prompt):
+    wanted, half = normalise(accepted), LONGEST_PROMPT // 2
+    read = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:half]}\n{prompt[-half:]}"
+    for stretch, is_sentence in _stretches(read):
         parts = [_MARKS.sub("", part).strip(" \t\"'`*") for part in _SEPARATORS.split(stretch)]
         if is_sentence and len(parts) >= FEWEST:
             most = max(len(part.split()) for part in parts[1:])
@@ -43,7 +46,9 @@ def listed_answers(prompt: str, accepted: str) -> tuple[str, ...]:
 def _stretches(prompt: str) -> list[tuple[str, bool]]:
     """What may be a list: the parts of each line, and lines that follow each other with a mark before each; and whether it
     begins as a sentence does."""
-    lines = prompt.splitlines()
+    lines = [
+        " ".join(line.split()) for line in prompt.splitlines()
+    ]  # the separators go over a run of blanks again and again
     marked = [line if _MARKS.match(line) else "" for line in lines]
     blocks = [block.strip("\n") for block in re.split(r"\n{2,}", "\n".join(marked)) if block.strip()]
     parts = ((part, at == 0 or mark in ".?!") for line in lines for at, (mark, part) in enumerate(_parts(line)))

@@ -23,6 +23,14 @@ def test_a_list_is_found_by_one_of_its_answers(prompt: str, accepted: str, liste
     assert listed_answers(prompt, accepted) == listed
 
 
+@pytest.mark.parametrize("filling", [" ", "\t", "\n", "a ", "a,", "- a\n", " or", "?"])
+def test_a_long_prompt_is_read_in_one_go(filling: str):
+    """What is slow hangs until the test runner ends it."""
+    long = filling * 500_000
+    assert listed_answers(f"{TEAMS}\n\n{long}", "cash") == ("cards", "transfers", "cash", "identity")
+    assert listed_answers(long, "cash") == ()
+
+
 @pytest.mark.parametrize(
     ("prompt", "accepted"),
     [
