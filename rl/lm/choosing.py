@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.base.records import silent
+from rl.base.records import Choosing, silent
 from rl.data_formatter.answer_tree import AnswerTree, Parting, Scores, choose_option
 from rl.lm import loading
 from rl.lm.encoding import encode
@@ -29,6 +29,24 @@ def answer_tree(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], valu
     rows = [{"prompt": row["prompt"], "answer": [{"role": "assistant", "content": value}]} for value in values]
     encoded = encode(tokenizer, rows, len(rows), silent, ("answer",))
     return AnswerTree({value: tuple(of_value["answer_ids"]) for value, of_value in zip(values, encoded, strict=True)})
+
+
+def choose_for_rows(
+    model: PreTrainedModel | torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Sequence[Mapping[str, Any]],
+    prompts: Sequence[Ids],
+    choosing: Choosing,
+    *,
+    calibrated: bool,
+) -> list[tuple[str, Ids]]:
+    """The answer to each row's prompt, as text and as tokens. No rows, no answers."""
+    if not rows:
+        return []
+    tree = answer_tree(tokenizer, rows[0], choosing.values)
+    supports = [choosing.supports.get(row["prompt_key"], {}) for row in rows]
+    chosen = choose(model, tokenizer, prompts, tree, supports, calibrated=calibrated)
+    return [(text, list(tree.tokens[text])) for text in chosen]
 
 
 @torch.no_grad()

@@ -28,7 +28,7 @@ from rl.data_formatter.answer_kinds import AnswerKind, Kind, normalise
 from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.unseen import UNSEEN, read_unseen, unseen_line
 from rl.lm.answer_room import room_for_an_answer
-from rl.lm.choosing import answer_tree, choose
+from rl.lm.choosing import choose_for_rows
 from rl.lm.encoding import answer_text, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.lengths import EncodedRow, LengthCount
@@ -163,9 +163,7 @@ def _choose(
     start: Start, choosing: Choosing, model: PeftModel, rows: Sequence[Row], prompts: Sequence[Ids]
 ) -> dict[str, GeneratedAnswer]:
     """As ``_answer``, among the answers of a closed set."""
-    tree = answer_tree(start.tokenizer, rows[0], choosing.values)
-    supports = [choosing.supports.get(row["prompt_key"], {}) for row in rows]
-    chosen = choose(model, start.tokenizer, prompts, tree, supports, calibrated=False)
+    chosen = choose_for_rows(model, start.tokenizer, rows, prompts, choosing, calibrated=False)
     model.train()
     answered = zip(rows, prompts, chosen, strict=True)
-    return {row["prompt_key"]: GeneratedAnswer(text, len(ids), len(tree.tokens[text])) for row, ids, text in answered}
+    return {row["prompt_key"]: GeneratedAnswer(text, len(asked), len(ids)) for row, asked, (text, ids) in answered}

@@ -12,7 +12,7 @@ from rl.base.measurements import Distance
 from rl.base.records import Choosing, GeneratedAnswer, Report
 from rl.lm import loading
 from rl.lm.answer_room import room_for_an_answer
-from rl.lm.choosing import answer_tree, choose
+from rl.lm.choosing import choose_for_rows
 from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
@@ -106,10 +106,9 @@ class Speaker:
         calibrated: bool,
     ) -> dict[int, Ids]:
         """An adapter has learned how frequent each answer is: only the base model's are calibrated."""
-        tree = answer_tree(tokenizer, self._rows[0], choosing.values)
-        supports = [choosing.supports.get(self._rows[number]["prompt_key"], {}) for number in prompts]
-        chosen = choose(model, tokenizer, list(prompts.values()), tree, supports, calibrated=calibrated)
-        return {number: list(tree.tokens[value]) for number, value in zip(prompts, chosen, strict=True)}
+        rows, asked = [self._rows[number] for number in prompts], list(prompts.values())
+        chosen = choose_for_rows(model, tokenizer, rows, asked, choosing, calibrated=calibrated)
+        return {number: ids for number, (_, ids) in zip(prompts, chosen, strict=True)}
 
     def _answer(
         self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Mapping[int, Ids], most: int

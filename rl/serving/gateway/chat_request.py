@@ -64,10 +64,16 @@ class ChatRequest:
         if all(self.document.get(name) is None for name in _LENGTHS):
             changed["max_tokens"] = route.agent.response_length
         changed |= {name: min(changed[name], upstream.context) for name in _LENGTHS if name in changed}
-        rules = route.agent.system_prompt
-        if rules and not route.served.knows_system_prompt and all(m["role"] != "system" for m in self.messages):
-            changed["messages"] = [{"role": "system", "content": rules}, *self.document["messages"]]
-        return changed
+        return {**changed, "messages": with_system_prompt(self.document["messages"], self.messages, route)}
+
+
+def with_system_prompt(messages: Sequence[Any], texts: Sequence[Message], route: Route) -> list[Any]:
+    """Puts the agent's before them, where they have none and the server has it not in the model. ``texts``: the messages as
+    texts."""
+    rules = route.agent.system_prompt
+    if not rules or route.served.knows_system_prompt or any(text["role"] == "system" for text in texts):
+        return list(messages)
+    return [{"role": "system", "content": rules}, *messages]
 
 
 def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> ChatRequest:

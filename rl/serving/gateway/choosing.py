@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import httpx
 
-from rl.base.records import Message
 from rl.collect.feedback.closed_answers import ClosedAnswers, question
 from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option
+from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import Route
@@ -161,7 +161,9 @@ class Chooser:
         scores: dict[tuple[int, ...], list[Scores]] = {parting.prefix: [] for parting in partings}
         for prompt in closed.prompts:
             try:
-                ids = (await self._read(route, closed, _body(route, prompt)))[0]
+                texts = [{"role": message["role"], "content": message["content"]} for message in prompt]
+                body = {"messages": with_system_prompt(texts, prompt, route)}
+                ids = (await self._read(route, closed, body))[0]
                 of_prompt = {parting.prefix: await self._scores(route, ids, parting) for parting in partings}
             except Refusal as error:  # too long a question, say
                 log.warning("%s: a past question tells nothing of its answers: %s", route.model, error.message)
@@ -204,15 +206,6 @@ def _logprob(answer: str, share: float) -> Piece:
 
 def _mean(scores: Sequence[Scores]) -> Scores:
     return {option: sum(of_question[option] for of_question in scores) / len(scores) for option in scores[0]}
-
-
-def _body(route: Route, prompt: Sequence[Message]) -> dict[str, Any]:
-    """Messages of a past question, with the agent's system prompt where it has none."""
-    messages = [{"role": message["role"], "content": message["content"]} for message in prompt]
-    rules = route.agent.system_prompt
-    if rules and all(message["role"] != "system" for message in messages):
-        messages = [{"role": "system", "content": rules}, *messages]
-    return {"messages": messages}
 
 
 def _server(route: Route) -> Key:
