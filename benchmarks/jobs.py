@@ -87,26 +87,35 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         _choose(document, options, folder, rows, test, kind)
     for size in sizes if "imitation" in rungs else ():
         for draw in range(options.draws):
-            drawn = _draw(rows, draw)[:size]
             site = Site(folder / f"{size}-{draw}")
-            site.open()
-            site.add(drawn)
-            led_to = site.train()
-            counted = of_base  # where nothing was promoted the base model stays in use
-            if led_to["weights"]:
-                of_version = jobs_test.count(jobs_test.ask(base, Path(led_to["weights"]), test), test, kind)
-                counted = of_version if led_to["verdict"] == "promote" else of_base
-                led_to["version"] = of_version
-            cell = {**led_to, "corrections": size, "draw": draw, **counted}
+            cell = {
+                "corrections": size,
+                "draw": draw,
+                **_imitate(base, site, _draw(rows, draw)[:size], test, of_base, kind),
+            }
             document["cells"].append(cell)
-            document["right"].setdefault(size, {}).setdefault("imitation", []).append(counted["right"])
-            document["seconds"].setdefault(size, []).append(led_to["seconds"])
+            document["right"].setdefault(size, {}).setdefault("imitation", []).append(cell["right"])
+            document["seconds"].setdefault(size, []).append(cell["seconds"])
             _tell(cell)
+    for size in sizes:
         if size in _numbers(options.plain, ()):
-            plain = jobs_plain.best(base, rows[:size], test, kind, folder / f"plain-{size}")
-            document["plain"][size] = plain
-            _tell({"plain": size, **plain})
+            document["plain"][size] = jobs_plain.best(base, rows[:size], test, kind, folder / f"plain-{size}")
+            _tell({"plain": size, **document["plain"][size]})
     return document
+
+
+def _imitate(base: Any, site: Site, rows: list[dict[str, Any]], test: Any, of_base: dict[str, Any], kind: Any) -> Any:
+    """What a training with nothing set led to, and the right answers of what is in use then."""
+    import jobs_test
+
+    site.open()
+    site.add(rows)
+    led_to = site.train()
+    if not led_to["weights"]:
+        return {**led_to, **of_base}
+    of_version = jobs_test.count(jobs_test.ask(base, Path(led_to["weights"]), test), test, kind)
+    counted = of_version if led_to["verdict"] == "promote" else of_base  # which stays in use
+    return {**led_to, "version": of_version, **counted}
 
 
 def _choose(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +76,7 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
     _split(agent, opinions)  # before the base model is loaded
     reader = load_reader(agent, report)
     features = reader.features(answers.conversations, report)
-    learned, held_out = _split(agent, _readable(opinions, features, report))
+    learned, held_out = _split(agent, opinions)
     report("stage", {"name": f"learning from {len(learned):,} labels and preferences"})
     weighed = raters.weigh_opinions(learned, raters.trust_raters(features, learned))
     head = replace(heads.fit(features, weighed), base_model=agent.base_model)
@@ -90,14 +89,6 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
             LabelModel.objects.filter(pk=model.pk).update(created_at=began)
             heads.save(head, model.path)
     return Learned(model, _preferences(head, features, learned, held_out), head, reader)
-
-
-def _readable(opinions: Sequence[Opinion], features: Any, report: Report) -> list[Opinion]:
-    """Those on answers that the base model's chat template can write."""
-    refused = {row for row, first in enumerate(features[:, 0].tolist()) if math.isnan(first)}
-    if refused:
-        report("log", {"text": f"{len(refused):,} answers are left out: the base model's chat template refuses them"})
-    return [opinion for opinion in opinions if not {opinion.answer, opinion.other} & refused]
 
 
 def _split(agent: Agent, opinions: Sequence[Opinion]) -> tuple[list[Opinion], list[Opinion]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -24,8 +23,7 @@ def newest(agent: Agent) -> LabelModel | None:
 
 def predictor(agent: Agent) -> Callable[[TraceRecord], float | None] | None:
     """A function that gives the probability of a good label: of a stored answer as it was proposed, None where it was
-    not; of a fresh one as the newest model judges it, which loads the base model once, None where its chat template
-    refuses the prompt.
+    not; of a fresh one as the newest model judges it, which loads the base model once.
 
     None without a model that is better than always saying the commoner label. Raises BadFile for damaged weights, and
     UsageError where numpy is not installed or the agent's base model was changed since.
@@ -49,10 +47,9 @@ class _Predictor:
     def __call__(self, trace: TraceRecord) -> float | None:
         return _as_proposed(trace) if trace.id else self._judge(trace)
 
-    def _judge(self, trace: TraceRecord) -> float | None:
+    def _judge(self, trace: TraceRecord) -> float:
         features = self._reader.features([(trace.prompt, trace.response)], silent)
-        probability = float(self._head.goodness(features)[0])
-        return None if math.isnan(probability) else probability
+        return float(self._head.goodness(features)[0])
 
     @cached_property
     def _reader(self) -> Any:

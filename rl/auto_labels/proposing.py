@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,8 +39,6 @@ class Proposed:
 
 def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False, report: Report = silent) -> Proposed:
     """For the traces that nobody has labelled and this model has not judged yet, the newest first; a later call goes on.
-    None for those that the base model's chat template refuses.
-
     Raises NotEnoughData for a model that is not better than always saying the commoner label.
     """
     model = learned.model
@@ -60,8 +57,7 @@ def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False
             [(trace.prompt, trace.response) for trace in traces], _steps_from(done, total, report)
         )
         probabilities = learned.head.goodness(features).tolist()
-        judged = [(trace, p) for trace, p in zip(traces, probabilities, strict=True) if not math.isnan(p)]
-        proposals = [_proposal(model, trace, p) for trace, p in judged]
+        proposals = [_proposal(model, trace, p) for trace, p in zip(traces, probabilities, strict=True)]
         for proposal in proposals:
             proposed.count(proposal.good, proposal.confidence)
         if not dry_run:

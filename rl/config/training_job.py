@@ -8,6 +8,9 @@ from pathlib import Path
 from rl.base.records import Choosing, Scorer
 from rl.config.base import TrainingConfig
 
+LEARNED_ROWS = "learned_rows.json"
+"""In ``output_dir``: the first rows as the model sees them."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:

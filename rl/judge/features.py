@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.base.records import Message, Report
+from rl.base.records import Message, Report, silent
 from rl.judge.labels import Conversation
 from rl.lm import loading
 from rl.lm.divergence import without_adapter
@@ -34,8 +34,7 @@ Features = np.ndarray
 def features_by_base(
     base_model: str, conversations: Sequence[Conversation], *, max_length: int, report: Report, precision: str = "auto"
 ) -> Features:
-    """Loads the base model for this once. Raises what ``Reader`` raises, TrainingFailed where the chat template refuses a
-    prompt."""
+    """Loads the base model for this once. Raises what ``Reader`` raises."""
     reader = Reader(base_model, max_length=max_length, report=report, precision=precision)
     return features_of(reader.model, reader.tokenizer, conversations, max_length=reader.max_length, report=report)
 
@@ -57,22 +56,7 @@ class Reader:
         return _width(self.model)
 
     def features(self, conversations: Sequence[Conversation], report: Report) -> Features:
-        """A row of nan where the chat template refuses the conversation."""
-        rows = [row for row, conversation in enumerate(conversations) if self._can_write(conversation)]
-        features = np.full((len(conversations), self.width), np.nan, dtype=np.float32)
-        if rows:
-            taken = [conversations[row] for row in rows]
-            features[rows] = features_of(self.model, self.tokenizer, taken, max_length=self.max_length, report=report)
-        return features
-
-    def _can_write(self, conversation: Conversation) -> bool:
-        prompt, text = conversation
-        try:
-            self.tokenizer.apply_chat_template([*prompt], add_generation_prompt=True, tokenize=False)
-            self.tokenizer.apply_chat_template([*prompt, *_as_answer(text)], tokenize=False)
-        except Exception:  # a template is a program of its own
-            return False
-        return True
+        return features_of(self.model, self.tokenizer, conversations, max_length=self.max_length, report=report)
 
 
 @torch.inference_mode()
@@ -85,12 +69,17 @@ def features_of(
     report: Report,
 ) -> Features:
     """One row for each answer. ``model``: the base model, or one with an adapter, which is left aside. What is longer than
-    ``max_length`` tokens loses the beginning of its prompt, then the end of its answer."""
+    ``max_length`` tokens loses the beginning of its prompt, then the end of its answer; a chat that the template refuses is
+    read with its last question alone."""
     base = loading.base_within(model)
     rows = [{"prompt": list(prompt), "completion": _as_answer(text)} for prompt, text in conversations]
     report("stage", {"name": "what the judge sees"})
     encoded = encode(tokenizer, rows, len(rows), _no_steps(report), SINGLE)
-    sequences = [_fit((row["prompt_ids"], row["completion_ids"]), max_length) for row in encoded]
+    readable = (
+        next(encode(tokenizer, [_question_alone(row)], 1, silent, SINGLE)) if "refused" in ids else ids
+        for row, ids in zip(rows, encoded, strict=True)
+    )
+    sequences = [_fit((ids["prompt_ids"], ids["completion_ids"]), max_length) for ids in readable]
     features = np.zeros((len(rows), _width(base)), dtype=np.float32)
     done = 0
     with without_adapter(model), nullcontext() if shares_tokens(base) else shared_tokens(base, report):
@@ -99,6 +88,11 @@ def features_of(
             done += len(batch)
             report("step", {"step": done, "total_steps": len(rows), "metrics": {}})
     return features
+
+
+def _question_alone(row: dict[str, Any]) -> dict[str, Any]:
+    texts = [message["content"] for message in row["prompt"] if message["role"] == "user"]
+    return {**row, "prompt": [{"role": "user", "content": texts[-1] if texts else ""}]}
 
 
 def _width(model: PreTrainedModel) -> int:

@@ -37,6 +37,8 @@ _NEWTON_STEPS, _STEPS_OF_A_SAMPLE = 40, 2
 _CLOSE, _SMALL = 1e-4, 1e-6
 """A step of Newton's after which the next would be far smaller; a deviation that is none."""
 SEED = 2026
+_READS = 2
+"""How answers are read (``rl.judge.features``), by a number that changes with it."""
 _ARRAYS = ("mean", "scale", "weights", "constants")
 """What a file holds beside the base model's name."""
 
@@ -134,16 +136,19 @@ def save(head: Head, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, "wb") as file:
         arrays = {name: getattr(head, name) for name in _ARRAYS}
-        np.savez_compressed(file, base_model=np.array(head.base_model), **arrays)
+        np.savez_compressed(file, base_model=np.array(head.base_model), reads=np.array(_READS), **arrays)
 
 
 def load(path: Path) -> Head:
     """Raises BadFile."""
     try:
         with np.load(path, allow_pickle=False) as stored:
+            is_of_today = "reads" in stored and int(stored["reads"]) == _READS
             head = Head(**{name: stored[name] for name in _ARRAYS}, base_model=str(stored["base_model"]))
     except Exception as error:
         raise BadFile(path, f"not the weights of a judge: {error}") from error
+    if not is_of_today:
+        raise BadFile(path, "a judge that reads answers as an earlier version of Ratchet did: run auto_label again")
     width = head.mean.shape
     if head.scale.shape != width or head.weights.shape[1:] != width or len(head.weights) != len(head.constants):
         raise BadFile(path, "not the weights of a judge: their shapes do not fit together")

@@ -16,6 +16,7 @@ import torch
 
 from rl.base.files import replacing
 from rl.base.records import Message, Report
+from rl.base.template_settings import template_settings
 from rl.config.embedded_models import SMOLLM2
 from rl.demo.everyday import QUESTIONS
 from rl.lm import base_models, loading
@@ -66,7 +67,7 @@ def _sample(model: Any, tokenizer: Any, questions: Sequence[str], kind: Kind) ->
     tokenizer.padding_side = "left"
     # (B, P): every prompt ends where its answers begin
     prompts = tokenizer.apply_chat_template(
-        chats, add_generation_prompt=True, return_dict=True, return_tensors="pt", padding=True
+        chats, add_generation_prompt=True, return_dict=True, return_tensors="pt", padding=True, **template_settings()
     )
     sampling = {"do_sample": True, "temperature": kind.temperature, "top_p": 0.95, "top_k": 50}
     # (B * N, P + T): N answers to each prompt, one prompt after the other

@@ -20,6 +20,7 @@ from torch import Tensor
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from rl.lm.chat.answers import answer_form
 from rl.lm.packed_layers import packed_layers
 from rl.lm.shared_prompts import RoomyLayer, read
 
@@ -114,7 +115,7 @@ def stop_at(model: Any, ends: Iterable[int]) -> None:
 
 def _ends(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """All tokens that end an answer, as in training."""
-    return list({tokenizer.eos_token_id, *_declared_ends(model)} - {None})
+    return list({tokenizer.eos_token_id, answer_form(tokenizer).end_id, *_declared_ends(model)} - {None})
 
 
 def _declared_ends(model: Any) -> set[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
@@ -14,9 +15,12 @@ _STEP = 64
 """Lengths that are advised are multiples of it."""
 UNKNOWN_CONTEXT = 1 << 30
 """Tokens that a model reads whose configuration does not say how many."""
+_REASON, _REASONS = 300, 5
+"""Characters of a reason why rows are left out, and reasons that are logged."""
 EncodedRow = dict[str, Any]
 """Lists of token ids: ``prompt_ids``, and for each answer of the row its own (``chosen_ids`` and ``rejected_ids``, or
-``completion_ids``), where it has one; beside them its flags, numbers and scores."""
+``completion_ids``), where it has one; beside them its flags, numbers and scores. Instead of ids ``refused``, the reason, for
+a chat that the template refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,15 @@ class Limits:
 
 @dataclass(slots=True)
 class LengthCount:
-    """What ``max_length`` did to the rows that went by."""
+    """What ``max_length`` and the chat template did to the rows that went by."""
 
     rows: int = 0
     dropped: int = 0
     """Their prompt leaves no room for an answer."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """How many the chat template refuses, by its reason."""
+    wordless: int = 0
+    """The template drops words beside a tool call of theirs, which so are not learned."""
     cut: int = 0
     """At least one answer of the row lost its end."""
     longest_prompt: int = 0
@@ -59,7 +67,12 @@ class LengthCount:
     """Tokens of prompt and longest answer."""
 
     def fit(self, row: EncodedRow, max_length: int) -> EncodedRow | None:
-        """The row with its answers cut to ``max_length``, or None if its prompt alone fills it."""
+        """The row with its answers cut to ``max_length``, or None if its prompt alone fills it, or was refused."""
+        if "refused" in row:
+            self.rows += 1
+            self.refused[row["refused"][:_REASON]] += 1
+            return None
+        self.wordless += bool(row.get("dropped_texts"))
         prompt = len(row["prompt_ids"])
         answers = {name: ids for name, ids in row.items() if name.endswith("_ids") and name != "prompt_ids"}
         whole = prompt + max(map(len, answers.values()), default=0)
@@ -74,10 +87,19 @@ class LengthCount:
         return {**row, **{name: ids[:room] for name, ids in answers.items()}}
 
     def check(self, limits: Limits, report: Report, about: str = "") -> None:
-        """Reports how many prompts are left out. Raises NotEnoughData where they are too many.
+        """Reports how many rows are left out. Raises NotEnoughData where too many are too long, or all are refused.
 
         ``about``: stands before a number of tokens that was estimated.
         """
+        for reason, count in self.refused.most_common(_REASONS):
+            report("log", {"text": f"{count} of {self.rows} rows are left out: {reason}"})
+        if self.wordless:
+            report(
+                "log",
+                {"text": f"{self.wordless} of {self.rows} rows lose words beside tool calls: the template drops them"},
+            )
+        if self.rows and self.refused.total() == self.rows:
+            raise NotEnoughData(f"no row can be used: {next(iter(self.refused))}")
         too_long = f"{self._too_long(limits)} (the longest has {about}{self.longest_prompt} tokens)"
         if self.dropped > DROPPED_LIMIT * self.rows:
             raise NotEnoughData(f"{too_long}; {self._way_out(limits, about)}")

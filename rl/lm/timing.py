@@ -24,6 +24,7 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from rl.base.errors import TrainingFailed
 from rl.hardware.speed import TIMED_TOKENS, Speed
 from rl.lm import loading
+from rl.lm.chat.template import ChatTemplate
 from rl.lm.resources import peak_memory
 
 LAYERS, TEXTS, ANSWERS, REPEATS = 2, 2, 8, 4
@@ -157,14 +158,11 @@ def _template_tokens(folder: str) -> tuple[int, int]:
     tokenizer = loading.load_tokenizer(folder)
     question = [{"role": "user", "content": ""}]
     alone = _count_tokens(tokenizer, question)
-    try:
-        return alone, _count_tokens(tokenizer, [{"role": "system", "content": ""}, *question])
-    except Exception:  # a template raises what it likes
-        return alone, alone
+    return alone, _count_tokens(tokenizer, [{"role": "system", "content": ""}, *question])
 
 
 def _count_tokens(tokenizer: Any, chat: list[dict[str, str]]) -> int:
-    text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    text = ChatTemplate(tokenizer).render(chat, opening=True)
     return len(tokenizer(text, add_special_tokens=False)["input_ids"]) + 1  # and what ends the answer
 
 

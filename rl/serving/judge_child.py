@@ -12,7 +12,6 @@ text}``. Requests wait for each other in the socket's queue.
 from __future__ import annotations
 
 import json
-import math
 import os
 import select
 import socket
@@ -41,17 +40,13 @@ class Judge:
         self._heads: dict[str, Head] = {}
 
     def rate(self, path: str, prompt: list[Any], answers: list[str]) -> list[float]:
-        """Raises BadFile, UsageError for a head that has learned with another base model, and TrainingFailed where the chat
-        template refuses the prompt."""
-        from rl.base.errors import TrainingFailed
+        """Raises BadFile, and UsageError for a head that has learned with another base model."""
         from rl.base.records import silent
 
         head = self._head(path)
         if not answers:
             return []
         ratings = head.ratings(self._reader.features([(prompt, answer) for answer in answers], silent))[0]
-        if not all(math.isfinite(rating) for rating in ratings):
-            raise TrainingFailed("the base model's chat template refuses the prompt")
         return [float(rating) for rating in ratings]
 
     def _head(self, path: str) -> Head:

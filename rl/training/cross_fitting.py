@@ -105,7 +105,7 @@ def answer_unseen(start: Start, model: PreTrainedModel) -> tuple[PreTrainedModel
 
 def _rows_that_fit(start: Start) -> Part:
     rows = [row for row in read_training_rows(start.job.train_rows, "sft") if row["chosen"]]
-    encoded, lengths = encode(start.tokenizer, rows, len(rows), silent, ("chosen",), start.most_tokens), LengthCount()
+    encoded, lengths = encode(start.tokenizer, rows, len(rows), silent, ("chosen",)), LengthCount()
     both = [
         (row, fitted) for row, ids in zip(rows, encoded, strict=True) if (fitted := lengths.fit(ids, start.most_tokens))
     ]

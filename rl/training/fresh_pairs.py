@@ -19,7 +19,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from rl.base.messages import tools_of
 from rl.base.records import Report
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
@@ -28,7 +27,7 @@ from rl.data_formatter.mixed import LEAST_WEIGHT
 from rl.data_formatter.opinions import stable_hash
 from rl.judge.features import Reader
 from rl.judge.head import Head, sigmoid
-from rl.lm.encoding import SINGLE, calls_tools, encode
+from rl.lm.encoding import calls_tools, encode
 from rl.lm.generating import Ids, sample
 from rl.lm.sentences import cut_whole
 
@@ -78,11 +77,9 @@ class _Sampler:
         tokenizer = self.reader.tokenizer
         longest = max(len(ids) for ids in tokenizer(list(rated), add_special_tokens=False)["input_ids"])
         most = min(round(LONGER * longest) + 1, self.max_length // 2)
-        nothing = [{"role": "assistant", "content": ""}]
-        singles = [{**tools_of(row), "prompt": row["prompt"], "completion": nothing} for row in rows]
-        encoded = encode(tokenizer, singles, len(singles), self.report, SINGLE)
-        prompts = [(row, list(of_row["prompt_ids"])) for row, of_row in zip(rows, encoded, strict=True)]
-        fitting = [(row, ids) for row, ids in prompts if len(ids) + most <= self.max_length]
+        encoded = encode(tokenizer, rows, len(rows), self.report, ())
+        prompts = [(row, list(of_row.get("prompt_ids", ()))) for row, of_row in zip(rows, encoded, strict=True)]
+        fitting = [(row, ids) for row, ids in prompts if ids and len(ids) + most <= self.max_length]
         done = 0
         at_once = max(1, TOGETHER // self.answers)
         for start in range(0, len(fitting), at_once):

@@ -24,6 +24,7 @@ from rl.lm.encoding import count_rows, encode
 from rl.lm.lengths import EncodedRow, LengthCount, Limits
 from rl.lm.log_probs import use_compact_head
 from rl.lm.resources import resource_advice
+from rl.training.shown_rows import ShownRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +105,27 @@ def starting_point(job: TrainingJob) -> Path | None:
 
 
 def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
-    """The rows as memory-mapped token ids, and what was too long of them."""
+    """The rows as memory-mapped token ids, and what was too long of them. The first ones are kept for people to look at."""
     path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
     lengths = LengthCount()
     kind, rows = find_rows(method), read_training_rows(source, method)
     flags, numbers = kind.names(Column.FLAG), kind.names(Column.NUMBER, Column.SCORE)
     answers = kind.names(Column.MESSAGES)
-    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers, max_length, (*flags, *numbers))
+    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers, (*flags, *numbers))
     columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
     columns |= dict.fromkeys(flags, Value("bool"))
     columns |= dict.fromkeys(numbers, Value("float64"))
-    write_arrow((lengths.fit(row, max_length) for row in encoded), path, Features(columns))
+    shown = ShownRows(start.tokenizer)
+
+    def fitting() -> Iterator[EncodedRow | None]:
+        for row, ids in zip(read_training_rows(source, method), encoded, strict=True):
+            learned = lengths.fit(ids, max_length)
+            shown.add(row, ids, learned)
+            yield learned
+
+    write_arrow(fitting(), path, Features(columns))
+    if processes.is_first():
+        shown.write(start.job.output_dir)
     check_lengths(lengths, start)
     return Dataset.from_file(str(path)), lengths
 

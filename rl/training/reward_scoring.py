@@ -58,7 +58,7 @@ class RewardModel:
     def numbers(self, rows: Sequence[Mapping[str, Any]], report: Report) -> list[float | None]:
         """``rows``: each a ``prompt`` and a ``completion``. None where the prompt leaves no room for an answer."""
         lengths = LengthCount()
-        whole = encode(self._tokenizer, rows, len(rows), report, SINGLE, self._most_tokens)
+        whole = encode(self._tokenizer, rows, len(rows), report, SINGLE)
         encoded = [lengths.fit(row, self._most_tokens) for row in whole]
         sequences = [row["prompt_ids"] + plain(row["completion_ids"]) for row in encoded if row is not None]
         numbers = iter(self._score_sequences(sequences, report))

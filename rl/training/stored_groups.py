@@ -49,13 +49,13 @@ def _encode_groups(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any
     for done, row in enumerate(read_training_rows(path, "grpo"), start=1):
         names = [f"answer{number}" for number in range(len(row["completions"]))]
         group = {**tools_of(row), "prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
-        [ids] = encode(tokenizer, [group], 1, silent, names, most_tokens)
+        [ids] = encode(tokenizer, [group], 1, silent, names)
         # all answers of a row in one fit: a prompt that is too long drops the group, a long answer is cut
         if fitting := lengths.fit(ids, most_tokens):
             answers = [_up_to_its_end(fitting[f"{name}_ids"], tokenizer.eos_token_id) for name in names]
             yield {
                 "prompt": str(row_number),
-                "prompt_ids": ids["prompt_ids"],
+                "prompt_ids": fitting["prompt_ids"],
                 "answers": answers,
                 "rewards": row["rewards"],
             }

@@ -57,6 +57,7 @@ urlpatterns = [
     path("runs/plan.json", run_new.plan, name="run_plan"),
     path("runs/compare/", run_compare.compare, name="run_compare"),
     path("runs/<int:pk>/", runs.one_run, name="run"),
+    path("runs/<int:pk>/rows/", runs.learned_rows, name="run_rows"),
     path("runs/<int:pk>/progress.json", runs.progress, name="run_progress"),
     path("agents/", agents.agent_list, name="agents"),
     path("agents/<str:name>/", agents.one_agent, name="agent"),

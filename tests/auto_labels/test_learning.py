@@ -11,7 +11,6 @@ from rl.base.errors import BadFile, NotEnoughData
 from rl.collect.feedback.write import rate
 from rl.dataset_builder import is_held_out
 from rl.judge import head
-from rl.judge.features import Reader
 from rl.models import Agent, LabelModel, prompt_key
 from tests.auto_labels.labelled import make_labelled, make_preferences
 from tests.conftest import make_trace
@@ -107,16 +106,3 @@ def test_a_model_whose_weights_are_gone_is_passed_over(agent: Agent) -> None:
     older = auto_labels.learn(agent).model
     auto_labels.learn(agent).model.path.unlink()
     assert auto_labels.newest(agent) == older
-
-
-def test_answers_that_the_chat_template_refuses_are_left_out_of_all(agent: Agent, monkeypatch) -> None:
-    monkeypatch.setattr(
-        Reader, "_can_write", lambda reader, conversation: "parcel 7?" not in conversation[0][0]["content"]
-    )
-    make_labelled(agent, 100)
-    events: list[tuple[str, dict]] = []
-    learned = auto_labels.learn(agent, report=lambda *event: events.append(event))
-    assert learned.model.labels + learned.model.heldout_labels == 99
-    assert ("log", {"text": "1 answers are left out: the base model's chat template refuses them"}) in events
-    make_trace(agent, "Where is parcel 7?", "Here.")
-    assert auto_labels.propose(learned).at_least == {}

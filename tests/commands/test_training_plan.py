@@ -50,3 +50,20 @@ def test_rare_classes_and_the_numbers_that_a_run_would_choose_are_named(agent):
     [document] = json.loads(told("--json"))["agents"]
     assert document["accepted"]["rare"] == [{"name": "identity", "accepted": 3, "missing": 7}]
     assert "passes" in document["chosen"]
+
+
+@pytest.mark.learn
+def test_rows_are_shown_as_the_model_would_see_them(agent, tiny_base):
+    Agent.objects.filter(pk=agent.pk).update(base_model=str(tiny_base))
+    rate_prompts(agent, 12)
+    [document] = json.loads(told("--show", "2", "--json"))["agents"]
+    assert len(document["learns"]["rows"]) == 2
+    first = document["learns"]["rows"][0]
+    assert first["prompt"].endswith("<|im_end|>\n<|im_start|>assistant\n")
+    assert first["answers"][0]["pieces"][-1] == ["<|im_end|>", True]
+    assert "[<|im_end|>]" in told("--show", "2")
+
+
+def test_more_rows_than_anybody_reads_are_refused(agent):
+    with pytest.raises(CommandError, match="show must be from 0 to 100"):
+        told("--show", "101")

@@ -38,6 +38,7 @@ def test_an_answer_is_its_mean_embedding_its_last_state_and_its_length(loaded):
     prompt, text = CONVERSATIONS[0]
     ids = tokenizer.apply_chat_template(prompt, add_generation_prompt=True)["input_ids"]
     whole = tokenizer.apply_chat_template([*prompt, {"role": "assistant", "content": text}])["input_ids"]
+    whole.pop()  # the new line behind the end of the turn
     answer = whole[len(ids) :]
     width = model.config.hidden_size
     embedded = model.get_input_embeddings()(torch.tensor(answer)).mean(0).detach()

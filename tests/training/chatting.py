@@ -10,7 +10,7 @@ from typing import Any
 ORDINARY = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 """Added tokens that are not special, as Qwen's and MiniMind's are."""
 _MARKERS = re.compile(
-    r"<\|[\w\"]*\|?>|<\w+\|>|<(?:start|end)_of_turn>|</?(?:think|tool_call|tool_response|s)>|\[/?[A-Z]{3,}(?:_[A-Z]+)?\]"
+    r"<\|[\w\"]*\|?>|<\w+\|>|<(?:start|end)_of_(?:turn|utterance)>|</?(?:think|tool_call|tool_response|s)>|\[/?[A-Z]{3,}(?:_[A-Z]+)?\]"
 )
 _ENDS = {
     "llama": "<|eot_id|>",

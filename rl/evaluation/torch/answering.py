@@ -43,10 +43,10 @@ def answer_versions(
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
     # prompts that leave room for a whole answer; the others stay None in their places
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
-    prompts = [row["prompt_ids"] for row in encode(tokenizer, rows, len(rows), report, ())]
-    fitting = [number for number, ids in enumerate(prompts) if len(ids) <= room]
+    prompts = [row.get("prompt_ids", ()) for row in encode(tokenizer, rows, len(rows), report, ())]
+    fitting = [number for number, ids in enumerate(prompts) if 0 < len(ids) <= room]
     if too_long := len(prompts) - len(fitting):
-        report("log", {"text": f"{too_long} of {len(prompts)} held-out prompts leave no room for an answer; not asked"})
+        report("log", {"text": f"{too_long} of {len(prompts)} held-out prompts are too long, or refused; not asked"})
     answers_of: dict[str, list[GeneratedAnswer | None]] = {}
     for name, adapter in adapters.items():
         report("stage", {"name": f"answering as {name}"})

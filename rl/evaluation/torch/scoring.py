@@ -126,7 +126,7 @@ def _answers(
         for pair in pairs
     ]
     lengths = LengthCount()
-    rows = encode(tokenizer, singles, len(singles), report, SINGLE, most_tokens)
+    rows = encode(tokenizer, singles, len(singles), report, SINGLE)
     encoded = [lengths.fit(row, most_tokens) for row in rows]
     too_long = sum(None in both for both in zip(encoded[: len(pairs)], encoded[len(pairs) :], strict=True))
     if too_long:

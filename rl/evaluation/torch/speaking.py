@@ -61,7 +61,8 @@ class Speaker:
         stored = [len(ids) for row in encoded for column in PAIR if (ids := row.get(f"{column}_ids"))]
         most = room_for_an_answer(self._most, stored)
         fits = min(self._max_length, loading.context_length(base.config)) - most
-        prompts = {number: row["prompt_ids"] for number, row in enumerate(encoded) if len(row["prompt_ids"]) <= fits}
+        asked = {number: row.get("prompt_ids", ()) for number, row in enumerate(encoded)}
+        prompts = {number: ids for number, ids in asked.items() if 0 < len(ids) <= fits}
         with packed_layers(model):
             if self._choosing:
                 answers = self._choose(self._choosing, model, tokenizer, prompts, calibrated=name == "base")

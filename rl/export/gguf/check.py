@@ -26,6 +26,15 @@ PROBE_TEXT = (
     "def f(x): return x**2 # café, naïve, Größe, Ωμέγα, привет, 你好世界, こんにちは, 🙂👍🏽 €5 – “quoted” WE'LL"
 )
 _CHAT = [{"role": "user", "content": "Which widget should show the temperature of pump 7?"}]
+_CHATS = [
+    _CHAT,
+    [
+        {"role": "system", "content": "Choose one widget."},
+        *_CHAT,
+        {"role": "assistant", "content": "A gauge."},
+        {"role": "user", "content": "  and its\n\n  trend?\n"},
+    ],
+]
 _MOST_LOST = {
     "f32": 1e-4,
     "f16": 2e-3,
@@ -54,17 +63,19 @@ RESIDENT = 1 << 30
 class _Probe:
     """What is asked of both, and what the model's own tokenizer makes of it."""
 
-    chat: list[dict[str, str]] | str
-    text: str
-    """The chat as a prompt, BOS included."""
-    chat_tokens: list[int]
+    chats: list[list[dict[str, str]] | str]
+    texts: list[str]
+    """Each chat as a prompt, BOS included."""
+    tokens_of: list[list[int]]
+    """Each prompt's."""
     probe_tokens: list[int]
     most_tokens: int
 
     @property
     def tokens(self) -> list[int]:
         """The chat, and some of the probe text if there is room."""
-        return (self.chat_tokens + self.probe_tokens)[: min(max(POSITIONS, len(self.chat_tokens)), self.most_tokens)]
+        chat = self.tokens_of[0]
+        return (chat + self.probe_tokens)[: min(max(POSITIONS, len(chat)), self.most_tokens)]
 
     @property
     def first(self) -> int:
@@ -84,13 +95,13 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
     probe = _probe(tokenizer, model_dir)
     with scratch_directory(gguf_path.parent, "logits") as folder:
         request = LogitsWanted(probe.tokens, probe.first, folder / "logits.f32")
-        answer = ask(gguf_path, texts=[PROBE_TEXT, probe.text], chat=probe.chat, logits=request)
+        answer = ask(gguf_path, texts=[PROBE_TEXT, *probe.texts], chats=probe.chats, logits=request)
         logits = numpy.fromfile(request.file, numpy.float32).reshape(-1, answer.vocabulary)
     _check_tokens(answer, probe, tokenizer, gguf_path.name)
     with scratch_directory(gguf_path.parent, "layers") as folder:
         reference = _reference(model_dir, probe, folder)
     return {
-        "tokens_equal": len(probe.probe_tokens) + len(probe.chat_tokens),
+        "tokens_equal": len(probe.probe_tokens) + sum(map(len, probe.tokens_of)),
         "chat_template": "equal" if tokenizer.chat_template else "none",
         "positions": len(logits),
         **_compare(reference, logits, _MOST_LOST[level], probe.tokens[probe.first :], tokenizer, level),
@@ -99,25 +110,25 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
 
 def _probe(tokenizer: Any, model_dir: Path) -> _Probe:
     has_template = bool(tokenizer.chat_template)
-    plain = _CHAT[0]["content"]
-    text = render_chat(tokenizer, _CHAT) if has_template else plain
+    texts = [render_chat(tokenizer, chat) for chat in _CHATS] if has_template else [_CHAT[0]["content"]]
     return _Probe(
-        chat=_CHAT if has_template else plain,
-        text=text,
-        chat_tokens=tokenizer(text, add_special_tokens=not has_template)["input_ids"],
+        chats=[*_CHATS] if has_template else [*texts],
+        texts=texts,
+        tokens_of=[tokenizer(text, add_special_tokens=not has_template)["input_ids"] for text in texts],
         probe_tokens=tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"],
         most_tokens=getattr(load_config(str(model_dir)), "max_position_embeddings", None) or POSITIONS,
     )
 
 
 def _check_tokens(answer: LlamaAnswer, probe: _Probe, tokenizer: Any, name: str) -> None:
-    expected = [probe.probe_tokens, tokenizer(probe.text, add_special_tokens=False)["input_ids"]]
+    expected = [probe.probe_tokens, *(tokenizer(text, add_special_tokens=False)["input_ids"] for text in probe.texts)]
     for tokens, right in zip(answer.tokens, expected, strict=True):
         _same(tokens, right, tokenizer, f"llama.cpp splits text differently from the model's tokenizer in {name}")
-    if answer.rendered is None:
+    if None in answer.rendered:
         raise ExportFailed(f"llama.cpp cannot render the model's chat template in {name}; export merged instead")
     what = f"llama.cpp does not turn a chat into the tokens that the model was trained on in {name}"
-    _same(answer.chat_tokens, probe.chat_tokens, tokenizer, what)
+    for tokens, right in zip(answer.chat_tokens, probe.tokens_of, strict=True):
+        _same(tokens, right, tokenizer, what)
 
 
 def _same(tokens: list[int], right: list[int], tokenizer: Any, what: str) -> None:

@@ -13,7 +13,10 @@ from typing import Any
 import gguf
 from gguf import TokenType
 
-from rl.base.errors import ExportFailed
+from rl.base.errors import ExportFailed, UsageError
+from rl.base.template_settings import DATE
+from rl.lm.chat.answers import answer_form
+from rl.lm.chat.template import ChatTemplate, TemplateRefused
 from rl.lm.text_splitting import REGEXES
 
 _NAME_OF_REGEX = {regex: name for name, regex in REGEXES.items()}
@@ -54,11 +57,11 @@ def starts_with_bos(tokenizer: Any) -> bool:
 
 
 def render_chat(tokenizer: Any, messages: list[dict[str, str]]) -> str:
-    """Raises ExportFailed when the chat template cannot write a plain exchange."""
+    """The prompt that the messages are trained with. Raises ExportFailed where the chat template refuses them."""
     try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-    except Exception as error:  # a template is a program of its own
-        raise ExportFailed(f"the model's chat template cannot render a user message: {error}") from error
+        return ChatTemplate(tokenizer).render(messages, opening=True)
+    except (TemplateRefused, UsageError) as error:
+        raise ExportFailed(f"the model's chat template cannot render a chat: {error}") from error
 
 
 def pre_tokenizer_name(parts: dict[str, Any]) -> str:
@@ -193,7 +196,8 @@ def _scores(parts: dict[str, Any], vocabulary: list[str]) -> list[float]:
 
 def _write_special_tokens(writer: gguf.GGUFWriter, tokenizer: Any, model_eos: object) -> None:
     configured = model_eos if isinstance(model_eos, list) else [model_eos]
-    ends = [number for number in (tokenizer.eos_token_id, *configured) if number is not None]
+    written = [answer_form(tokenizer).end_id] if tokenizer.chat_template else []
+    ends = [number for number in (tokenizer.eos_token_id, *written, *configured) if number is not None]
     if not ends:
         raise ExportFailed("neither the tokenizer nor the model names an end-of-text token; generation would not stop")
     writer.add_eos_token_id(ends[0])
@@ -208,4 +212,9 @@ def _write_special_tokens(writer: gguf.GGUFWriter, tokenizer: Any, model_eos: ob
     writer.add_add_bos_token(starts_with_bos(tokenizer))
     writer.add_add_eos_token(False)
     if tokenizer.chat_template:
-        writer.add_chat_template(tokenizer.get_chat_template())
+        writer.add_chat_template(_with_date(tokenizer.get_chat_template()))
+
+
+def _with_date(template: str) -> str:
+    """The date that was trained with stands in the file: llama.cpp would fill in the day on which it answers."""
+    return f'{{%- set date_string = "{DATE}" -%}}{template}' if "date_string" in template else template

@@ -2,8 +2,8 @@
 
 A malformed file can kill the process that loads it, so nothing else lives here. Request: ``model`` and ``adapter`` (paths,
 the latter may be null), ``context`` in tokens, and either ``scored``, pairs of token ids of prompt and answer, of which each
-gets a line with its log-probability; or questions, which share one line: ``texts`` to tokenise, a ``chat`` to render and
-tokenise (messages, or plain text for a model without a template; may be empty), ``prompts`` (text or token ids) to continue
+gets a line with its log-probability; or questions, which share one line: ``texts`` to tokenise, ``chats`` to render and
+tokenise (each messages, or plain text for a model without a template), ``prompts`` (text or token ids) to continue
 greedily by ``new_tokens`` each, and ``logits`` (null, or ``tokens``, the number of the ``first`` to tell about, and the
 ``file`` to write float32 rows to). Run it as ``python -m rl.export.llama_cpp.child``.
 """
@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 import xllamacpp
 
+from rl.base.template_settings import template_settings
 from rl.export.llama_cpp.api import Reader, log_prob
 
 _THREADS = 1
@@ -94,8 +95,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     server = xllamacpp.Server(_parameters(request, key))
     _servers.append(server)
     texts = [_tokens(server, key, text, as_prompt=False) for text in request["texts"]]
-    rendered = _render(server, key, request["chat"]) if request["chat"] else None
-    chat_tokens = [] if rendered is None else _tokens(server, key, rendered, as_prompt=True)
+    rendered = [_render(server, key, chat) for chat in request["chats"]]
+    chat_tokens = [[] if text is None else _tokens(server, key, text, as_prompt=True) for text in rendered]
     continuations = [_continue(server, key, prompt, request["new_tokens"]) for prompt in request["prompts"]]
     return {
         "tokens": texts,
@@ -154,7 +155,8 @@ def _render(server: Any, key: str, chat: list[dict[str, str]] | str) -> str | No
     if isinstance(chat, str):
         return chat
     try:
-        return str(_post(server, key, "/apply-template", {"messages": chat})["prompt"])
+        body = {"messages": chat, "chat_template_kwargs": template_settings()}
+        return str(_post(server, key, "/apply-template", body)["prompt"])
     except urllib.error.HTTPError as error:
         sys.stderr.write(f"{_describe_error(error)}\n")
         return None

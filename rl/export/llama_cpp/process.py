@@ -40,10 +40,10 @@ class LogitsWanted:
 class LlamaAnswer:
     tokens: list[list[int]]
     """One list of ids for each text."""
-    rendered: str | None
-    """The chat as the file's own template renders it; None where llama.cpp cannot."""
-    chat_tokens: list[int]
-    """What it is served as: with the BOS that the file asks for."""
+    rendered: list[str | None]
+    """Each chat as the file's own template renders it; None where llama.cpp cannot."""
+    chat_tokens: list[list[int]]
+    """What each is served as: with the BOS that the file asks for."""
     continuations: list[list[tuple[int, float | None]]]
     """For each prompt, the greedy next ids with their natural-log probabilities, where llama.cpp tells them."""
     vocabulary: int
@@ -89,13 +89,13 @@ def ask(
     gguf_path: Path,
     *,
     texts: Sequence[str] = (),
-    chat: Sequence[dict[str, str]] | str = (),
+    chats: Sequence[Sequence[dict[str, str]] | str] = (),
     prompts: Sequence[str | list[int]] = (),
     new_tokens: int = 1,
     adapter: Path | None = None,
     logits: LogitsWanted | None = None,
 ) -> LlamaAnswer:
-    """``chat``: messages, or plain text for a model without a template.
+    """``chats``: each messages, or plain text for a model without a template.
 
     Raises ExportFailed when xllamacpp is not installed, or when it refuses the file, crashes on it or hangs.
     """
@@ -103,7 +103,7 @@ def ask(
     request = {
         **_about(gguf_path, adapter),
         "texts": list(texts),
-        "chat": chat if isinstance(chat, str) else list(chat),
+        "chats": [chat if isinstance(chat, str) else list(chat) for chat in chats],
         "prompts": list(prompts),
         "new_tokens": new_tokens,
         "logits": logits and {"tokens": logits.tokens, "first": logits.first, "file": str(logits.file)},

@@ -49,6 +49,11 @@ class Family:
     def without_system(self) -> Family:
         return replace(self, placement="none")
 
+    def open_as(self, text: str, chat: Sequence[Message]) -> Family:
+        """With what one template writes behind the opening of a turn, as an empty thought. ``text``: that of ``chat``."""
+        own = self.render(chat)
+        return replace(self, generation=self.generation + text[len(own) :]) if text.startswith(own) else self
+
     def fit_to(self, plain: str, with_system: str, content: str) -> Family:
         """With the texts that one template adds to system messages. Both texts are that of a one-question chat.
 

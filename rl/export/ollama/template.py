@@ -12,6 +12,7 @@ from typing import Any
 
 from rl.base.errors import BadFile, ExportFailed
 from rl.base.records import Message
+from rl.base.template_settings import template_settings
 from rl.export.gguf_header import open_gguf
 from rl.export.ollama.families import FAMILIES, Family
 from rl.lm.chat.template_trial import TemplateExcess, write_chats
@@ -51,7 +52,7 @@ def find_family(jinja: str, *, bos: str, eos: str) -> Family:
     writes the date, the date that it falls back on is kept.
     """
     plain, with_system = _write(jinja, bos, eos)
-    for family in FAMILIES:
+    for family in (known.open_as(plain[0], _PLAIN[0]) for known in FAMILIES):
         candidates = [family.without_system()]
         if with_system is not None:
             candidates.insert(0, family.fit_to(plain[0], with_system[0], _SYSTEM))
@@ -74,7 +75,8 @@ def _write(jinja: str, bos: str, eos: str) -> tuple[list[str], list[str] | None]
 
     In a process of its own, because it came with a model from somewhere.
     """
-    chats = [{"messages": chat, "tools": None, "add_generation_prompt": True} for chat in (*_PLAIN, *_WITH_SYSTEM)]
+    settings = {"tools": None, "add_generation_prompt": True, **template_settings()}
+    chats = [{"messages": chat, **settings} for chat in (*_PLAIN, *_WITH_SYSTEM)]
     try:
         written = write_chats(jinja, chats, {"bos_token": bos, "eos_token": eos}, clock=False)
     except TemplateExcess as excess:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, takewhile
 from typing import Any
 
@@ -16,13 +17,14 @@ from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.dialects import DIALECTS, dialect
 from rl.environments.dialects.hermes import read_action
+from rl.environments.dialects.json_calls import unreadable
 from rl.environments.dialects.plain import guard_result
 from rl.environments.dialects.thinking import without_thinking
 from rl.environments.program.contract import ChatMessage
 from rl.lm.chat.library import LibraryReader, response_template
 from rl.lm.chat.rounds import Round, rounds_of
 from rl.lm.chat.styles import Native, Plain, Style
-from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
+from rl.lm.chat.template import TOOL, TOOL_NAME, ChatRefused, ChatTemplate, TemplateRefused
 from rl.lm.chat.tokens import ChatTokens
 from rl.lm.chat.turns import Turns
 from rl.lm.own_tokens import of_others, without_rest
@@ -45,13 +47,24 @@ class _Way:
 
 
 class ChatFormat:
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, policy_type: str = "auto") -> None:
-        """``policy_type``: as in AgentConfig. Raises UsageError for a model that cannot be talked to in this way."""
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        policy_type: str = "auto",
+        *,
+        thinks: bool = False,
+        speaks: bool = True,
+    ) -> None:
+        """``policy_type``: as in AgentConfig; ``thinks``: whether turns begin with thoughts; ``speaks``: whether calls that
+        the model makes have to be read, and not only written as a server writes them. Raises UsageError for a model that
+        cannot be talked to in this way."""
         if tokenizer.eos_token is None:
             raise UsageError("the model's tokenizer has no end-of-text token (eos_token), so no turn would end")
-        self._template = ChatTemplate(tokenizer)
+        self.dropped_texts = 0
+        """Turns whose words beside a call the template has not written."""
+        self._template = ChatTemplate(tokenizer, thinks)
         self._tokens = ChatTokens(tokenizer, self._template.source)
-        self._way = _choose_way(tokenizer, self._template, self._tokens, policy_type)
+        self._way = _choose_way(tokenizer, self._template, self._tokens, policy_type, speaks)
         # ends of turns as token ids: the template's, the tokenizer's, and some that templates do not write
         numbers = {**self._tokens.numbers, tokenizer.eos_token: tokenizer.eos_token_id}
         turns = self._way.turns
@@ -67,7 +80,7 @@ class ChatFormat:
 
     @property
     def name(self) -> str:
-        """hermes, llama, mistral, library or plain."""
+        """hermes, llama, mistral, library, plain, or template: written by the template, and read by nobody."""
         return self._way.name
 
     def prompt_ids(self, messages: Sequence[Message], tools: Tools) -> list[int]:
@@ -77,7 +90,7 @@ class ChatFormat:
         try:
             return self._tokens.ids(self._template.render(chat, offered, opening=True))
         except TemplateRefused as refused:
-            raise UsageError(f"the model's chat template refuses a prompt: {refused}") from refused
+            raise ChatRefused(f"the model's chat template refuses a prompt: {refused}") from refused
 
     def conversation_ids(self, messages: Sequence[ChatMessage], tools: Tools) -> list[int]:
         """A chat that somebody else wrote, with calls and results in it, and the opening of the assistant's turn. Raises
@@ -86,7 +99,7 @@ class ChatFormat:
         try:
             return self._tokens.ids(self._template.render(chat, offered, opening=True))
         except TemplateRefused as refused:
-            raise UsageError(f"the model's chat template refuses the messages: {refused}") from refused
+            raise ChatRefused(f"the model's chat template refuses the messages: {refused}") from refused
 
     def reply_ids(self, messages: Sequence[ChatMessage], last: Sequence[int]) -> list[int] | None:
         """As ``observation_ids``, for whatever messages came after the generated turn ``last``. None where the template
@@ -124,18 +137,23 @@ class ChatFormat:
         try:
             if len(calls) > 1 and not turns.several:
                 return self._tokens.ids(turns.join(self._write_calls(calls)))
-            return self._tokens.ids(turns.write(text, calls))
+            written = turns.write(text, calls)
+            self.dropped_texts += text.strip() not in written
+            return self._tokens.ids(written)
         except TemplateRefused as refused:
-            raise UsageError(f"the model's chat template refuses a turn: {refused}") from refused
+            raise ChatRefused(f"the model's chat template refuses a turn: {refused}") from refused
 
-    def observation_ids(self, observations: Sequence[str], last: Sequence[int]) -> list[int]:
+    def observation_ids(
+        self, observations: Sequence[str], last: Sequence[int], tools: Sequence[str] | None = None
+    ) -> list[int]:
         """What comes after the generated turn ``last``, which has its end token or was cut, up to and with the opening of
-        the next turn. ``observations``: what each call of the turn brought, or one text for all of it."""
+        the next turn. ``observations``: what each call of the turn brought, or one text for all of it; ``tools``: the names
+        of those that it called, where they are known."""
         # a turn that was cut off, or that ended as an answer does, gets the end of a call first
         is_ended = bool(last) and last[-1] in self._call_ends
         texts = [self._tokens.hide(guard_result(observation)) for observation in observations]
-        tools = self._called_tools(last, len(texts))
-        return self._tokens.ids(self._way.turns.write_observations(texts, tools, with_end=not is_ended))
+        names = self._called_tools(last, len(texts)) if tools is None else list(map(self._tokens.hide, tools))
+        return self._tokens.ids(self._way.turns.write_observations(texts, names, with_end=not is_ended))
 
     def _template_messages(self, messages: Sequence[ChatMessage]) -> list[Mapping[str, Any]]:
         """With stand-ins for markers; system messages may have markers that are not special tokens."""
@@ -163,7 +181,8 @@ class ChatFormat:
             if isinstance(part, Round):
                 last = self.turn_ids(part.action)
                 ids += last
-                ids += of_others(self.observation_ids(part.results, last)) if part.results else []
+                names = [call.name for call in part.action.calls]
+                ids += of_others(self.observation_ids(part.results, last, names)) if part.results else []
             else:
                 ids += of_others(self._question_ids(part["content"], last))
         return without_rest(ids)
@@ -177,7 +196,7 @@ class ChatFormat:
         try:
             return rounds_of(messages, several=several)
         except ValueError as error:
-            raise UsageError(f"a conversation has a tool call that cannot be read: {error}") from error
+            raise ChatRefused(f"a conversation has a tool call that cannot be read: {error}") from error
 
     def _history(self, messages: Sequence[Message]) -> list[Mapping[str, Any]]:
         """Messages with tool calls in the words of the model's own way to call tools."""
@@ -202,7 +221,7 @@ class ChatFormat:
 
     def _write_calls(self, calls: Sequence[ToolRequest]) -> str:
         if self._way.write is None:
-            raise UsageError(f"the model calls one tool in a turn, not {len(calls)}")
+            raise ChatRefused(f"the model calls one tool in a turn, not {len(calls)}")
         return self._way.write(calls)
 
     def _decode(self, ids: Sequence[int]) -> str:
@@ -225,20 +244,21 @@ class ChatFormat:
 
 
 def _choose_way(
-    tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: ChatTokens, policy_type: str
+    tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: ChatTokens, policy_type: str, speaks: bool
 ) -> _Way:
     def turns(style: Style) -> Turns:
         return Turns(template, style, tokens.markers, tokenizer.eos_token)
 
     if policy_type in ("auto", "template"):
-        try:
-            style = Native()
-            return _native(tokenizer, style, turns(style))
-        except TemplateRefused as refused:
-            if policy_type == "template":
-                raise UsageError(
-                    f"the model's chat template cannot be used for tools: {refused}; choose policy_type plain"
-                ) from refused
+        reasons = []
+        for style in (Native(), Native(as_text=True)):
+            try:
+                return _native(tokenizer, style, turns(style), speaks)
+            except TemplateRefused as refused:
+                reasons.append(str(refused))
+        if policy_type == "template":
+            reason = f"the model's chat template cannot be used for tools: {reasons[0]}"
+            raise UsageError(f"{reason}; choose policy_type plain")
     elif policy_type not in ("plain", "minimind"):
         raise UsageError(unknown_name("policy_type", policy_type, ("auto", "template", "plain", "minimind")))
     plain = Plain()
@@ -248,7 +268,7 @@ def _choose_way(
         raise UsageError(f"the model's chat template cannot write a chat: {refused}") from refused
 
 
-def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns) -> _Way:
+def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns, speaks: bool) -> _Way:
     """The template's own way to write calls, with the first reader that reads one back. Raises TemplateRefused."""
     call_text = turns.write("", [_PROBE]).removesuffix(turns.call_end)
     for name in DIALECTS:
@@ -260,7 +280,17 @@ def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns) -> _
         library = LibraryReader(tokenizer, schema, turns.opening, example, example.partition(_EXAMPLE.name)[0].strip())
         if library(call_text, [TOOL]).calls == (_PROBE,):
             return _Way("library", style, turns, library, None)
-    raise TemplateRefused("nobody knows how to read the calls that it writes")
+    if speaks:
+        raise TemplateRefused("nobody knows how to read the calls that it writes")
+    shape = turns.write("", [_EXAMPLE])
+    return _Way(
+        "template", style, turns, partial(_read_no_call, shape, shape.partition(_EXAMPLE.name)[0].strip()), None
+    )
+
+
+def _read_no_call(shape: str, beginning: str, text: str, tools: Tools) -> Action:
+    words, begun, _ = text.partition(beginning) if beginning else (text, "", "")
+    return unreadable(words.strip(), "nobody knows this way", shape) if begun else Action(text.strip())
 
 
 def _aloud(read: Callable[[str], Action], turns: Turns) -> Callable[[str, Tools], Action]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -24,6 +25,10 @@ class Style(Protocol):
 class Native:
     """The template knows tools."""
 
+    def __init__(self, *, as_text: bool = False) -> None:
+        """``as_text``: the template takes arguments as JSON in a text, OpenAI's form, and not as an object."""
+        self._as_text = as_text
+
     def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
         return chat, tools
 
@@ -31,10 +36,17 @@ class Native:
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if calls:
             message["tool_calls"] = [
-                {"id": _call_id(number), "type": "function", "function": _function(call)}
+                {"id": _call_id(number), "type": "function", "function": self._function(call)}
                 for number, call in enumerate(calls, 1)
             ]
         return message
+
+    def _function(self, call: ToolRequest) -> Mapping[str, Any]:
+        arguments = dict(call.arguments)
+        return {
+            "name": call.name,
+            "arguments": json.dumps(arguments, ensure_ascii=False) if self._as_text else arguments,
+        }
 
     def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         return [
@@ -67,7 +79,3 @@ class Plain:
 def _call_id(number: int) -> str:
     """Mistral's templates take nine letters and digits and nothing else."""
     return f"call{number:05}"
-
-
-def _function(call: ToolRequest) -> Mapping[str, Any]:
-    return {"name": call.name, "arguments": dict(call.arguments)}

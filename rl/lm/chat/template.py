@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import UsageError
+from rl.base.template_settings import template_settings
 
 Chat = Sequence[Mapping[str, Any]]
 TOOL_NAME = "lookup7"
@@ -33,14 +34,20 @@ class TemplateRefused(Exception):
     """A conversation, or a part of it that does not come out."""
 
 
+class ChatRefused(UsageError):
+    """A chat that somebody has had cannot be written for this model, while others can."""
+
+
 class ChatTemplate:
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Raises UsageError for a tokenizer without one."""
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, thinks: bool = False) -> None:
+        """``thinks``: whether an answer begins with thoughts, where the template can say so. Raises UsageError for a
+        tokenizer without one."""
+        self._tokenizer, self._settings = tokenizer, template_settings(thinks)
         try:
             self.source = str(tokenizer.get_chat_template(tools=[TOOL]))
         except ValueError as error:
             raise UsageError(f"the model has no chat template that can be used: {error}") from None
+        self._takes_parts = not self._shows("zqtext", [_message("user", "zqtext")])
         self._takes_system = self._shows("zqsystem", [_message("system", "zqsystem"), _message("user", "?")])
 
     def render(self, chat: Chat, tools: Chat = (), opening: bool = False) -> str:
@@ -60,11 +67,18 @@ class ChatTemplate:
         try:
             return str(
                 self._tokenizer.apply_chat_template(
-                    messages, tools=list(tools) or None, add_generation_prompt=opening, tokenize=False
+                    [_in_parts(message) for message in messages] if self._takes_parts else messages,
+                    tools=list(tools) or None,
+                    add_generation_prompt=opening,
+                    tokenize=False,
+                    **self._settings,
                 )
             )
         except Exception as error:  # a template is a program of its own
             raise TemplateRefused(str(error) or type(error).__name__) from error
+
+    _takes_parts = False
+    """Templates of models that see write texts only as parts."""
 
     def _shows(self, text: str, chat: Chat) -> bool:
         try:
@@ -79,7 +93,7 @@ def _without_system(chat: Chat) -> list[Mapping[str, Any]]:
     instructions, *rest = chat
     if not rest or rest[0]["role"] != "user":
         return [_message("user", instructions["content"]), *rest]
-    return [_message("user", f"{instructions['content']}\n\n{rest[0]['content']}"), *rest[1:]]
+    return [_message("user", f"{instructions['content']}\n{rest[0]['content']}"), *rest[1:]]  # as llama.cpp does
 
 
 def _merge_users(chat: Chat) -> list[Mapping[str, Any]]:
@@ -91,6 +105,10 @@ def _merge_users(chat: Chat) -> list[Mapping[str, Any]]:
         else:
             merged.append(message)
     return merged
+
+
+def _in_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**message, "content": [{"type": "text", "text": message.get("content") or ""}]}
 
 
 def _message(role: str, content: str) -> dict[str, str]:

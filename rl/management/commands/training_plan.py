@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table
 
 from rl.base.errors import UsageError
+from rl.base.leaves import leaf
+from rl.config import find_rows
+from rl.dataset_builder.capped import build_rows
+from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
+from rl.dataset_builder.read.groups import Tally
+from rl.dataset_builder.read.ratings import DatabaseSource
+from rl.lm import base_models
 from rl.management.base import RatchetCommand
 from rl.management.options import option
 from rl.models import Agent
 from rl.runs.settling import foresee
 
+MOST_SHOWN = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
     agent: str | None = option(help="default: every agent")
+    show: int = option(default=0, help="that many rows of the advised method as the model would see them")
 
 
 class Command(RatchetCommand):
@@ -24,6 +36,8 @@ class Command(RatchetCommand):
     options = Options
 
     def run(self, options: Options) -> None:
+        if not 0 <= options.show <= MOST_SHOWN:
+            raise UsageError(f"show must be from 0 to {MOST_SHOWN}")
         agents = [Agent.by_name(options.agent)] if options.agent else list(Agent.objects.all())
         if not agents:
             raise UsageError("there are no agents yet; import_traces or the admin makes one")
@@ -35,7 +49,34 @@ class Command(RatchetCommand):
         lines = [line for plan, numbers in zip(plans, chosen, strict=True) for line in _lines(plan, numbers)]
         lines += [f"{how}: {text}" for how, text in remarks.items()]
         document = [{**plan.as_dict(), "chosen": numbers} for plan, numbers in zip(plans, chosen, strict=True)]
+        if options.show:
+            for agent, plan, entry in zip(agents, plans, document, strict=True):
+                entry["learns"] = self._learns(agent, plan.advice.method, options.show)
+                lines += _shown(agent, entry["learns"])
         self.result({"agents": document}, *map(_table, plans), lines=lines)
+
+    def _learns(self, agent: Agent, method: str | None, count: int) -> dict[str, Any]:
+        """Raises UsageError where the base model's tokenizer cannot be had."""
+        if not method or not find_rows(method).has_answers:
+            return {"rows": [], "left_out": []}
+        tokenizer = leaf("rl.lm.loading").load_tokenizer(base_models.resolve(agent.base_model, self.report))
+        parts = build_rows(
+            method, agent, DatabaseSource(agent), DataOptions(pair_type=agent.pair_type), Tally()
+        ).prompts()
+        rows = (row for part in parts for row in part.rows)
+        shown: dict[str, Any] = leaf("rl.training.shown_rows").show_rows(tokenizer, rows, method, count)
+        return shown
+
+
+def _shown(agent: Agent, learns: Mapping[str, Any]) -> Iterator[str]:
+    """What is learned stands between brackets, a token each."""
+    for number, row in enumerate(learns["rows"], 1):
+        yield f"{agent}, row {number} ({row['prompt_tokens']} tokens of prompt): {row['prompt']}"
+        for answer in row["answers"]:
+            pieces = "".join(f"[{text}]" if own else text for text, own in answer["pieces"])
+            yield f"  {answer['name']}: {pieces}"
+    for row in learns["left_out"]:
+        yield f"{agent}, left out: {row['reason']}: {row['question']}"
 
 
 def _table(plan: TrainingPlan) -> Table:

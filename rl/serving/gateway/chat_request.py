@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
+from rl.base.template_settings import template_settings
 from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp.history import in_words
@@ -64,6 +65,8 @@ class ChatRequest:
         if all(self.document.get(name) is None for name in _LENGTHS):
             changed["max_tokens"] = route.agent.response_length
         changed |= {name: min(changed[name], upstream.context) for name in _LENGTHS if name in changed}
+        if upstream.server is not None:  # as the versions of ours were trained, unless the client asks otherwise
+            changed["chat_template_kwargs"] = {**template_settings(), **self.document.get("chat_template_kwargs", {})}
         return {**changed, "messages": with_system_prompt(self.document["messages"], self.messages, route)}
 
 

@@ -18,7 +18,7 @@ from rl.models import Agent, TrainingRun
 from rl.runs import choosing, episode_rates, supervisor
 from rl.runs.episode_rates import TaskRate, number_of_tasks, success_rates, task_rates
 from rl.runs.stage_log import Stages
-from rl.web import run_lists
+from rl.web import run_lists, run_rows
 from rl.web.pages.guards import for_users, for_users_who_post, require_staff
 from rl.web.run_lists import sparkline
 from rl.web.stage_line import stage_line
@@ -69,6 +69,15 @@ def one_run(request: HttpRequest, pk: int) -> HttpResponse:
         context = {"page": "runs", "back": reverse("run", args=[pk]), "problem": str(error)}
         return render(request, "rl/rate_problem.html", context, status=400)
     return redirect("run", pk=pk) if wants_page else JsonResponse({"run": pk})
+
+
+@for_users
+def learned_rows(request: HttpRequest, pk: int) -> HttpResponse:
+    """The first rows of a run as the model sees them, and some that were left out."""
+    check_permission(request, "view")
+    run = get_object_or_404(TrainingRun.objects.select_related("agent", "training_set"), pk=pk)
+    context = {"page": "runs", "run": run, **run_rows.read(run)}
+    return render(request, "rl/run_rows.html", context)
 
 
 @for_users

@@ -27,7 +27,7 @@ def by_hand(model: torch.nn.Module, base: Path, entry: Row, side: str) -> float:
     """One forward pass over one conversation, without padding."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     prompt = tokenizer.apply_chat_template(entry["prompt"], tokenize=False, add_generation_prompt=True)
-    whole = tokenizer.apply_chat_template(entry["prompt"] + entry[side], tokenize=False)
+    whole = tokenizer.apply_chat_template(entry["prompt"] + entry[side], tokenize=False).removesuffix("\n")
     assert whole.startswith(prompt)
     start = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
     ids = torch.tensor([tokenizer(whole, add_special_tokens=False)["input_ids"]])

@@ -141,18 +141,28 @@ def test_a_template_that_takes_no_system_message_is_told_apart(jinja: str):
     assert render(family.ollama_template(), CHATS[2]) == as_transformers_renders(jinja, CHATS[2])
 
 
+@pytest.mark.parametrize("opening", ["<think>\n", "<think>\n\n</think>\n\n"])
+def test_what_a_template_writes_behind_the_opening_of_a_turn_stands_there(opening: str):
+    switched = "{% if not enable_thinking %}" + opening + "{% endif %}"
+    for jinja in (opening, switched):
+        family = find_family(
+            CHATML.replace("assistant\n{% endif", f"assistant\n{jinja}{{% endif"), bos="", eos="<|im_end|>"
+        )
+        assert family.generation == f"<|im_start|>assistant\n{opening}"
+        assert family.ollama_template().endswith(opening)
+
+
 @pytest.mark.parametrize(
     "jinja",
     [
         "{% for m in messages %}### {{ m.role }}:\n{{ m.content }}\n\n{% endfor %}### assistant:\n",
         CHATML.replace("{{ message.content }}", "{{ message.content }} "),
-        CHATML.replace("assistant\n{% endif", "assistant\n<think>\n{% endif"),
         CHATML.replace("{{ message.role }}", "{{ 'human' if message.role == 'user' else message.role }}"),
         CHATML.replace("{{ message.content }}", "{{ message.content | upper }}"),
         CHATML.replace("in messages %}", "in messages[-1:] %}"),
         MISTRAL_SYSTEM_LAST.replace("{{ system }}\n\n", "<<SYS>>{{ system }}<</SYS>>"),
     ],
-    ids=["home-made", "a-space-more", "thinking", "another-role", "upper-case", "last-only", "llama-2"],
+    ids=["home-made", "a-space-more", "another-role", "upper-case", "last-only", "llama-2"],
 )
 def test_a_template_that_only_looks_like_a_known_one_is_refused(jinja: str):
     with pytest.raises(ExportFailed, match=r"no known equivalent in Ollama; known: ChatML, Llama 3, Mistral instruct"):

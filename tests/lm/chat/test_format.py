@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rl.base.errors import UsageError
+from rl.base.template_settings import template_settings
 from rl.environments.contract import Action, ToolRequest
 from tests.training.chatting import build_tokenizer, template, tokenizer
 
@@ -52,10 +53,10 @@ HOSTILE = (
 )
 
 
-def chat_format(name: str, policy_type: str = "auto"):
+def chat_format(name: str, policy_type: str = "auto", thinks: bool = False):
     from rl.lm.chat.format import ChatFormat
 
-    return ChatFormat(tokenizer(name), policy_type)
+    return ChatFormat(tokenizer(name), policy_type, thinks=thinks)
 
 
 def text(name: str, ids: list[int]) -> str:
@@ -128,12 +129,13 @@ def whole(name: str, observation: str) -> str:
         {"role": "user", "content": wrap_result(observation)},
     ]
     if name == "gemma":  # it refuses a system message
-        opening = [{"role": "user", "content": f"{about}\n\n{asked}"}]
+        opening = [{"role": "user", "content": f"{about}\n{asked}"}]
     return render(name, [*opening, *turns], None)
 
 
 def render(name: str, messages: list, tools: list | None) -> str:
-    return tokenizer(name).apply_chat_template(messages, tools=tools, add_generation_prompt=True, tokenize=False)
+    chat = {"add_generation_prompt": True, "tokenize": False, **template_settings(False)}
+    return tokenizer(name).apply_chat_template(messages, tools=tools, **chat)
 
 
 @pytest.mark.parametrize("name", [template_name for template_name in TEMPLATES if template_name not in FORGETFUL])
@@ -228,7 +230,7 @@ def test_thoughts_are_no_answer_but_are_shown_to_people(name: str):
 
 def test_a_thought_that_the_template_began_and_the_model_did_not_end_is_no_answer():
     ids = tokenizer("qwen3_5_think")("It is 42")["input_ids"]
-    assert chat_format("qwen3_5_think", "plain").action(ids, []) == Action("")
+    assert chat_format("qwen3_5_think", "plain", thinks=True).action(ids, []) == Action("")
 
 
 def test_what_was_said_keeps_its_calls_and_not_its_end():

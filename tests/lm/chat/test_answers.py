@@ -1,0 +1,176 @@
+"""What is trained is what is served, with every chat template that TRL has and some that set traps."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl.base.records import silent
+from rl.base.template_settings import template_settings
+from tests.training.chatting import MISTRAL, build_tokenizer, tokenizer
+
+pytestmark = pytest.mark.learn
+
+_TURNS = "{% for m in messages %}{{ '<|' + m.role + '|>' }}"
+_OPEN = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+_SYSTEM_LAST = (
+    "{% if messages[0].role == 'system' %}{% set system = messages[0].content %}{% set messages = messages[1:] %}{% endif %}"
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[INST]{% if loop.last and system is defined %}"
+    "{{ system + '\n\n' }}{% endif %}{{ m.content }}[/INST]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
+)
+TRAPS = {
+    "the system text stands in the last turn of the user": _SYSTEM_LAST,
+    "answers are trimmed": _TURNS + "{{ m.content | trim }}<|end|>{% endfor %}" + _OPEN,
+    "a thought is opened, and dropped from what was said": _TURNS
+    + "{{ m.content.split('</think>')[-1] }}<|end|>{% endfor %}"
+    + "{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}",
+    "an empty thought is written before each answer": _TURNS
+    + "{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}{{ m.content }}<|end|>{% endfor %}"
+    + "{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}",
+    "thoughts are switched off behind the opening": _TURNS
+    + "{{ m.content }}<|end|>{% endfor %}"
+    + "{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is false %}<think></think>{% endif %}{% endif %}",
+    "the opening is written otherwise than the turn": "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}",
+    "no turn has an end": _TURNS + "{{ m.content }}{% endfor %}" + _OPEN,
+    "only turns that are followed have an end": _TURNS
+    + "{{ m.content }}{% if not loop.last %}<|end|>{% endif %}{% endfor %}"
+    + _OPEN,
+    "the end of the text stands behind the last answer alone": _TURNS
+    + "{{ m.content }}<|end|>\n{% endfor %}"
+    + "{% if add_generation_prompt %}<|assistant|>{% else %}<|endoftext|>{% endif %}",
+    "system messages are refused": "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    + _TURNS
+    + "{{ m.content }}<|end|>{% endfor %}"
+    + _OPEN,
+    "turns must alternate": "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('alternate') }}{% endif %}{{ '<|' + m.role + '|>' + m.content }}<|end|>{% endfor %}" + _OPEN,
+    "texts are read as parts alone": _TURNS
+    + "{% for part in m.content %}{{ part.text }}{% endfor %}<|end|>{% endfor %}"
+    + _OPEN,
+    "answers begin with a new line of their own": _TURNS + "\n{{ m.content }}\n<|end|>\n{% endfor %}" + _OPEN,
+}
+CHATS = {
+    "a question": [("user", "Where is Bonn?")],
+    "a system text": [("system", "Answer in French."), ("user", "Where is Bonn?")],
+    "turns": [("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi."), ("user", "Where is Bonn?")],
+    "two of the user in a row": [("user", "Hello"), ("user", "Where is Bonn?")],
+    "blanks at both ends": [("user", "  Where is Bonn?\n\n")],
+}
+ANSWERS = ("On the Rhine.", " On the Rhine.", "\nOn the Rhine.\n", "  \n\nOn  the Rhine. \n", "東京 🙂", "", "<think>")
+
+
+def _templates() -> Iterator[str]:
+    [folder] = importlib.util.find_spec("trl").submodule_search_locations  # type: ignore[union-attr, misc]
+    yield from sorted(path.stem for path in (Path(folder) / "chat_templates").glob("*.jinja"))
+    yield from MISTRAL
+
+
+def _tokenizer(name: str) -> Any:
+    return (
+        build_tokenizer(TRAPS[name] + "{# <|system|><|user|><|assistant|><|end|> #}")
+        if name in TRAPS
+        else tokenizer(name)
+    )
+
+
+def _served(model: Any, messages: list[dict[str, str]]) -> list[str]:
+    """What a server may make of the messages: as they are, or where the template refuses that or drops the system text,
+    with system and user, or two messages of the user, as one."""
+    ways = [messages]
+    if messages[0]["role"] == "system":
+        system, user, *rest = messages
+        ways.append([{**user, "content": f"{system['content']}\n{user['content']}"}, *rest])
+    if [message["role"] for message in messages] == ["user", "user"]:
+        ways.append([{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}])
+    ways += [[{**m, "content": [{"type": "text", "text": m["content"]}]} for m in way] for way in list(ways)]
+    texts = []
+    for way in ways:
+        try:
+            texts.append(
+                model.apply_chat_template(way, add_generation_prompt=True, tokenize=False, **template_settings(False))
+            )
+        except Exception:  # noqa: S112 - a template is a program of its own
+            continue
+    return texts
+
+
+@pytest.mark.parametrize("chat", CHATS)
+@pytest.mark.parametrize("name", [*_templates(), *TRAPS])
+def test_the_trained_prompt_is_the_served_one_and_an_answer_is_its_words_and_its_end(name: str, chat: str) -> None:
+    from rl.lm.chat.answers import answer_form
+    from rl.lm.encoding import encode
+
+    model = _tokenizer(name)
+    messages = [{"role": role, "content": content} for role, content in CHATS[chat]]
+    answers = {f"answer{number}": [{"role": "assistant", "content": text}] for number, text in enumerate(ANSWERS)}
+    [encoded] = encode(model, [{"prompt": messages, **answers}], 1, silent, tuple(answers))
+    served = _served(model, messages)
+    assert encoded["prompt_ids"] in [model(text, add_special_tokens=False)["input_ids"] for text in served]
+    form = answer_form(model)
+    for number, text in enumerate(ANSWERS):
+        assert model.decode(encoded[f"answer{number}_ids"]) == f"{form.lead}{text}{form.end}"
+    # everything that was asked is in the prompt, and nothing of it is learned
+    prompt = model.decode(encoded["prompt_ids"])
+    assert all(text.strip() in prompt for _, text in CHATS[chat])
+    assert "Bonn" not in form.lead + form.end
+
+
+@pytest.mark.parametrize("name", [*_templates(), *TRAPS])
+def test_what_stands_around_the_words_of_an_answer_is_an_empty_thought_or_a_marker_and_one_end(name: str) -> None:
+    from rl.lm.chat.answers import answer_form
+
+    model = _tokenizer(name)
+    form = answer_form(model)
+    ends = {number for number, token in model.added_tokens_decoder.items() if token.special} | {model.eos_token_id}
+    ids = model(form.end, add_special_tokens=False)["input_ids"]
+    assert ids[-1] in ends
+    assert form.end_id == ids[-1]
+    assert form.lead.strip() in ("", "</think>", "<think></think>", "<|channel|>final<|message|>", "to=user<|message|>")
+
+
+@pytest.mark.parametrize(
+    ("name", "lead", "end"),
+    [
+        ("the system text stands in the last turn of the user", " ", "<|im_end|>"),
+        ("a thought is opened, and dropped from what was said", "\n</think>\n\n", "<|end|>"),
+        ("an empty thought is written before each answer", "\n</think>\n\n", "<|end|>"),
+        ("thoughts are switched off behind the opening", "", "<|end|>"),
+        ("the opening is written otherwise than the turn", " ", "<|im_end|>"),
+        ("only turns that are followed have an end", "", "<|im_end|>"),
+        ("the end of the text stands behind the last answer alone", "", "<|end|>"),
+        ("answers begin with a new line of their own", "\n", "\n<|end|>"),
+        ("phi3", "", "<|end|>"),
+        ("gptoss", "<|channel|>final<|message|>", "<|return|>"),
+        ("cohere2", "", "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"),
+        ("qwen3", "", "<|im_end|>"),
+        ("deepseek_r1_distill", "\n</think>\n\n", "<|im_end|>"),
+    ],
+)
+def test_what_stands_around_an_answer(name: str, lead: str, end: str) -> None:
+    from rl.lm.chat.answers import answer_form
+
+    form = answer_form(_tokenizer(name))
+    assert (form.lead, form.end) == (lead, end)
+
+
+def test_a_tokenizer_that_begins_a_text_with_a_blank_puts_none_before_an_answer() -> None:
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    from rl.lm.chat.answers import AnswerForm
+
+    letters = "▁abcdefghijklmnopqrstuvwxyz.?"
+    pieces = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, [], unk_token="?"))  # noqa: S106
+    pieces.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    pieces.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    pieces.add_tokens([AddedToken(text, special=True, normalized=False) for text in ("<s>", "</s>")])
+    template = "{% for m in messages %}{{ m.role }} {{ m.content }}</s>{% endfor %}"
+    template += "{% if add_generation_prompt %}assistant {% endif %}"
+    model = PreTrainedTokenizerFast(tokenizer_object=pieces, eos_token="</s>", chat_template=template)  # noqa: S106
+    [ids] = AnswerForm(model).behind([("user where?</s>assistant ", "here")])
+    assert model.convert_ids_to_tokens(ids) == ["h", "e", "r", "e", "</s>"]
