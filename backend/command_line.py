@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import partial
 
 from django.core.management import ManagementUtility
 from django.core.management.base import BaseCommand
@@ -24,6 +25,7 @@ class CommandLine(ManagementUtility):
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
         command = super().fetch_command(subcommand)
+        command.create_parser = partial(command.create_parser, allow_abbrev=False)  # type: ignore[method-assign]
         gc.freeze()
         gc.enable()
         return command

@@ -217,6 +217,7 @@ else:
         raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite:///")
     pool = {"min_size": 2, "max_size": integer("DATABASE_POOL_SIZE", 8, 2, 100), "timeout": 10}
     DATABASES = {"default": {**server, "CONN_MAX_AGE": 0, "OPTIONS": {**server.get("OPTIONS", {}), "pool": pool}}}
+DATABASE_IS_SHARED = boolean("DATABASE_IS_SHARED", default=False)
 
 # --- queue ------------------------------------------------------------------------------------------------------------
 # Tasks only look and start things; none trains. A lease must outlive a task and its wait in the worker's own queue,

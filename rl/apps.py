@@ -7,7 +7,7 @@ Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluat
 from __future__ import annotations
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class RatchetConfig(AppConfig):
@@ -25,12 +25,14 @@ class RatchetConfig(AppConfig):
         from rl.config.lengths import LENGTHS, Lengths
         from rl.config.reward_weights import DECISION_WEIGHTS
         from rl.data_formatter import wording
+        from rl.data_formatter.wording.decisions import DECISION_PROMPTS
         from rl.dataset_builder import exporting
         from rl.evaluation import DECIDING_FIELDS
         from rl.from_systems.command_center.callers import allow_origin_of_page
         from rl.from_systems.n3 import results
         from rl.from_systems.ocd.weights import WEIGHTS
         from rl.operations import audit_signals
+        from rl.operations.foreign_tables import refuse_foreign_database
         from rl.rewards.decision import FORMULAS
         from rl.web import drawings, rating_filters
         from rl.web.api.cors import allow_origin_of_publishable_key
@@ -43,6 +45,7 @@ class RatchetConfig(AppConfig):
         rating_filters.FILTERS.update(filters)
         wording.PROMPT_TEMPLATES.update(from_systems.PROMPT_TEMPLATES)
         wording.ANSWER_TEMPLATES.update(from_systems.ANSWER_TEMPLATES)
+        DECISION_PROMPTS.update(from_systems.DECISION_PROMPTS)
         exporting.FORMATS.update(from_systems.ROW_FORMATS)
         FORMULAS.update(from_systems.DECISION_FORMULAS)
         DECISION_WEIGHTS.update(WEIGHTS)
@@ -53,4 +56,5 @@ class RatchetConfig(AppConfig):
         audit_signals.connect()
         results.connect()
         post_spawn.connect(tasks.introduce_worker)
+        pre_migrate.connect(refuse_foreign_database, sender=self)
         post_migrate.connect(tasks.ensure_schedules, sender=self)

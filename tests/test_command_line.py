@@ -6,11 +6,14 @@ import gc
 import json
 import subprocess
 import sys
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
 from django.contrib.admin import site
 from django.core.checks import run_checks
+from django.core.management import CommandError, call_command, get_commands
 
 from backend.admin_config import check_pages
 from backend.command_line import CommandLine
@@ -62,6 +65,27 @@ def test_the_collector_is_on_again_before_a_command_does_anything():
         assert gc.isenabled()
     finally:
         gc.enable()
+
+
+def parsers_of(parser: ArgumentParser) -> Iterator[ArgumentParser]:
+    """The parser, and those of its subcommands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            yield from (below for parser in action.choices.values() for below in parsers_of(parser))
+
+
+def test_no_command_takes_the_beginning_of_an_option_for_the_option():
+    line = CommandLine(["manage.py"])
+    parsers = {
+        parser.prog: parser
+        for name in sorted(get_commands())
+        for parser in parsers_of(line.fetch_command(name).create_parser("manage.py", name))
+    }
+    assert len(parsers) > 80
+    assert [prog for prog, parser in parsers.items() if parser.allow_abbrev] == []
+    with pytest.raises(CommandError, match="unrecognized arguments: --model smollm2"):
+        call_command("train_dpo", "--model", "smollm2")
 
 
 def test_a_wrong_page_of_the_admin_is_told(monkeypatch):

@@ -4,7 +4,7 @@ RatchetError                exit 1
 ├── UsageError              exit 2   an argument, a setting, a name or the path of a model is wrong
 ├── BadFile                 exit 2   a file that came from outside cannot be read; says where
 ├── NotEnoughData           exit 3   too few ratings or pairs for what was asked
-├── GateRejected            exit 4   the new version is measurably worse than the one in use
+├── GateRejected            exit 4   the gate rejected the new version; says why
 ├── RunConflict             exit 1   another run of the agent is active, or this run is not ours any more
 ├── TrainingFailed          exit 1   a damaged model or checkpoint, or the training itself
 │   └── OutOfMemory         exit 1   training needs more memory than there is; a run tries smaller steps first

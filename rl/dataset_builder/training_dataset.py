@@ -41,11 +41,12 @@ def prepare_training_dataset(
         return freeze(known_agent, options)
     if data_path is None:
         raise UsageError("source 'file' needs data_path, the exhaustive_data.json of Command Center")
-    return freeze_files(known_agent or _new_agent(agent), data_path, ratings_path, options)
+    return freeze_files(known_agent or new_agent_of_files(agent), data_path, ratings_path, options)
 
 
-def _new_agent(name: str) -> Agent:
-    agent = Agent(name=name)
+def new_agent_of_files(name: str = AGENT) -> Agent:
+    """Saved. Raises ValidationError for a name that none can have."""
+    agent = Agent.new(name)
     settle_in(agent, "command_center")
     agent.full_clean()
     agent.save()

@@ -6,7 +6,7 @@ A file of PROMPT_TEMPLATES_DIR is a template under its own name: ``prompt`` and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.data_formatter.wording import ANSWER_TEMPLATES, PROMPT_TEMPLATES, answer_template, prompt_template
 from rl.data_formatter.wording.contract import AnswerTemplate, PromptTemplate, Wording
+from rl.data_formatter.wording.decisions import ask_for_decision
 from rl.data_formatter.wording.written import WrittenAnswers, WrittenPrompts
 from rl.environments.config_file import Document, read_document
 from rl.models import Agent
@@ -32,6 +33,14 @@ def wording_of(agent: Agent) -> Wording:
     return Wording(
         find_prompt_template(agent.prompt_template or DEFAULT), find_answer_template(agent.answer_template or DEFAULT)
     )
+
+
+def ask_agent(agent: Agent, prompt: Sequence[Message]) -> tuple[Message, ...]:
+    """A stored prompt as the agent's application asks it: where it is the state of a decision, in the words of its type.
+    With the template ``plain`` it stays as it is stored."""
+    if agent.prompt_template == DEFAULT:
+        return tuple(prompt)
+    return ask_for_decision(agent.name, prompt, agent.system_prompt)
 
 
 def find_prompt_template(name: str) -> PromptTemplate:

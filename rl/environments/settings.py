@@ -48,6 +48,12 @@ class EnvironmentSettings:
             servers_of(self.tools["mcp"])
         return self
 
+    def require_keys(self) -> None:
+        """Raises UsageError for a key of the web search that is not in the environment."""
+        settings = SearchSettings.of(self.tools.get("search", {}))
+        if settings.mode == "web":
+            settings.authorization()
+
     def build(self) -> AgentEnv:
         """Raises UsageError, also for whatever somebody's own class raises."""
         try:

@@ -13,6 +13,7 @@ from rl.base.errors import UsageError
 from rl.base.records import Report
 from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
 from rl.config.methods import PAIRS
+from rl.evaluation import fresh_rewards
 from rl.evaluation.accepted import accepted_answers
 from rl.evaluation.answering import decides, measure_right
 from rl.evaluation.guards.measure import PROMPTS, Guards, one_of_each_prompt, skip
@@ -47,6 +48,7 @@ def evaluate(
             **measured.fields,
         )
         version_judged(evaluation)
+    fresh_rewards.reward(evaluation, report)
     return evaluation
 
 

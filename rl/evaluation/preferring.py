@@ -20,6 +20,7 @@ from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
 from rl.dataset_builder.read.runs import with_calls
 from rl.dataset_builder.read.tools import OfferedTools
+from rl.dataset_builder.wording import ask_agent
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
@@ -80,7 +81,7 @@ def measure_preference(
 def _rows_to_ask(subject: Subject, held_out: HeldOut, own_data: bool) -> list[pairs.Row]:
     """Prompts with held-out answers first, by a hash, then the newest others."""
     rows = one_of_each_prompt(held_out.rows)[: settings.EVALUATION_PROMPTS]
-    if own_data or not rows:
+    if own_data:
         return rows
     known = {row["prompt_key"] for row in held_out.rows}
     return [*rows, *prompts_asked(subject.agent, held_out.share, known, settings.EVALUATION_PROMPTS - len(rows))]
@@ -183,7 +184,7 @@ def _newest(agent: Agent, share: float, known: set[str]) -> Iterator[dict[str, A
         known.add(key)
         if split.is_held_out(prompt_key(prompt)):
             details = details if isinstance(details, dict) else {}
-            given = prompt_messages(with_calls(prompt, details))
+            given = prompt_messages(with_calls(ask_agent(agent, prompt), details))
             yield {"prompt": given, "prompt_key": key, "details": details, **tools_column(offered(details))}
 
 

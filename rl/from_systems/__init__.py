@@ -34,6 +34,12 @@ PROMPT_TEMPLATES: dict[str, str] = {"command_center": "rl.from_systems.command_c
 ANSWER_TEMPLATES: dict[str, str] = {"command_center": "rl.from_systems.command_center.wording.ANSWERS"}
 """Name of a template to its dotted path, as ``rl.data_formatter.wording`` wants it."""
 
+DECISION_PROMPTS: dict[str, str] = {
+    "FILER": "rl.from_systems.ocd.prompts.ask_filer",
+    "PRIORITIZER": "rl.from_systems.ocd.prompts.ask_prioritizer",
+}
+"""Type of agent to how it is asked for a decision, as ``rl.data_formatter.wording.decisions`` wants it."""
+
 DRAWINGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.draw"}
 TAGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.TAGS"}
 """Source of traces to how they are drawn for raters, and to the tags that are offered, as ``rl.web.drawings`` wants them."""

@@ -48,8 +48,10 @@ class RatchetCommand(BaseCommand):
         return f"Ratchet {settings.VERSION}"
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """``--version`` names a model version where a command has such an option."""
-        return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
+        """``--version`` names a model version where a command has such an option. No option is taken for another that begins
+        alike."""
+        kwargs = {"conflict_handler": "resolve", "allow_abbrev": False, **kwargs}
+        return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
@@ -118,7 +120,7 @@ class ActionsCommand(RatchetCommand):
     def add_options(self, parser: CommandParser) -> None:
         subcommands = parser.add_subparsers(dest="action", required=True)
         for name, (text, kind) in self.actions.items():
-            subcommand = subcommands.add_parser(name, help=text)
+            subcommand = subcommands.add_parser(name, help=text, allow_abbrev=False)
             add_arguments(subcommand, kind or NoOptions)
             subcommand.add_argument("--json", action="store_true", default=SUPPRESS)  # where people write options
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandParser
+from django.db import transaction
 
 from rl.base.errors import GateRejected, Interrupted, RunConflict, UsageError
 from rl.collect.importers import BY_ITSELF
 from rl.collect.importers.newcomers import settle_in
 from rl.config import TrainingConfig, find_method
 from rl.config.authority import Owner
+from rl.dataset_builder.training_dataset import AGENT, new_agent_of_files
 from rl.hardware import detect_hardware, in_4bit
 from rl.management.agents import ANSWERS, NOTHING, RATINGS, Need, choose_agent
 from rl.management.base import RatchetCommand, two_columns
@@ -48,22 +50,45 @@ def train_command(
         with audit.acting_for(audit.Caller(audit.QUEUE)):
             _execute(command, _find_claimed(options.run, options.attempt))
         return
-    agent = choose_agent(options.agent, _needs(method, options), command.report)
+    if not _brings_agent(options):
+        agent = choose_agent(options.agent, _needs(method, options), command.report)
+        if run := _prepare(command, agent, method, options, file):
+            _execute(command, run)
+        return
+    with transaction.atomic():
+        agent = new_agent_of_files(options.agent or AGENT)
+        command.report("log", {"text": f"agent: {agent}, made for the file"})
+        run = _prepare(command, agent, method, options, file)
+        transaction.set_rollback(run is None)
+    if run:
+        _execute(command, run)
+
+
+def _prepare(
+    command: RatchetCommand, agent: Agent, method: str, options: TrainOptions, file: Mapping[str, Any] | None
+) -> TrainingRun | None:
+    """A claimed run; None where the plan is all that was asked for, and is shown."""
     if getattr(options, "data_file", ""):
         settle_in(agent, BY_ITSELF, keep=not options.dry_run)
     config = training_config(agent, method, options, file)
     in_4bit(config.quantization, detect_hardware())
     if options.resume is not None:
-        stopped = find_resumable(agent, method, options.resume)
-        _execute(command, resume(command, stopped, options, config, file))
-        return
+        return resume(command, find_resumable(agent, method, options.resume), options, config, file)
     chosen = run_options(agent, options)
     if options.dry_run:
         plan = dry_run(agent, config, chosen, method, measures=True, report=command.report)
         command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
-        return
+        return None
     run = runs.create(agent, method_name=method, config=config, options=chosen, by=Owner.OPERATOR)
-    _execute(command, supervisor.claim_stopped(run))
+    return supervisor.claim_stopped(run)
+
+
+def _brings_agent(options: TrainOptions) -> bool:
+    """Whether a file comes with an agent that is not there yet."""
+    if not getattr(options, "data_file", "") or options.resume is not None:
+        return False
+    known = Agent.objects.filter(name__iexact=options.agent) if options.agent else Agent.objects.all()
+    return not known.exists()
 
 
 def _needs(method: str, options: TrainOptions) -> Need:
@@ -101,7 +126,7 @@ def show_run(command: RatchetCommand, run: TrainingRun, evaluation: Evaluation) 
         {**document, "evaluation": evaluation_document(evaluation)}, *evaluation_tables(evaluation), lines=lines
     )
     if evaluation.verdict == Evaluation.Verdict.REJECT:
-        raise GateRejected(f"{run.version} is worse than the version in use; it was not exported and is not used")
+        raise GateRejected(f"the gate rejected {run.version}, so it is not used: {evaluation.report['reason']}")
 
 
 _OWN = ("agent", "method", "resume", "config")

@@ -66,7 +66,11 @@ class DataGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class PairGroup:
-    source: str = option(choices=["db", "file"], default="db", help="the database, or a Command Center export")
+    source: str = option(
+        choices=["db", "file"],
+        default="db",
+        help="the database, or a Command Center export, whose agent is made where there is none",
+    )
     data_file: str = option(default="", help="exhaustive_data.json, with --source file")
     ratings_file: str = option(default="", help="ratings.json, with --source file")
     pair_type: str | None = option(choices=dataset_builder.PAIR_TYPES, help="default: the agent's")

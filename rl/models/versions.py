@@ -29,7 +29,7 @@ class ModelVersion(models.Model):
         EXPORTED = "exported", "exported"  # a file that a server can load exists
         DEPLOYED = "deployed", "deployed"  # a target serves it
         RETIRED = "retired", "retired"  # was deployed, is not any more
-        REJECTED = "rejected", "rejected"  # the gate found it worse than the version in use
+        REJECTED = "rejected", "rejected"  # by the gate: it is worse, breaks a guard rail, or gives no finite scores
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="versions")
     name = models.CharField(max_length=64, help_text="v1, v2, v3 … in the order of training.")

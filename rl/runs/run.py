@@ -212,6 +212,7 @@ def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> datas
     """Raises UsageError or BadFile."""
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     settings = EnvironmentSettings(**config.environment).check()
+    settings.require_keys()
     folder_and_splits = options.dataset_dir, options.train_split, options.eval_split
     share = options.data.val_split
     return dataset_builder.task_source(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from django.db.models import QuerySet
+
 from rl.base.errors import UsageError
+from rl.config.methods import scoring_methods
 from rl.lm.model_path import check_weights, is_reward_model
 from rl.models import Agent, ModelVersion
 from rl.versions import versions
@@ -18,6 +21,11 @@ def find(agent: Agent, name: str) -> Path:
     if not is_reward_model(check_weights(directory, UsageError)):
         raise UsageError(f"{name} is not a reward model: 'manage.py train_reward_model --agent {agent.name}' makes one")
     return directory
+
+
+def list_trained(agent: Agent) -> QuerySet[ModelVersion]:
+    """The newest first."""
+    return agent.versions.filter(run__method__in=scoring_methods())
 
 
 def _version(agent: Agent, name: str) -> ModelVersion:

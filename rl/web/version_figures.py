@@ -18,7 +18,7 @@ _NAMES: Final = {
     "margins": "Answers that are there, ranked by both",
 }
 _RAILS: Final = {rail.name: rail.kept for rail in GUARD_RAILS}
-_HEADINGS: Final = {"promote": "better", "reject": "worse", "undecided": "perhaps better"}
+_HEADINGS: Final = {"promote": "better", "reject": "rejected", "undecided": "perhaps better"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,11 @@ def sentence(evaluation: Evaluation) -> Sentence:
     heading = f"{version} is {_HEADINGS[evaluation.verdict]}"
     if evaluation.verdict == Evaluation.Verdict.PROMOTE and evaluation.report.get("margin"):
         heading = f"{version} is good enough"
+    decisive = next((bar for bar in shown if bar.decides), None)
     if evaluation.verdict == Evaluation.Verdict.REJECT and any(rail.broken for rail in rails(evaluation)):
         heading = f"{version} broke a guard rail"
-    decisive = next((bar for bar in shown if bar.decides), None)
+    elif evaluation.verdict == Evaluation.Verdict.REJECT and decisive and decisive.high < 50:
+        heading = f"{version} is worse"
     return Sentence(heading, decisive.text if decisive else "", evaluation.ratings_needed)
 
 

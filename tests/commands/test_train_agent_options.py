@@ -99,6 +99,17 @@ def test_the_dry_run_counts_tasks_and_leaves_nothing(data_dir, write: Write):
 
 
 @pytest.mark.django_db
+def test_a_missing_key_of_the_web_search_is_told_before_anything(data_dir, write: Write, monkeypatch):
+    config = str(write(tools={"search": {"mode": "web", "provider": "tavily"}}))
+    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+    assert "the key for tavily must be in the environment variable TAVILY_API_KEY" in refused(
+        "--config", config, "--dry-run"
+    )
+    monkeypatch.setenv("TAVILY_API_KEY", "only-for-tests")
+    call_command("train_agent", "--config", config, "--dry-run", verbosity=0, stdout=StringIO())
+
+
+@pytest.mark.django_db
 def test_the_first_tasks_are_shown_and_with_a_dry_run_nothing_is_done(data_dir, write: Write):
     first = [json.loads(line) for line in (SEARCH_TASKS / "train.jsonl").read_text().splitlines()[:2]]
     assert planned(write(), "--preview-tasks", "2")["tasks"] == first

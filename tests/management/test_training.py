@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from io import StringIO
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from rich.console import Console
 
+from rl.base.errors import GateRejected
 from rl.dataset_builder import DataOptions
+from rl.management import training
 from rl.management.commands import train_dpo
 from rl.management.options import read_options
+from rl.management.training import TrainCommand
 from rl.management.training_options import training_config
 from rl.models import Agent, TrainingRun
 from rl.runs import run as runs
+from rl.runs.progress import ProgressLine
+from tests.admin.records import make_evaluation, make_run, make_training_set, make_version
+from tests.collect.make_command_center import write_files
 from tests.hardware.machines import LAPTOP
 
 pytestmark = pytest.mark.django_db
@@ -145,3 +155,55 @@ def test_a_tracker_that_is_not_installed_is_refused_before_a_run_is_made(agent, 
     monkeypatch.setattr("rl.runs.report.tracker_names.importlib.util.find_spec", lambda name: None)
     assert "--report-to wandb needs the package wandb" in refused("--report-to", "wandb")
     assert not TrainingRun.objects.exists()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    made = write_files(tmp_path, questions=12, seed=5)
+    return "--source", "file", "--data-file", str(made.entries), "--ratings-file", str(made.ratings)
+
+
+@pytest.mark.parametrize(("named", "name"), [((), "command-center"), (("--agent", "widgets"), "widgets")])
+def test_a_file_brings_its_agent_with_it(files, named: tuple[str, ...], name: str, monkeypatch):
+    """The run is made and not worked on."""
+    monkeypatch.setattr(training, "_execute", lambda command, run: None)
+    call_command("train_dpo", *files, *named, verbosity=0)
+    run = TrainingRun.objects.get()
+    assert (run.agent.name, run.agent.prompt_template, run.options["source"]) == (name, "command_center", "file")
+    with pytest.raises(CommandError, match=f"has run {run.pk} in progress"):
+        call_command("train_dpo", *files, *named, verbosity=0)
+    assert Agent.objects.count() == 1
+
+
+def test_the_dry_run_of_a_file_leaves_no_agent(files):
+    output = StringIO()
+    call_command("train_dpo", *files, "--dry-run", "--json", stdout=output, verbosity=0)
+    document = json.loads(output.getvalue())
+    assert (document["agent"], document["data"]["train_rows"] > 10) == ("command-center", True)
+    assert not Agent.objects.exists()
+
+
+def test_a_file_that_cannot_be_trained_on_leaves_no_agent(files):
+    with pytest.raises(CommandError, match="epochs must be a number"):
+        call_command("train_dpo", *files, "--epochs", "-1")
+    assert not Agent.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "degenerate: 4 of 16 answers. Without it: The difference could be chance.",
+        "The new version is worse: -50.0 points on 20 prompts.",
+    ],
+)
+def test_a_rejected_version_is_called_what_it_is(agent: Agent, reason: str, monkeypatch):
+    version = make_version(agent, "v2")
+    make_run(agent, version=version)
+    evaluation = make_evaluation(version, make_training_set(agent), verdict="reject")
+    monkeypatch.setattr(training, "evaluation_tables", lambda evaluation: [])
+    evaluation.report["reason"] = reason
+    shown = TrainCommand(stdout=StringIO())
+    shown.as_json, shown.report = False, ProgressLine(Console(quiet=True))
+    with pytest.raises(GateRejected) as refusal:
+        training.show_run(shown, version.run, evaluation)
+    assert str(refusal.value) == f"the gate rejected support-chat v2, so it is not used: {reason}"

@@ -8,7 +8,8 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 
 from rl.base.records import Message
-from rl.models import prompt_key
+from rl.dataset_builder.wording import ask_agent
+from rl.models import Agent, prompt_key
 
 
 def as_text(column: str) -> Cast:
@@ -24,19 +25,23 @@ def trace_id(text: str) -> str:
 
 
 class Prompts:
-    """Answers to one prompt follow each other: its text is parsed and hashed once."""
+    """The agent's, as its application asks them. Answers to one prompt follow each other: its text is parsed and hashed
+    once."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
         self._text: str | None = None
-        self._messages: tuple[Message, ...] = ()
+        self._stored: tuple[Message, ...] = ()
+        self._asked: tuple[Message, ...] = ()
         self._split_key = ""
 
     def read(self, text: str) -> tuple[Message, ...]:
         if text != self._text:
-            self._text, self._messages, self._split_key = text, tuple(json.loads(text)), ""
-        return self._messages
+            self._text, self._stored, self._split_key = text, tuple(json.loads(text)), ""
+            self._asked = ask_agent(self._agent, self._stored)
+        return self._asked
 
     def split_key(self) -> str:
-        """The hash of the words of what was read last."""
-        self._split_key = self._split_key or prompt_key(self._messages)
+        """The hash of the stored words of what was read last: other words for them hold out the same prompts."""
+        self._split_key = self._split_key or prompt_key(self._stored)
         return self._split_key

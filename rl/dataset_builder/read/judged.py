@@ -68,7 +68,7 @@ def judged_answers(agent: Agent, tally: Tally, wanted: Wanted) -> Iterator[Judge
     plan_for_all_rows()
     both_bad = _other_sides_of_both_bad(agent)
     rows = map(_Row._make, _query(agent, wanted, bool(both_bad)).iterator(chunk_size=CHUNK))
-    prompts, offered = Prompts(), OfferedTools(agent)
+    prompts, offered = Prompts(agent), OfferedTools(agent)
     for _, of_one_trace in groupby(rows, key=attrgetter("trace")):
         if answer := _answer(of_one_trace, prompts, both_bad, tally, offered, wanted):
             yield answer

@@ -149,7 +149,7 @@ class _Reader:
     """From rows to answers."""
 
     def __init__(self, agent: Agent, tally: Tally, runs: bool, weigh: bool) -> None:
-        self._tally, self._prompts = tally, Prompts()
+        self._tally, self._prompts = tally, Prompts(agent)
         self._offered = OfferedTools(agent) if runs else None
         self._reliability = learn_reliability(agent) if weigh else None
 

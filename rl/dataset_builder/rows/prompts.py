@@ -18,6 +18,7 @@ from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.dataset_builder.rows.judged import FILES
+from rl.dataset_builder.wording import ask_agent
 from rl.models import Agent, Trace, prompt_key
 from rl.models.traces import may_be_used
 
@@ -91,7 +92,7 @@ class PromptsOnly:
 
     def _prompt_rows(self, split_key: str, row: _Row) -> PromptRows:
         training_row = {
-            "prompt": json.loads(row.prompt),
+            "prompt": [*ask_agent(self._agent, json.loads(row.prompt))],
             "prompt_key": row.key,
             "split_key": split_key,
             "details": _details(row),

@@ -35,6 +35,13 @@ class TaskDataset(Sequence[T], Generic[T]):
             raise UsageError(f"{directory} has no split {split!r}; {known}")
         return cls(read_tasks(files[split], cls.kind))  # type: ignore[arg-type]
 
+    @classmethod
+    def from_path(cls, path: Path | str, split: str = "train") -> Self:
+        """``path``: of a file of tasks, or of a folder with ``split`` in it. Raises as ``from_directory``."""
+        if Path(path).is_dir():
+            return cls.from_directory(path, split)
+        return cls(read_tasks(path, cls.kind))  # type: ignore[arg-type]
+
     def __len__(self) -> int:
         return len(self._tasks)
 

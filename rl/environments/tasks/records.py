@@ -94,6 +94,8 @@ class CodeTask:
         }
         return {"task_id": self.task_id, "prompt": self.prompt, **_drop_empty(optional)}
 
+    to_env_task = as_mapping
+
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
@@ -115,6 +117,8 @@ class SearchTask:
     def as_mapping(self) -> dict[str, Any]:
         optional = {"documents": list(self.documents), "metadata": dict(self.metadata)}
         return {"task_id": self.task_id, "question": self.question, "answer": self.answer, **_drop_empty(optional)}
+
+    to_env_task = as_mapping
 
 
 @dataclass(frozen=True, slots=True)

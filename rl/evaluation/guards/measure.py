@@ -199,6 +199,7 @@ def _samples(rows: Sequence[Row], examined: Mapping[str, Answers]) -> list[dict[
     return [
         {
             "prompt": rows[number]["prompt"][-1]["content"],
+            "prompt_key": rows[number]["prompt_key"],
             **{
                 name: {"answer": examined[name].texts[number], "errors": examined[name].errors[number]}
                 for name in MODELS

@@ -61,7 +61,7 @@ def compare(
 ) -> Comparison:
     """Loads each base model once, and calls ``also`` for each model while it is loaded; there may be no held-out rows."""
     rows = held_out.rows
-    if not rows:
+    if not rows and not also:
         return Comparison([], [], [], [], {name: [] for name in MODELS}, 0)
     score = leaf(SCORERS[measure]).score_versions
     options = {"max_length": contest.max_length, "report": report}

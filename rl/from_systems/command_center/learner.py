@@ -20,8 +20,6 @@ from rl.models import Agent, TrainingRun
 from rl.runs import run as runs
 from rl.web.api.problems import summary
 
-_learner: OnlineLearner | None = None
-
 
 class OnlineLearner:
     """The settings of ``init_online_learner`` are the agent's from then on."""
@@ -114,22 +112,19 @@ def init_online_learner(
     row.online_learning = True
     row.full_clean()
     row.save()
-    global _learner  # noqa: PLW0603  what get_online_learner() answers in Command Center
-    _learner = OnlineLearner(row)
-    return _learner
+    return OnlineLearner(row)
 
 
-def get_online_learner() -> OnlineLearner | None:
-    """None before ``init_online_learner``."""
-    return _learner
+def get_online_learner(agent: str | None = None) -> OnlineLearner | None:
+    """The same in every process: of ``agent``, by default the one that ``init_online_learner`` takes. None where online
+    learning is off, for the agent or by ENABLE_ONLINE_LEARNING."""
+    row = Agent.objects.filter(name__iexact=agent or the_agent()).first()
+    return OnlineLearner(row) if row and online_learner.is_enabled(row) else None
 
 
-def shutdown_online_learner() -> None:
+def shutdown_online_learner(agent: str | None = None) -> None:
     """The agent learns by itself no longer."""
-    global _learner  # noqa: PLW0603
-    if _learner is not None:
-        Agent.objects.filter(pk=_learner.agent.pk).update(online_learning=False)
-    _learner = None
+    Agent.objects.filter(name__iexact=agent or the_agent()).update(online_learning=False)
 
 
 def _agent(name: str) -> Agent:

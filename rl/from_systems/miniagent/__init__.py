@@ -2,3 +2,19 @@
 
 Imports: base, environments.
 """
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rl.base.leaves import lazy_name
+
+NAMES: Final = {
+    **{name: f"rl.environments.tasks.{name}" for name in ("CodeTaskDataset", "SearchTaskDataset")},
+    **{name: f"{__name__}.sampler.{name}" for name in ("CodeTaskSampler", "load_code_task_dataset")},
+}
+"""Name that its users import to dotted path."""
+
+
+def __getattr__(name: str) -> Any:
+    return lazy_name(__name__, name, NAMES)

@@ -12,7 +12,6 @@ from django.db.models import Avg, QuerySet, StdDev
 from rl.base.errors import NotEnoughData, UsageError
 from rl.config import TrainingConfig
 from rl.config.authority import require_trainers
-from rl.config.methods import scoring_methods
 from rl.from_systems.n3 import returns
 from rl.lm.model_path import ADAPTER, MODEL
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
@@ -61,7 +60,7 @@ def settings_for(agent: Agent, request: Mapping[str, Any]) -> tuple[str, Trainin
         return settings
     except NotEnoughData:
         # a reward model first, then PPO against it: each score teaches the first, however few there are
-        return _settings(agent, "ppo" if _reward_models(agent).exists() else REWARD_MODEL, values)
+        return _settings(agent, "ppo" if reward_models.list_trained(agent).exists() else REWARD_MODEL, values)
 
 
 def _settings(
@@ -83,7 +82,7 @@ def _with_reward_model(agent: Agent, method: str, options: runs.RunOptions, name
     those that were trained here. Raises UsageError for a name that none has."""
     if not name and method != "ppo":
         return options
-    trained = _reward_models(agent)
+    trained = reward_models.list_trained(agent)
     version = trained.filter(name__iexact=name).first() if name else trained.first()
     if version is None and name:
         known = ", ".join(trained.values_list("name", flat=True)[:20]) or "none yet"
@@ -92,11 +91,6 @@ def _with_reward_model(agent: Agent, method: str, options: runs.RunOptions, name
         return options
     path = reward_models.find(agent, str(versions.weights_directory(version)))
     return replace(options, reward_model=str(path), origins={**options.origins, REWARD_MODEL: version.name})
-
-
-def _reward_models(agent: Agent) -> QuerySet[ModelVersion]:
-    """The newest first."""
-    return agent.versions.filter(run__method__in=scoring_methods())
 
 
 def _require_rewards(agent: Agent) -> None:
@@ -141,8 +135,7 @@ def train(agent: Agent, request: Mapping[str, Any]) -> TrainingRun:
 
 
 def as_policies(of_agent: Sequence[ModelVersion]) -> list[dict[str, Any]]:
-    """N3's list. ``trainedOn`` is what its code and pages read, ``metrics`` what its guide formats as numbers: the same
-    figures, with 0 where a training rewarded nothing, as N3 has it."""
+    """N3's list. ``trainedOn`` is what its code and pages read, ``metrics`` what its guide shows: the same figures."""
     metrics = returns.metrics(of_agent)
     return [
         {
@@ -151,7 +144,7 @@ def as_policies(of_agent: Sequence[ModelVersion]) -> list[dict[str, Any]]:
             "version": version.name,
             "createdAt": version.created_at,
             "trainedOn": metrics[version.pk],
-            "metrics": {name: 0.0 if figure is None else figure for name, figure in metrics[version.pk].items()},
+            "metrics": metrics[version.pk],
         }
         for version in of_agent
     ]

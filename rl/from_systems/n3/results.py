@@ -29,15 +29,17 @@ def _is_scored_by_n3(agent: Agent) -> bool:
 
 
 def result_of(run: TrainingRun) -> TrainingResult:
-    """The result of a run that has made a version."""
+    """The result of a run that has made a version. The final reward is that of its steps, as N3's, where it was rewarded in
+    them, else that of the version's fresh answers."""
     assert run.version is not None  # noqa: S101  the caller's
     history = returns.histories([run.pk]).get(run.pk, Histories())
+    fresh = returns.fresh_rewards([run.version.pk]).get(run.version.pk, {})
     return TrainingResult(
         model_path=model_path(run, run.version),
         reward_model_path=run.options.get(REWARD_MODEL) or None,
         feedback_count=run.version.feedback_count,
-        final_reward_mean=history.mean,
-        final_reward_std=history.std,
+        final_reward_mean=history.mean if history.reward else fresh.get("rewardMean"),
+        final_reward_std=history.std if history.reward else fresh.get("rewardStd"),
         training_steps=run.step,
         reward_history=history.reward,
         kl_history=history.kl,

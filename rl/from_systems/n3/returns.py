@@ -1,7 +1,8 @@
-"""What trainings earned, as N3 reports it, and beside it the scores that people gave.
+"""What policies earn, as N3 reports it, and beside it the scores that people gave.
 
-N3 calls the first ``rewardMean`` and ``rewardStd``: they rise where training helps, while the scores that people gave do not
-change by training, so those are ``scoreMean`` and ``scoreStd`` here.
+N3 calls the first ``rewardMean`` and ``rewardStd``: of a version's fresh answers by the newest reward model, which compares
+versions of all methods; where there is none, of the steps of a training that was rewarded. They rise where training helps,
+while the scores that people gave do not change by training, so those are ``scoreMean`` and ``scoreStd`` here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rl.config import find_method
+from rl.evaluation.fresh_rewards import FIGURE
 from rl.from_systems.n3.result_file import NAMES, Histories
-from rl.models import MetricPoint, ModelVersion, TrainingRun
+from rl.models import Evaluation, MetricPoint, ModelVersion, TrainingRun
 
 
 def histories(runs: Iterable[int]) -> dict[int, Histories]:
@@ -29,8 +31,25 @@ def metrics(versions: Sequence[ModelVersion]) -> dict[int, dict[str, Any]]:
     """Version to N3's figures of its training. What a reward model gives answers is not what a policy earned."""
     by_version = _runs(version__in=[version.pk for version in versions])
     earned = histories(run.pk for run in by_version.values() if not find_method(run.method).scores)
-    judges = _reward_models(by_version.values())
-    return {version.pk: _figures(version, by_version.get(version.pk), earned, judges) for version in versions}
+    judges, fresh = _reward_models(by_version.values()), fresh_rewards(by_version)
+    return {
+        version.pk: _figures(version, by_version.get(version.pk), earned, judges) | fresh.get(version.pk, {})
+        for version in versions
+    }
+
+
+def fresh_rewards(versions: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Version to what its fresh answers earned, on N3's scale of -1 to 1, by the newest evaluation that says it: one
+    query."""
+    known = Evaluation.objects.filter(version__in=list(versions), report__has_key=FIGURE).order_by("created_at")
+    return {
+        version: {
+            "rewardMean": 2 * figure["mean"] - 1,
+            "rewardStd": 2 * figure["std"],
+            "rewardModel": figure["reward_model"],
+        }
+        for version, figure in known.values_list("version_id", f"report__{FIGURE}")
+    }
 
 
 def _runs(**which: Any) -> dict[int, TrainingRun]:
@@ -63,6 +82,7 @@ def _figures(
         "feedbackCount": version.feedback_count,
         "rewardMean": history.mean,
         "rewardStd": history.std,
+        "rewardModel": None,
         "scoreMean": scores.get("mean"),
         "scoreStd": scores.get("std"),
     }
@@ -73,5 +93,7 @@ def _scores(run: TrainingRun | None) -> dict[str, float]:
     return dict((run.training_set.stats if run and run.training_set else {}).get("scores", {}))
 
 
-UNKNOWN: Mapping[str, None] = dict.fromkeys(("feedbackCount", "rewardMean", "rewardStd", "scoreMean", "scoreStd"))
+UNKNOWN: Mapping[str, None] = dict.fromkeys(
+    ("feedbackCount", "rewardMean", "rewardStd", "rewardModel", "scoreMean", "scoreStd")
+)
 """The figures of a training that has made no version."""

@@ -66,9 +66,13 @@ class _Figures(serializers.Serializer):
     feedbackCount = serializers.IntegerField(allow_null=True)
     rewardMean = serializers.FloatField(
         allow_null=True,
-        help_text="Mean over the steps of the policy's return, -1 to 1, less its KL penalty; null: nothing was rewarded.",
+        help_text="Of the policy's fresh answers by rewardModel, -1 to 1; without one, of its return in training, less its "
+        "KL penalty; null: not measured.",
     )
     rewardStd = serializers.FloatField(allow_null=True)
+    rewardModel = serializers.CharField(
+        allow_null=True, help_text="The newest reward model, where it scored fresh answers."
+    )
     scoreMean = serializers.FloatField(allow_null=True, help_text="Of the scores that it learned from, 0 to 1.")
     scoreStd = serializers.FloatField(allow_null=True)
 
@@ -97,4 +101,4 @@ class PolicyOut(serializers.Serializer):
     version = serializers.CharField()
     createdAt = serializers.DateTimeField()
     trainedOn = _Figures()
-    metrics = _Figures(help_text="The same as trainedOn, with 0 where that has null.")
+    metrics = _Figures(help_text="The same as trainedOn.")

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from rl.base.records import TraceRecord
+from rl.base.records import Message, TraceRecord
 from rl.collect.traces.records import trace_record, with_feedback
 from rl.data_formatter.scored import NO_REWARD
 from rl.dataset_builder.exporting.base import BELOW, SILENT, Column, ExportedRow, RowFormat
+from rl.dataset_builder.wording import ask_agent
 from rl.from_systems.ocd.records import canonical
 from rl.from_systems.ocd.words import feedback_word
 from rl.models import Trace, prompt_key
@@ -85,10 +86,16 @@ def record_of(trace: Trace) -> Mapping[str, Any]:
     return known if isinstance(known, Mapping) else {}
 
 
+def asked_of(trace: Trace) -> tuple[Message, ...]:
+    """As the agent is asked; the last message is the user's."""
+    text = trace.question if trace.state is None else canonical(trace.state)
+    return ask_agent(trace.agent, [Message(role="user", content=text)])
+
+
 def _values(trace: Trace, record: TraceRecord, reward: float) -> dict[str, Any]:
     decision = record_of(trace)
     return {
-        "prompt": record.question if trace.state is None else canonical(trace.state),
+        "prompt": asked_of(trace)[-1]["content"],
         "completion": canonical(trace.action),
         "reward": reward,
         "confidence": decision.get("confidence"),

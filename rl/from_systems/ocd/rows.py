@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rl.base.records import FeedbackRecord, TraceRecord
+from rl.base.records import FeedbackRecord, Message, TraceRecord
 from rl.collect.traces.records import trace_record
-from rl.from_systems.ocd.exported_rows import components_of, raw_reward, record_of
+from rl.from_systems.ocd.exported_rows import asked_of, components_of, raw_reward, record_of
 from rl.from_systems.ocd.records import canonical
 from rl.from_systems.ocd.words import feedback_word
 from rl.models import Trace
@@ -100,10 +100,11 @@ def completion(trace: Trace) -> Any:
     return {name: known.get(name, values.get(name)) for name in keys}
 
 
-def _prompt(trace: Trace) -> list[dict[str, str]]:
-    text = trace.question if trace.state is None else canonical(trace.state)
-    system = [{"role": "system", "content": trace.agent.system_prompt}] if trace.agent.system_prompt else []
-    return [*system, {"role": "user", "content": text}]
+def _prompt(trace: Trace) -> list[Message]:
+    asked, system = asked_of(trace), trace.agent.system_prompt
+    if not system or asked[0]["role"] == "system":
+        return [*asked]
+    return [Message(role="system", content=system), *asked]
 
 
 def _last(record: TraceRecord, kind: str) -> FeedbackRecord | None:

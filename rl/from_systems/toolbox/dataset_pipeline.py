@@ -22,6 +22,7 @@ from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, merge_checkp
 from rl.from_systems.toolbox.collector import TraceCollector
 from rl.from_systems.toolbox.grpo import GRPODatasetBuilder, GRPOExample
 from rl.from_systems.toolbox.kto import KTODatasetBuilder, KTOExample
+from rl.from_systems.toolbox.prompts import prompt_text
 from rl.from_systems.toolbox.records import ExecutionTrace, from_core
 from rl.from_systems.toolbox.reward_engine import RewardEngine
 
@@ -59,6 +60,11 @@ class DatasetPipeline:
         examples = self.grpo_builder.build_dataset(self.collect_all_traces(), **options)
         self.grpo_builder.save_dataset(examples, output_path)
         return examples
+
+    def build_prompts(self) -> list[dict[str, str]]:
+        """``prompt``: each question once, for answers that are generated while training."""
+        queries = dict.fromkeys(trace.user_query for trace in self.collect_all_traces() if trace.user_query.strip())
+        return [{"prompt": prompt_text(query, self.system_prompt)} for query in queries]
 
     def get_unlabeled_for_review(self, limit: int = 50) -> list[ExecutionTrace]:
         return self.trace_collector.get_unlabeled_traces(limit)

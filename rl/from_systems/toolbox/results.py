@@ -11,12 +11,19 @@ from typing import Any, Self
 from rl.base.files import write_json
 
 
+class Results(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        """Raises KeyError that says why there is none."""
+        reason = f", for the pipeline failed: {self['error']}" if "error" in self else ""
+        raise KeyError(f"there is no {name}{reason}")
+
+
 class Steps:
     """Used in ``with``: an error within ends the steps and becomes ``success: False`` with ``error`` and ``traceback``. A
     KeyboardInterrupt and its like go on."""
 
     def __init__(self, file: Path, **about: Any) -> None:
-        self.file, self.values = file, {"start_time": _now(), **about}
+        self.file, self.values = file, Results(start_time=_now(), **about)
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.values[name] = value

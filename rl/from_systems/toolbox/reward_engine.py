@@ -183,6 +183,13 @@ class RewardEngine:
         parts = {result.name: result.value for result in results if result.value is not None}
         return AnswerScore(self._engine.combine(results), parts)
 
+    def of_fresh_answers(self) -> RewardEngine | None:
+        """With the rewards that can judge an answer which was just generated; None where none can."""
+        cores = {reward.name: as_core(reward) for reward in self.rewards}
+        fresh = [reward for reward in self.rewards if cores[reward.name].fresh]
+        can_judge = any(not cores[reward.name].supporting for reward in fresh)
+        return RewardEngine(fresh) if can_judge else None
+
     def summary(self, trace: ExecutionTrace) -> str:
         """One line a reward, then the combined one and the label."""
         lines = [f"{name}: {_in_words(result)}" for name, result in self.compute_all(trace).items()]

@@ -15,7 +15,7 @@ from rl.base.export_records import ExportJob
 from rl.base.files import replacing, staged_directory, write_json
 from rl.base.leaves import import_name, leaf
 from rl.base.names import require_known
-from rl.base.records import AnswerScore, Report, TraceRecord, TrainingResult, silent
+from rl.base.records import AnswerScore, Report, Scorer, TraceRecord, TrainingResult, silent
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.runs import as_answer_messages
 from rl.from_systems.site import resolve_base_model, set_up_site
@@ -52,25 +52,30 @@ class RLTrainer:
         return self
 
     def train(
-        self, dataset: Any, reward_funcs: Sequence[RewardFunction] | None = None, report: Report = silent
+        self,
+        dataset: Any,
+        reward_funcs: Sequence[RewardFunction] | None = None,
+        report: Report = silent,
+        scorer: Scorer | None = None,
     ) -> TrainingResult:
-        """``dataset``: examples, their dictionaries, or a ``datasets.Dataset``. With ``reward_funcs`` GRPO generates answers
-        to its prompts; without, it takes the stored ones. Raises what the method raises."""
+        """``dataset``: examples, their dictionaries, or a ``datasets.Dataset``. With ``reward_funcs``, or else a ``scorer``,
+        GRPO generates answers to its prompts; without, it takes the stored ones. Raises what the method raises."""
         set_up_site()
         self.model = None
         config = self.config.to_core()
-        if reward_funcs and self.config.method != "grpo":
+        scorer = scorer_of(reward_funcs) if reward_funcs else scorer
+        if scorer and self.config.method != "grpo":
             raise UsageError(f"reward_funcs are for grpo: {self.config.method} learns from labels")
         if self.config.method == "grpo":
-            config = config.with_overrides({"rollouts": "online" if reward_funcs else "offline"})
+            config = config.with_overrides({"rollouts": "online" if scorer else "offline"})
         rows = self.output_dir / "train.jsonl"
-        write_rows(dataset, "prompts" if reward_funcs else self.config.method, rows)
+        write_rows(dataset, "prompts" if scorer else self.config.method, rows)
         trainer = import_name("rl.runs.pipeline.RLTrainer")(
             self.config.method,
             resolve_base_model(self.config.base_model),
             self.output_dir,
             config,
-            scorer=scorer_of(reward_funcs) if reward_funcs else None,
+            scorer=scorer,
         )
         try:
             result: TrainingResult = trainer.train(rows, report=report)
@@ -127,7 +132,7 @@ class RLTrainer:
         return self._weights
 
 
-def scorer_of(functions: Sequence[RewardFunction]) -> Callable[[TraceRecord], AnswerScore]:
+def scorer_of(functions: Sequence[RewardFunction]) -> Scorer:
     """The mean of what they give."""
 
     def score(trace: TraceRecord) -> AnswerScore:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.names import require_known
-from rl.base.records import Report, silent
+from rl.base.records import Report, Scorer, silent
 from rl.from_systems.toolbox import places
 from rl.from_systems.toolbox.dataset_pipeline import DatasetPipeline
 from rl.from_systems.toolbox.gguf import GGUFExporter
@@ -25,7 +25,7 @@ from rl.from_systems.toolbox.trainer import RewardFunction, RLTrainer
 from rl.from_systems.toolbox.training_config import TrainingConfig
 
 METHODS = ("grpo", "kto")
-Examples = list[GRPOExample] | list[KTOExample]
+Examples = list[GRPOExample] | list[KTOExample] | list[dict[str, str]]
 
 
 class TrainingPipeline:
@@ -51,17 +51,23 @@ class TrainingPipeline:
         self.dataset_pipeline = DatasetPipeline(agent_name, storage_path)
         self.trainer: RLTrainer | None = None
         self.dataset: Examples | None = None
+        self._scorer: Scorer | None = None
         self.model_path = self.gguf_path = ""
 
     def prepare_data(self, min_examples: int = 2) -> Examples:
-        """Writes ``{method}.jsonl`` too. Raises NotEnoughData."""
+        """Writes ``{method}.jsonl`` too. Where GRPO has too few groups of stored answers it takes prompts, if one of the
+        pipeline's rewards can judge what is generated. Raises NotEnoughData."""
         path = self.output_dir / f"{self.method}.jsonl"
         pipeline = self.dataset_pipeline
         made: Examples = pipeline.build_kto_dataset(path) if self.method == "kto" else pipeline.build_grpo_dataset(path)
+        judges = pipeline.reward_engine.of_fresh_answers()
+        if len(made) < min_examples and self.method == "grpo" and judges:
+            made, self._scorer = pipeline.build_prompts(), judges.score
         if len(made) < min_examples:
             raise NotEnoughData(
                 f"{self.agent_name} has {len(made)} examples for {self.method}, and {min_examples} are needed; kto takes "
-                "single answers that are labelled, grpo several different answers to one question"
+                "single answers that are labelled, grpo several different answers to one question, or questions alone where "
+                "a reward can judge what is answered anew"
             )
         self.dataset = made
         return made
@@ -70,7 +76,7 @@ class TrainingPipeline:
         """What ``training_stats.json`` says. Raises what the method raises."""
         dataset = self.prepare_data() if self.dataset is None else self.dataset
         self.trainer = RLTrainer(self.training_config)
-        self.trainer.train(dataset, reward_funcs, report)
+        self.trainer.train(dataset, reward_funcs, report, self._scorer)
         return self.trainer.training_stats
 
     def save(self, merge_lora: bool = True) -> str:

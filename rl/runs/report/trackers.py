@@ -6,6 +6,7 @@ is their own setting; TensorBoard writes into the run's folder.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,7 @@ class Trackers:
             try:
                 tracker = LOGGER_TYPE_TO_CLASS[name](**self._arguments(name))
                 tracker.start()
-                tracker.store_init_configuration(dict(self._settings))
+                tracker.store_init_configuration(_plain(self._settings))
             except Exception as error:
                 raise TrainingFailed(f"--report-to {name} cannot be started: {error}") from error
             self._started.append(tracker)
@@ -79,3 +80,11 @@ class Trackers:
         if name == "mlflow":
             return {"experiment_name": PROJECT, "run_name": self._title}
         return {"run_name": PROJECT, "name": self._title}
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """TensorBoard keeps numbers and texts alone; what is something else becomes JSON."""
+    return {
+        name: value if isinstance(value, bool | int | float | str) else json.dumps(value)
+        for name, value in settings.items()
+    }

@@ -24,6 +24,12 @@ def test_a_split_is_read(folder: Path):
     assert list(SearchTaskDataset.from_directory(str(folder), "eval")) == TASKS[:3]
 
 
+def test_a_file_is_read_by_its_path_and_its_tasks_go_into_an_environment(folder: Path):
+    assert list(SearchTaskDataset.from_path(folder / "eval.jsonl")) == TASKS[:3]
+    assert list(SearchTaskDataset.from_path(str(folder), split="eval")) == TASKS[:3]
+    assert SearchTaskDataset.from_path(folder / "eval.jsonl")[0].to_env_task() == TASKS[0].as_mapping()
+
+
 @pytest.mark.parametrize("split", ["test", "../train", "notes", ""])
 def test_a_split_that_is_not_there_is_refused_with_those_that_are(folder: Path, split: str):
     with pytest.raises(UsageError, match=f"has no split '{split}'; there are: eval, train$"):

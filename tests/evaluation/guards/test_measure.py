@@ -63,7 +63,7 @@ def test_the_answers_to_every_prompt_are_kept_side_by_side_with_their_errors(age
     score_versions(str(tiny_base), models, rows, also=watched.speaker, **LENGTHS)
     samples = watched.guards().report["samples"]
     assert len(samples) == PROMPTS
-    assert all(sample.keys() == {"prompt", "new", "base"} for sample in samples)
+    assert all(sample.keys() == {"prompt", "prompt_key", "new", "base"} for sample in samples)
     score_versions(str(tiny_base), models | {"current": other_adapter}, rows, also=watched.speaker, **LENGTHS)
     sample = watched.guards().report["samples"][0]
     assert sample["prompt"] == "Where is parcel 1?"

@@ -9,8 +9,7 @@ import pytest
 
 from rl.collect.importers import importer
 from rl.from_systems import command_center
-from rl.from_systems.command_center import learner
-from rl.models import Agent, Feedback, TrainingRun, WaitingRating
+from rl.models import Agent, Feedback, Trace, TrainingRun, WaitingRating
 from tests.collect.make_command_center import write_files
 
 ENTRIES = [
@@ -93,15 +92,31 @@ def test_a_trainer_learns_goes_on_and_is_exported(db, data_dir, tiny_base: Path,
     assert (missing.success, bool(missing.error_message)) == (False, True)
 
 
+def test_every_process_has_the_learner_of_the_agent_with_widgets_while_it_learns(db, settings):
+    settings.ENABLE_ONLINE_LEARNING = True
+    Agent.objects.create(name="support-chat")
+    selector = Agent.objects.create(name="selector")
+    assert command_center.get_online_learner() is None
+    widget = {"prompt": [{"role": "user", "content": "Load?"}], "response": "{}", "details": {"scenario": "kpi"}}
+    Trace.objects.create(agent=selector, **widget)
+    assert command_center.get_online_learner().agent == selector
+    assert command_center.get_online_learner("Support-Chat").agent.name == "support-chat"
+    command_center.shutdown_online_learner()
+    assert command_center.get_online_learner() is None
+    Agent.objects.update(online_learning=True)
+    settings.ENABLE_ONLINE_LEARNING = False
+    assert command_center.get_online_learner() is None
+
+
 @pytest.mark.database
-def test_the_learner_takes_feedback_on_entries_and_says_how_it_stands(db, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(learner, "_learner", None)
+def test_the_learner_takes_feedback_on_entries_and_says_how_it_stands(db, tmp_path: Path, settings):
+    settings.ENABLE_ONLINE_LEARNING = True
     assert command_center.get_online_learner() is None
     files = write_files(tmp_path, questions=3)
     agent = Agent(name="selector")
     importer("command_center")(agent, files.entries)
     own = command_center.init_online_learner(min_samples=2, retrain_interval_hours=6, auto_export=False)
-    assert command_center.get_online_learner() is own
+    assert command_center.get_online_learner().agent == own.agent == agent
     assert [own.add_feedback({"entry_id": f"e0000{n}", "rating": "up"}) for n in (1, 2)] == [False, True]
     assert Feedback.objects.filter(agent=agent, source="command_center_page").count() == 2
     assert own.add_feedback({"entry_id": "unknown", "rating": "down", "tags": ["ugly"]})

@@ -16,7 +16,6 @@ from django.http import HttpResponse
 from django.test import Client
 
 from backend.environment import origins
-from rl.from_systems.command_center import learner
 from rl.models import Agent, Feedback, Trace, WaitingRating
 from tests.collect.make_command_center import write_files
 
@@ -104,8 +103,7 @@ def test_what_the_page_says_of_errors_and_of_waiting_holds(folder: Path, setting
     assert Feedback.objects.filter(rater="device:tablet", trace__external_id="e00001").exists()
 
 
-def test_the_lines_of_python_run_in_their_order(folder: Path, monkeypatch, capsys):
-    monkeypatch.setattr(learner, "_learner", None)
+def test_the_lines_of_python_run_in_their_order(folder: Path, capsys):
     manage(MANAGE[0])
     capsys.readouterr()
     for lines in PYTHON:

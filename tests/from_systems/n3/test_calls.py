@@ -9,6 +9,7 @@ from django_q.models import OrmQ
 
 from rl.config import TrainingConfig
 from rl.models import Agent, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TrainingSet
+from tests.admin.records import make_evaluation
 from tests.dataset_builder.ratings import rate_prompts
 from tests.from_systems.n3.samples import FEEDBACKS
 from tests.web.api.conftest import Caller, assert_problem, key_for
@@ -284,13 +285,30 @@ def test_the_versions_are_listed(server: Caller, agent: Agent, data_dir):
     run = finished(agent)
     ModelVersion.objects.create(agent=agent, name="v30", base_model="tiny", feedback_count=30)
     newest, oldest = server.get(f"/api/policies/{agent}/").json()
-    assert (newest["version"], newest["metrics"]["rewardMean"], newest["trainedOn"]["rewardMean"]) == ("v30", 0.0, None)
-    figures = {"feedbackCount": 25, "rewardMean": None, "rewardStd": None, "scoreMean": 0.6, "scoreStd": 0.2}
-    assert oldest["trainedOn"] == figures
-    assert oldest["metrics"] == {**figures, "rewardMean": 0.0, "rewardStd": 0.0}
+    assert (newest["version"], newest["trainedOn"]["rewardMean"]) == ("v30", None)
+    rewards = {"rewardMean": None, "rewardStd": None, "rewardModel": None}
+    figures = {"feedbackCount": 25, **rewards, "scoreMean": 0.6, "scoreStd": 0.2}
+    assert oldest["trainedOn"] == oldest["metrics"] == figures
     assert (oldest["id"], oldest["agentId"]) == (str(run.version_id), "support-chat")
     assert len(server.get(f"/api/policies/{agent}/", limit=1).json()) == 1
     assert_problem(server.get(f"/api/policies/{agent}/", limit="all"), 400, "limit")
+
+
+def test_the_list_has_the_reward_of_fresh_answers_by_the_newest_reward_model_for_every_method(
+    server: Caller, agent: Agent, data_dir
+):
+    run = finished(agent)
+    learned_by_ppo(run)
+    fresh = {"reward_model": "reward-v9", "mean": 0.75, "std": 0.1, "answers": 16}
+    evaluation = make_evaluation(run.version, run.training_set)
+    evaluation.report = {"fresh_reward": fresh}
+    evaluation.save()
+    make_evaluation(run.version, run.training_set)  # a later one, that was not scored
+    [policy] = server.get(f"/api/policies/{agent}/").json()
+    for figures in (policy["metrics"], policy["trainedOn"]):
+        # 2 * 0.75 - 1 = 0.5
+        assert (figures["rewardMean"], figures["rewardStd"]) == pytest.approx((0.5, 0.2))
+        assert figures["rewardModel"] == "reward-v9"
 
 
 def test_waiting_is_true_or_false(server: Caller, agent: Agent, data_dir):

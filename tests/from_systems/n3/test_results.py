@@ -66,10 +66,23 @@ def test_a_reward_model_and_a_policy_are_trained_on_scores_and_load_as_n3_docume
     assert document["rewardModelPath"] == result.reward_model_path
     assert document["rewardModelPath"] == str(versions.weights_directory(reward_model.version))
     assert [len(history) for history in (result.reward_history, result.kl_history, result.loss_history)] == [2, 2, 2]
-    assert document["rewardMean"] == result.final_reward_mean == pytest.approx(fmean(result.reward_history))
-    assert -1 <= result.final_reward_mean <= 1
+    assert result.final_reward_mean == pytest.approx(fmean(result.reward_history))
+    assert (document["rewardModel"], -1 <= document["rewardMean"] <= 1) == (reward_model.version.name, True)
     assert (document["trainingSteps"], result.training_steps) == (2, 2)
     assert_answers(document["modelPath"])
+
+
+@pytest.mark.learn
+def test_a_method_without_rewards_is_rewarded_by_the_next_reward_model_as_all_are(scored: Agent, data_dir: Path):
+    before = trained(scored, method="mpo")
+    trained(scored, method="reward_model", maxSteps=1)
+    after = trained(scored, method="mpo")
+    listed = policies.as_policies(list(scored.versions.filter(run__method="mpo")))
+    assert len({policy["metrics"]["rewardModel"] for policy in listed}) == 1
+    assert all(-1 <= policy["metrics"]["rewardMean"] <= 1 for policy in listed)
+    files = [TrainingResult.load(versions.version_directory(run.version) / FILE) for run in (before, after)]
+    assert (files[0].final_reward_mean, files[1].reward_history) == (None, [])
+    assert f"{files[1].final_reward_mean:.3f} ± {files[1].final_reward_std:.3f}"
 
 
 def assert_answers(folder: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,14 @@ from typing import Any
 import pytest
 
 from rl.base.errors import BadFile, UsageError
-from rl.from_systems.toolbox import RLTrainingManager, TraceCollector, agent_tools, register_rl_tools, training_manager
+from rl.from_systems.toolbox import (
+    RLTrainingManager,
+    TraceCollector,
+    agent_tools,
+    places,
+    register_rl_tools,
+    training_manager,
+)
 from rl.from_systems.toolbox.training_manager import TrainingState
 from tests.export.ollama_double import OllamaDouble
 from tests.from_systems.toolbox.test_training import SMALL, kto_examples
@@ -84,6 +92,7 @@ def test_a_failure_is_told(manager: RLTrainingManager, tiny_base: Path, tmp_path
     assert tool("stop_rl_training")() == "✗ nothing is trained"
     assert tool("check_training_status")() == "nothing was trained yet"
     assert "✗ there is no model 'x'" in tool("switch_rl_model")("x")
+    shutil.rmtree(manager.storage_path.parent / places.TRACES)
     manager.start_training("empty", str(tiny_base), "grpo")
     manager.wait()
     assert manager.current_session is not None

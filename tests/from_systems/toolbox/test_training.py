@@ -13,9 +13,14 @@ from django.conf import settings as site
 
 from rl.base.errors import BadFile, NotEnoughData, UsageError
 from rl.from_systems.toolbox import (
+    BaseReward,
+    ExecutionTrace,
     GRPOExample,
     KTOExample,
+    RewardEngine,
+    RewardResult,
     RLTrainer,
+    ToolSuccessReward,
     TrainingConfig,
     TrainingPipeline,
     get_ryzen_optimized_config,
@@ -197,11 +202,51 @@ def test_the_whole_way_ends_at_ollama(tmp_path: Path, tiny_base: Path, double: O
 
 
 @pytest.mark.learn
+@pytest.mark.parametrize("by_functions", [False, True])
+def test_prompts_alone_are_enough_for_grpo_where_a_reward_can_score(
+    tmp_path: Path, tiny_base: Path, double: OllamaDouble, by_functions: bool
+):
+    judged: list[str] = []
+
+    def short(prompts: list[str], completions: list[str], **more: Any) -> list[float]:
+        judged.extend(completions)
+        return [1 / (1 + len(text)) for text in completions]
+
+    class Short(BaseReward):
+        name = "short"
+
+        def compute(self, trace: ExecutionTrace) -> RewardResult:
+            judged.append(trace.final_response)
+            return RewardResult(1 / (1 + len(trace.final_response)), is_binary=False)
+
+    made = pipeline(tmp_path, tiny_base, "grpo")
+    record_runs(made)  # one answer to each question
+    made.dataset_pipeline.reward_engine = RewardEngine([Short(), ToolSuccessReward()])
+    assert made.dataset_pipeline.build_grpo_dataset(tmp_path / "groups") == []
+    results = made.run_full_pipeline(reward_funcs=[short] if by_functions else None)
+    assert results["success"] is True, results["traceback"]
+    assert (results["dataset_size"], results["ollama_model"]) == (8, "toolbox-isaa")
+    rows = [json.loads(line) for line in (tmp_path / "out" / "train.jsonl").read_text().splitlines()]
+    assert [row["prompt"][0]["role"] for row in rows] == ["user"] * 8
+    assert len(judged) >= 16
+
+
+def test_prompts_are_not_enough_where_no_reward_can_judge_a_new_answer(tmp_path: Path):
+    made = pipeline(tmp_path, tmp_path, "grpo")
+    record_runs(made)
+    made.dataset_pipeline.reward_engine = RewardEngine([ToolSuccessReward()])
+    with pytest.raises(NotEnoughData, match="isaa has 0 examples for grpo"):
+        made.prepare_data()
+
+
+@pytest.mark.learn
 def test_a_failure_is_told_in_the_result(tmp_path: Path, tiny_base: Path):
     results = pipeline(tmp_path, tiny_base, "grpo").run_full_pipeline(deploy_ollama=False)
     assert results["success"] is False
     assert "isaa has 0 examples for grpo" in results["error"]
     assert "NotEnoughData" in results["traceback"]
+    with pytest.raises(KeyError, match="there is no ollama_model, for the pipeline failed: isaa has 0 examples"):
+        results["ollama_model"]
     with pytest.raises(NotEnoughData):
         pipeline(tmp_path, tiny_base).prepare_data()
 

@@ -90,6 +90,17 @@ def test_a_tracker_that_breaks_on_the_way_is_let_go(tmp_path, book, monkeypatch)
     assert list(book.kept[0].told) == [1]
 
 
+def test_tensorboard_itself_follows_a_training_with_all_of_its_settings(tiny_base, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    work = job(tiny_base, tmp_path)
+    settings = {**work.config.as_dict(), "environment": {"type": "search"}, "origins": ["operator"], "seed": None}
+    with trackers.following(["tensorboard"], tmp_path, "support-dpo-4", settings) as tell:
+        result = dpo.train(work, tell)
+    events = EventAccumulator(str(tmp_path / "tensorboard" / "support-dpo-4")).Reload()
+    assert [event.value for event in events.Scalars("loss")] == pytest.approx(result.loss_history)
+
+
 def test_no_names_follow_nothing(tmp_path, book):
     with trackers.following([], tmp_path, "t", {}) as tell:
         tell("step", step(1, loss=1.0))

@@ -237,7 +237,7 @@ FRESH = {"kind": "fresh", "share": {"value": 0.71, "low": 0.58, "high": 0.82}}
     [
         ("promote", ["v1 is better", "It wins 71 % of fresh answers against base (58 to 82 %).", "use v1"]),
         ("undecided", ["v1 is perhaps better", "about 30 more ratings would tell"]),
-        ("reject", ["v1 is worse", "rate answers: 99 more ratings start a training"]),
+        ("reject", ["v1 is rejected", "rate answers: 99 more ratings start a training"]),
     ],
 )
 def test_the_first_line_says_whether_it_got_better_and_what_is_next(

@@ -64,6 +64,21 @@ def test_what_is_not_better_is_called_so(version: ModelVersion, verdict: str, he
 
 
 @pytest.mark.database
+@pytest.mark.parametrize(
+    ("share", "heading"),
+    [
+        ({"value": 0.3, "low": 0.2, "high": 0.4}, "v2 is worse"),
+        ({"value": 0.5, "low": 0.4, "high": 0.6}, "v2 is rejected"),
+    ],
+)
+def test_only_what_is_worse_is_called_so(version: ModelVersion, share: dict[str, float], heading: str) -> None:
+    evaluation = Evaluation.objects.get()
+    evaluation.verdict = Evaluation.Verdict.REJECT
+    evaluation.report |= {"guards": {}, "evidence": [{**FRESH, "share": share}]}
+    assert sentence(evaluation).heading == heading
+
+
+@pytest.mark.database
 def test_what_only_ranks_stored_answers_is_drawn_around_the_same_line(version: ModelVersion) -> None:
     evaluation = Evaluation.objects.get()
     evaluation.report = {"difference": {"value": 0.2, "low": -0.1, "high": 0.4}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,6 +16,7 @@ from rl.environments.tools.web_search.endpoint import Endpoint
 from rl.environments.tools.web_search.providers import SEARCH_BACKENDS
 
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|subscription-key|key|token|secret|password)", re.IGNORECASE)
+_KEY = re.compile(r"[!-~]+")
 _WORDS = {"mode": "web or corpus", "provider": "a name", "method": "GET or POST"}
 QUERY = "{query}"
 MOST = 5
@@ -121,6 +123,19 @@ class SearchSettings:
             return Endpoint.parse(self.endpoint or self.backend().endpoint)
         except UsageError as error:
             raise UsageError(f"tools.search: {error}") from None
+
+    def authorization(self) -> dict[str, str]:
+        """The header with the key, which is read from the environment and is in no message, log or file. Raises UsageError
+        where it is missing."""
+        backend = self.backend()
+        variable = self.api_key_env or backend.api_key_env
+        if not variable:
+            return {}
+        key = os.environ.get(variable, "").strip()
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"the key for {self.provider} must be in the environment variable {variable}")
+        name, value = backend.key_header
+        return {name: value.format(key)}
 
     def _check_provider(self) -> None:
         if not self.provider:

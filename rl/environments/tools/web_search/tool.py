@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import math
-import os
 import re
 import threading
 import time
@@ -19,7 +18,6 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import IO, Any
 
-from rl.base.errors import UsageError
 from rl.base.files import write_json
 from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.corpus import corpus_index
@@ -31,7 +29,6 @@ from rl.environments.tools.web_search.settings import SearchSettings
 LONGEST_QUERY = 400
 """Characters."""
 log = logging.getLogger(__name__)
-_KEY = re.compile(r"[!-~]+")
 _LOCKS = tuple(threading.Lock() for _ in range(64))
 """One of them is held while a question is asked, so that threads with the same one send it once."""
 LONGEST_WAIT = 60.0
@@ -54,14 +51,12 @@ def search_tool(settings: SearchSettings, cache_dir: Path) -> BaseTool:
 
 
 class WebSearch(BaseTool):
-    """The key is read from the environment and is in no message, log or file."""
-
     name = "search"
 
     def __init__(self, settings: SearchSettings, cache: SearchCache) -> None:
         self._settings, self._cache = settings, cache
         self._backend, self._endpoint = settings.backend(), settings.address()
-        self._headers = self._authorization()
+        self._headers = settings.authorization()
 
     def run(self, query: str, top_k: int | None = None) -> str:
         """Searches the web and returns titles, addresses and passages of the best results.
@@ -79,16 +74,6 @@ class WebSearch(BaseTool):
         results = enumerate(every[: count_of_results(top_k, len(every))], start=1)
         most = self._settings.max_snippet_chars
         return "\n".join(_format_result(number, result, most) for number, result in results) or "nothing found"
-
-    def _authorization(self) -> dict[str, str]:
-        variable = self._settings.api_key_env or self._backend.api_key_env
-        if not variable:
-            return {}
-        key = os.environ.get(variable, "").strip()
-        if not _KEY.fullmatch(key):
-            raise UsageError(f"the key for {self._settings.provider} must be in the environment variable {variable}")
-        name, value = self._backend.key_header
-        return {name: value.format(key)}
 
     def _results(self, query: str) -> Sequence[SearchResult]:
         params = {**self._backend.params, **self._settings.params, self._backend.query: query}
