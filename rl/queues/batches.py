@@ -1,6 +1,7 @@
 """Several votes of one rater in one transaction, with as many statements as one vote takes.
 
-That is for ratings and skips of different items that are his for sure; whatever else is among them, each is decided alone.
+That is for ratings and skips of different items that are his for sure; whatever else is among them, such as a correction,
+each is decided alone.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def decide_all(queue: RatingQueue, rater: Rater, votes: Sequence[Vote], tags_of:
 
 def _may_be_together(queue: RatingQueue, votes: Sequence[Vote]) -> bool:
     is_each_of_another_item = len({vote.claim for vote in votes}) == len(votes)
-    return is_each_of_another_item and queue.rubric in SCALES and all(vote.action != "undo" for vote in votes)
+    are_plain = all(vote.action != "undo" and not vote.text for vote in votes)
+    return is_each_of_another_item and queue.rubric in SCALES and are_plain
 
 
 def _decide_alone(queue: RatingQueue, rater: Rater, vote: Vote, tags_of: TagsOf) -> Outcome:

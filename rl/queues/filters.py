@@ -77,7 +77,7 @@ class Filters:
             quoted = {f'"{spelling}"' for tag in self.tags for spelling in _in_json(tag)}
             wanted &= Q(Exists(events.filter(_contains("tags", quoted))))
         if self.rated is not None:
-            ratings = Exists(events.filter(kind=Feedback.Kind.RATING))
+            ratings = Exists(events.filter(kind__in=(Feedback.Kind.RATING, Feedback.Kind.CORRECTION)))
             wanted &= Q(ratings) if self.rated else ~Q(ratings)
         return wanted
 

@@ -67,7 +67,8 @@ def items_left(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
     mine = Claim.objects.filter(queue=queue, rater=rater, purpose=Claim.Purpose.ITEM, **{item: OuterRef("pk")})
     rows = all_items(queue, rater, wanted).filter(~Exists(mine.order_by()))
     if queue.rubric in (RatingQueue.Rubric.THUMBS, RatingQueue.Rubric.STARS, RatingQueue.Rubric.SCORE):
-        rated = Feedback.objects.filter(trace=OuterRef("pk"), rater=rater, kind=Feedback.Kind.RATING, is_current=True)
+        kinds = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION)
+        rated = Feedback.objects.filter(trace=OuterRef("pk"), rater=rater, kind__in=kinds, is_current=True)
         rows = rows.filter(~Exists(rated.order_by()))
     return rows.filter(~is_taken(queue, rater, **{item: OuterRef("pk")}))
 

@@ -19,6 +19,8 @@ from rl.queues.votes import turn
 COUNTED = 1000
 """Progress is counted up to here; beyond, it is said to be more."""
 DECIDED = 10
+SHORT = 40
+"""Characters of a right answer that is its own label."""
 _State = Claim.State
 
 
@@ -57,14 +59,14 @@ def last_decisions(queue: RatingQueue, rater: str) -> QuerySet[Claim]:
 
 
 def label(claim: Claim, rubric: str) -> str:
-    """What the rater decided, as he saw it: ``Good``, ``4 of 5``, ``A``, ``Skipped``."""
+    """What the rater decided, as he saw it: ``Good``, ``4 of 5``, ``A``, ``Skipped``, ``billing`` where that is right."""
     if claim.state == _State.SKIPPED:
         return "Skipped"
     decision = claim.decision
     if choice := decision.get("choice"):
         return _CHOICES[turn(choice) if claim.swapped else choice]
-    if "text" in decision:
-        return "Edited"
+    if text := decision.get("text", ""):
+        return text if rubric == RatingQueue.Rubric.THUMBS and len(text) <= SHORT else "Edited"
     value = decision.get("value", 0.0)
     if rubric == RatingQueue.Rubric.THUMBS:
         return "Good" if value > 0.5 else "Bad"

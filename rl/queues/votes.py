@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
+from rl.collect.feedback.answer_forms import judge_text
 from rl.models import Claim, Feedback, RatingQueue
 
 ACTIONS = ("rate", "skip", "undo")
@@ -60,12 +61,14 @@ class Vote:
         )
 
     def opinion(self, claim: Claim, tags: Collection[str]) -> dict[str, Any]:
-        """``value``, ``choice`` or ``text``, the choice as if nothing had been swapped. Raises UsageError for what the queue
-        does not ask, and for tags that are not among ``tags``."""
+        """``value``, ``choice`` or ``text``, the choice as if nothing had been swapped; a wrong answer with the right one is
+        ``value`` 0 and ``text``. Raises UsageError for what the queue does not ask, and for tags not among ``tags``."""
         for tag in self.tags:
             require_known("tag", tag, tags)
         rubric = claim.queue.rubric
         wanted = {_Rubric.PAIR: "choice", _Rubric.EDIT: "text"}.get(_Rubric(rubric), "value")
+        if rubric == _Rubric.THUMBS and self.text and self.value is None:  # with one key, or a field
+            return judge_text(claim.queue.agent, self.text, claim.trace.response)
         given = {"value": self.value is not None, "choice": bool(self.choice), "text": bool(self.text)}
         if not given[wanted]:
             raise UsageError(f"{wanted}: the queue {claim.queue.name} asks for it, and it is missing")

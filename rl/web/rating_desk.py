@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from rl.base.errors import RatchetError, UsageError
+from rl.collect.feedback.answer_forms import AnswerForm, find_form
 from rl.models import Claim, QuestionStart, RatingQueue, Trace
 from rl.online_learner import OnlineLearner
 from rl.queues.batches import Outcome, decide_all
@@ -46,19 +47,24 @@ class Desk:
         with transaction.atomic() if decisions else nullcontext():  # who writes once waits once
             results = self._results(decisions)
             keys = take_claims(self.queue, self.rater.name, want, holding, self._wanted, bool(decisions))
-        return {"results": results, **self.state(read_claims(self.queue, self.rater.name, keys))}
+        return {"results": results, **self.state(read_claims(self.queue, self.rater.name, keys), self.form())}
 
     def claim(self) -> list[Claim]:
         """What comes next."""
         return next_claims(self.queue, self.rater.name, want=AHEAD, wanted=self._wanted)
 
-    def state(self, claims: Sequence[Claim]) -> dict[str, Any]:
-        """These items, how far he is, and what he decided last."""
+    def form(self, *, fresh: bool = False) -> AnswerForm | None:
+        """By which thumbs become corrections; as ``find_form``."""
+        return find_form(self.queue.agent, fresh=fresh) if self.queue.rubric == RatingQueue.Rubric.THUMBS else None
+
+    def state(self, claims: Sequence[Claim], form: AnswerForm | None) -> dict[str, Any]:
+        """These items, the values to choose among, how far he is, and what he decided last."""
         decided = list(last_decisions(self.queue, self.rater.name).annotate(question=QuestionStart("trace__prompt")))
         now = progress(self.queue, self.rater.name, self._wanted, decided)
         after = f" · {self._what_comes_next()}" if now.done and now.is_finished else ""
         return {
-            "items": items_of(claims, self.queue),
+            "items": items_of(claims, self.queue, form),
+            "values": list(form.values) if form else [],
             "progress": {**asdict(now), "text": now.text + after},
             "decisions": [decision_of(claim, self.queue) for claim in decided],
         }

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rl.base.records import Message
+from rl.collect.feedback.answer_forms import AnswerForm
 from rl.models import Claim, RatingQueue, Trace, version_name
 from rl.models.prompts import LENGTH
 from rl.queues.progress import label
 from rl.queues.votes import LONGEST_TEXT
+from rl.web.answer_controls import controls_of
 from rl.web.drawings import drawing_of, tags_of
 from rl.web.excerpt import Excerpt
 from rl.web.formatting import Page
@@ -19,15 +21,15 @@ MOST_BEFORE = 100_000
 _KINDS: dict[str, str] = {RatingQueue.Rubric.PAIR: "pair", RatingQueue.Rubric.EDIT: "edit"}
 
 
-def items_of(claims: Sequence[Claim], queue: RatingQueue) -> list[dict[str, Any]]:
+def items_of(claims: Sequence[Claim], queue: RatingQueue, form: AnswerForm | None) -> list[dict[str, Any]]:
     """JSON. Two queries less for each where ``trace`` and ``other_trace`` were read with the claim. Questions and answers of
     all are formatted before what came before any, as far as there is time."""
     page = Page()
-    items = [_show(claim, queue, page) for claim in claims]
+    items = [_show(claim, queue, page, form) for claim in claims]
     return [{**item, **_before(claim.trace, page)} for item, claim in zip(items, claims, strict=True)]
 
 
-def _show(claim: Claim, queue: RatingQueue, page: Page) -> dict[str, Any]:
+def _show(claim: Claim, queue: RatingQueue, page: Page, form: AnswerForm | None) -> dict[str, Any]:
     question = claim.trace.question
     return {
         "claim": claim.pk,
@@ -38,6 +40,7 @@ def _show(claim: Claim, queue: RatingQueue, page: Page) -> dict[str, Any]:
             {"text": editable(answer), "html": page.format(answer.response), "drawing": drawing_of(answer)}
             for answer in shown_sides(claim)
         ],
+        "form": controls_of(form, claim.trace, queue.agent.system_prompt),
         "tags": tags_for(queue, claim.trace),
         "expires_at": claim.expires_at.isoformat(),
     }

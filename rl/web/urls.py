@@ -44,6 +44,7 @@ urlpatterns = [
     path("try/<str:name>/pairs/<uuid:pair>/<str:side>/", duels.answer_side, name="try_side"),
     path("try/<str:name>/vote/", duels.vote, name="try_vote"),
     path("try/<str:name>/train/", duels.train, name="try_train"),
+    path("try/<str:name>/answers/<uuid:trace>/", talking.answer_form, name="try_answer_form"),
     path("try/<str:name>/rating/", talking.rate_answer, name="try_rating"),
     path("try/<str:name>/own-questions/", talking.own_questions, name="try_own_questions"),
     path("try/<str:name>/before-and-after/", talking.before_and_after, name="before_and_after"),

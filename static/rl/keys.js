@@ -160,7 +160,8 @@ class Keyboard {
 
   #show() {
     document.body.classList.toggle("keys-off", !this.#isOn);
-    this.rows.replaceChildren(...this.#commands.map((command) => this.#row(command)));
+    const shown = this.#commands.filter(({ keys, isFixed }) => keys.length || !isFixed);
+    this.rows.replaceChildren(...shown.map((command) => this.#row(command)));
     for (const command of this.#commands) {
       const keys = this.keysOf(command);
       for (const button of document.querySelectorAll(`[data-command="${command.name}"]`)) showKeys(button, keys, this.#isOn);

@@ -1,14 +1,14 @@
-/* What <ratchet-feedback type="pair"> and type="edit" draw; ratchet-feedback.js loads it where a page has one. */
+/* What <ratchet-feedback type="pair">, type="edit" and type="choice" draw; ratchet-feedback.js loads it where a page has one. */
 const texts = {
   en: {
     pair: "Which answer is better?", left: "Left is better", right: "Right is better", tie: "Equally good",
     both_bad: "Both bad", a: "Left answer", b: "Right answer", edit: "Correct this answer", send: "Send correction",
-    same: "Change the text first.",
+    same: "Change the text first.", choice: "What is right?", fits: "Right",
   },
   de: {
     pair: "Welche Antwort ist besser?", left: "Links ist besser", right: "Rechts ist besser", tie: "Gleich gut",
     both_bad: "Beide schlecht", a: "Linke Antwort", b: "Rechte Antwort", edit: "Diese Antwort verbessern",
-    send: "Verbesserung senden", same: "Erst den Text ändern.",
+    send: "Verbesserung senden", same: "Erst den Text ändern.", choice: "Was ist richtig?", fits: "Richtig",
   },
 };
 const KEYS = { left: ["arrowleft", "a"], tie: ["arrowdown", "e"], both_bad: ["x"], right: ["arrowright", "b"] };
@@ -50,12 +50,7 @@ function pair(host, make, post) {
     const hint = make("kbd", { "aria-hidden": true }, sign), text = make("span", { "data-text": choice });
     const shown = { part: `choice ${choice.replace("_", "-")}`, "aria-pressed": false };
     const button = make("button", { type: "button", ...shown }, hint, text);
-    button.onclick = async () => {
-      const before = buttons.map(mark);
-      show(buttons, choice);
-      const body = comparison(host, choice, swapped);
-      if (!(await post(body))) buttons.forEach((one, at) => one.setAttribute("aria-pressed", before[at]));
-    };
+    button.onclick = () => press(buttons, button, post(comparison(host, choice, swapped)));
     return button;
   });
   const controls = make("div", { part: "controls", role: "group", ...labelled("pair") }, ...buttons);
@@ -65,14 +60,18 @@ function pair(host, make, post) {
   return [frame];
 }
 
-const mark = (button) => button.getAttribute("aria-pressed");
+/** Shows it as chosen, unless the page forbids to send it. */
+async function press(buttons, pressed, sending) {
+  const before = buttons.find((button) => button.getAttribute("aria-pressed") === "true");
+  show(buttons, pressed);
+  if (!(await sending)) show(buttons, before);
+}
 
-function show(buttons, choice) {
-  buttons.forEach((button, at) => {
-    const on = Object.keys(SIGNS)[at] === choice;
-    button.setAttribute("aria-pressed", on);
-    button.part.toggle("on", on);
-  });
+function show(buttons, pressed) {
+  for (const button of buttons) {
+    button.setAttribute("aria-pressed", button === pressed);
+    button.part.toggle("on", button === pressed);
+  }
 }
 
 function onKey(event, buttons) {
@@ -83,9 +82,10 @@ function onKey(event, buttons) {
   event.preventDefault();
 }
 
+const answerOf = (host) => host.querySelector("[slot=answer]")?.textContent.trim() ?? host.answer ?? "";
+
 function edit(host, make, post, tell) {
-  const slotted = host.querySelector("[slot=answer]")?.textContent.trim();
-  const answer = slotted ?? host.answer ?? "";
+  const answer = answerOf(host);
   const box = make("textarea", { part: "text", ...labelled("edit") }, answer);
   const send = () => box.value.trim() && box.value !== answer
     ? post({ kind: "correction", text: box.value, rated_at: new Date() }) : tell("same");
@@ -95,4 +95,48 @@ function edit(host, make, post, tell) {
   return [make("div", { part: "edit" }, box, button)];
 }
 
-export default { pair, edit, texts, css };
+const MOST = 100;
+
+/** As a JSON list, or with commas between. */
+function listOf(text) {
+  try { return JSON.parse(text).map(String); } catch { return text.split(",").map((part) => part.trim()).filter(Boolean); }
+}
+
+/** Those of the attribute, else those that the site knows of the answer's agent. */
+async function valuesOf({ values, api, publicKey, trace, token }) {
+  if (values) return listOf(values);
+  const query = new URLSearchParams({ trace, ...(token && { token }) });
+  const headers = { Authorization: `Bearer ${publicKey}` };
+  const response = await fetch(`${api}/api/v1/feedback/choices/?${query}`, { credentials: "omit", headers });
+  if (!response.ok) throw new Error(`HTTP ${response.status}`);
+  return (await response.json()).values;
+}
+
+const plain = (text) => text.trim().toLowerCase().replace(/\.$/, "");
+
+function choice(host, make, post) {
+  const answer = answerOf(host), buttons = [];
+  const box = make("div", { part: "controls", role: "group", ...labelled("choice") });
+  const add = (part, sign, label, body) => {
+    const hint = make("kbd", { "aria-hidden": true }, sign);
+    const button = make("button", { type: "button", part, "aria-pressed": false }, ...(sign ? [hint] : []), label);
+    button.onclick = () => press(buttons, button, post({ ...body, rated_at: new Date() }));
+    buttons.push(button);
+    box.append(button);
+  };
+  const right = { scale: "thumb", value: 1 };
+  if (answer) add("choice up", "✓", make("span", { "data-text": "fits" }), right);
+  valuesOf(host).then((values) => values.slice(0, MOST).forEach((text, at) => {
+    const isOwn = plain(text) === plain(answer);
+    add("choice value", at < 9 ? at + 1 : "", text, isOwn ? right : { kind: "correction", text });
+  })).catch((error) => console.warn("<ratchet-feedback> has no values:", error.message));
+  box.onkeydown = (event) => {
+    const key = Number(event.key), at = key - 1 + (answer ? 1 : 0);
+    if (!key || event.altKey || event.ctrlKey || event.metaKey || event.repeat || !buttons[at]) return;
+    buttons[at].click();
+    event.preventDefault();
+  };
+  return [box];
+}
+
+export default { pair, edit, choice, texts, css };

@@ -1,4 +1,4 @@
-export type RatchetFeedbackType = "thumbs" | "stars" | "score" | "pair" | "edit";
+export type RatchetFeedbackType = "thumbs" | "stars" | "score" | "pair" | "edit" | "choice";
 export type RatchetChoice = "left" | "right" | "tie" | "both_bad";
 
 /** What is sent; after sending also what came back. */
@@ -11,7 +11,7 @@ export interface RatchetFeedbackDetail {
   value?: number;
   tags?: string[];
   notes?: string;
-  /** Of a pair and of a correction. */
+  /** Of a pair and of a correction, as of a choice that is not the answer. */
   kind?: "comparison" | "correction";
   other_trace?: string;
   other_token?: string;
@@ -36,6 +36,7 @@ export interface RatchetFeedbackAttributes {
   type?: RatchetFeedbackType | null;
   answer?: RatchetText;
   "other-answer"?: RatchetText;
+  values?: RatchetText | readonly string[];
   tags?: RatchetText | readonly string[];
   rater?: RatchetText;
   api?: RatchetText;
@@ -68,6 +69,8 @@ export interface RatchetFeedbackElement extends HTMLElement {
   set answer(value: RatchetText);
   get otherAnswer(): string | null;
   set otherAnswer(value: RatchetText);
+  get values(): string | null;
+  set values(value: RatchetText | readonly string[]);
   get tags(): string | null;
   set tags(value: RatchetText | readonly string[]);
   /** The name of this browser if it is not set. */

@@ -1,5 +1,5 @@
-/* <ratchet-feedback public-key="pk_…" trace="UUID" type="thumbs|stars|score|pair|edit">: a rating of an
-   answer. Around a <form> it sends that form's `value`, `tags` and `notes` in place; else it draws its own controls.
+/* <ratchet-feedback public-key="pk_…" trace="UUID" type="thumbs|stars|score|pair|edit|choice">: a rating
+   of an answer. Around a <form> it sends that form's `value`, `tags` and `notes` in place; else it draws its own controls.
    A rating is stored before it is sent. The server keeps one per trace and rater, so sending twice does no harm. */
 const SCORES = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 const CHOICES = { __proto__: null, thumbs: [1, 0], stars: [1, 2, 3, 4, 5], score: SCORES };
@@ -164,13 +164,13 @@ function make(tag, attributes, ...children) {
   return node;
 }
 
-const MORE = ["pair", "edit"]; // types of a second module, loaded where a page has them
+const MORE = ["pair", "edit", "choice"]; // types of a second module, loaded where a page has them
 const strange = new Set();
 const UNRATED = { value: null, tags: [], notes: "" };
 const CHATTER = 40; // milliseconds
 
 // Each is a property too. Frameworks set that, or an attribute, perhaps without the hyphen.
-const ANEW = ["public-key", "trace", "other-trace", "type", "answer", "other-answer", "api", "rater"];
+const ANEW = ["public-key", "trace", "other-trace", "type", "answer", "other-answer", "values", "api", "rater"];
 const ATTRIBUTES = [...ANEW, "token", "other-token", "tags"];
 const namesOf = (name) => [name, name.replace("-", ""), name.replace("public-", "")];
 const attribute = (host, name) => namesOf(name).map((each) => host.getAttribute(each)).find(Boolean) ?? null;

@@ -1,10 +1,11 @@
 /* The rating page. Items are fetched ahead and shown at once; what is decided goes into the outbox, and nothing ever waits
    for the server. An item whose decision was refused comes back. The page works without this file too, as a form. */
 
+import { AnswerFields } from "./answer_fields.js";
 import { drawItem, toggleWhole } from "./items.js";
 import { useKeys } from "./keys.js";
 import { Outbox } from "./outbox.js";
-import { say, showDecisions, showNames, showProgress, showWaiting } from "./rate_lists.js";
+import { say, showDecisions, showNames, showProgress, showValues, showWaiting } from "./rate_lists.js";
 import { commandsOf } from "./rate_rubrics.js";
 
 const $ = (id) => document.getElementById(id);
@@ -18,6 +19,7 @@ const HELD = 20; // claims that one message may renew
 let current = null, ahead = [], past = []; // past: [{ item, decision }], newest last
 let undone = null; // a claim whose item the server is asked to give back
 let stored = read("stored"); // the last decisions as the server has them
+let values = []; // of a closed set of answers
 let isActive = false;
 
 /** What the server wrote into the page. */
@@ -37,12 +39,30 @@ function show(item) {
   form.elements.claim.value = item.claim;
   drawItem(item);
   if (rubric === "edit") form.elements.text.value = item.answers[0].text;
+  if (rubric === "thumbs") askFor(item);
   focusOn(article);
   window.scrollTo(0, 0);
 }
 
 function focusOn(element) {
   element.focus({ preventScroll: true });
+}
+
+/** A thumb; or, where answers are right or wrong, what would be right. */
+function askFor(item) {
+  const isClosed = item.form?.kind === "closed";
+  fields.show(item.form?.fields ?? []);
+  showValues(isClosed ? values : [], item.form?.answer);
+  setWord("bad", item.form ? "Wrong" : "Bad");
+  nameGood();
+  rubricCommands = commandsOf(rubric, desk, item.form, values);
+  keys.use(allCommands());
+}
+
+const nameGood = () => setWord("good", fields.isChanged ? "Save the correction" : current.form ? "Right" : "Good");
+
+function setWord(name, text) {
+  form.querySelector(`[data-command=${name}] .word`).textContent = text;
 }
 
 const showNext = () => show(ahead.shift() ?? null);
@@ -54,7 +74,7 @@ function bringBack({ item, decision }) {
   show(item);
   form.elements.notes.value = decision.notes ?? "";
   for (const box of form.querySelectorAll("[name=tags]")) box.checked = decision.tags?.includes(box.value) ?? false;
-  if (decision.text && form.elements.text) form.elements.text.value = decision.text;
+  if (decision.text && rubric === "edit") form.elements.text.value = decision.text;
 }
 
 /** An item that was skipped comes again, when few are left at once. */
@@ -78,6 +98,7 @@ function settle(decision, text) {
   if (!current) return say("No item is here yet.");
   if (outbox.isFull) return say("20 decisions wait for the connection. They are kept; go on when they are sent.", true);
   const item = current, whole = { claim: item.claim, ...decision };
+  if (decision.text) fields?.remember();
   const others = past.filter((entry) => entry.decision.claim !== item.claim);
   past = [...others, { item, decision: whole }].slice(-REMEMBERED);
   say(text);
@@ -133,7 +154,8 @@ const outbox = new Outbox({
   },
 });
 
-function take({ items, progress, decisions, results }) {
+function take({ items, progress, decisions, results, ...news }) {
+  values = news.values;
   const settled = outbox.settled, known = new Set([current, ...ahead].filter(Boolean).map(({ claim }) => claim));
   ahead.push(...items.filter(({ claim }) => !settled.has(claim) && !known.has(claim)));
   stored = decisions;
@@ -158,27 +180,33 @@ function finish() {
 
 // --- keys, buttons -------------------------------------------------------------------------------------------------------
 
-const desk = { decide, say, current: () => current, focus: (id) => $(id).focus() };
-const rubricCommands = commandsOf(rubric, desk);
-const commands = [
-  ...rubricCommands,
+const fields = $("fields") && new AnswerFields($("fields"));
+const desk = {
+  decide, say, current: () => current, corrected: () => fields.text,
+  focus: (id) => (id === "fields" ? fields.focus() : $(id).focus()),
+};
+let rubricCommands = commandsOf(rubric, desk, null, []);
+const usual = [
   { name: "skip", keys: ["s", " "], label: "skip; it comes again at the end", run: skip },
   { name: "undo", keys: ["z", "Backspace"], label: "undo the last decision, also a skip", run: () => undo() },
   { name: "note", keys: ["n"], label: "write a note; Esc leaves it", run: () => $("notes").focus() },
   { name: "tags", keys: ["t"], label: "go to the tags; Esc leaves them", run: () => firstTag()?.focus() },
   { name: "help", keys: ["?"], label: "this list", run: () => keys.openHelp() },
 ];
+const allCommands = () => [...rubricCommands, ...usual];
 const firstTag = () => $("tags").querySelector("input");
-const run = (name) => commands.find((command) => command.name === name).run({});
+const hasSend = () => rubricCommands.some(({ name }) => name === "send");
+const run = (name) => allCommands().find((command) => command.name === name).run({});
 
 /** From the note: what is chosen or edited goes; where one key is the decision, that key is next. */
-function sendFrom() {
-  if (commands.some(({ name }) => name === "send")) return run("send");
+function sendFrom(field) {
+  if ("field" in field.dataset) return run("good");
+  if (hasSend()) return run("send");
   focusOn(article);
   return say(`Now ${rubricCommands.map(({ label }) => label).join(", ")}: the note goes with it.`);
 }
 
-const keys = useKeys({ dialog: $("keys"), commands, onSend: sendFrom });
+const keys = useKeys({ dialog: $("keys"), commands: allCommands(), onSend: sendFrom });
 
 page.addEventListener("click", ({ target }) => {
   const name = target.closest("button[data-command]")?.dataset.command;
@@ -187,12 +215,14 @@ page.addEventListener("click", ({ target }) => {
 page.addEventListener("submit", (event) => {
   event.preventDefault();
   if (event.target !== form) undo(Number(event.target.elements.claim.value));
-  else if (!event.submitter?.dataset.command && commands.some(({ name }) => name === "send")) run("send");
+  else if (!event.submitter?.dataset.command && hasSend()) run("send");
 });
 $("filters")?.addEventListener("submit", (event) => event.stopPropagation());
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && form.contains(event.target)) focusOn(article);
-  if (event.key === "Enter" && event.target.type === "radio") run("send");
+  if (event.key !== "Enter" || event.isComposing) return;
+  if (event.target.type === "radio") run("send");
+  if (event.target.matches("input[data-field]")) run("good");
 });
 
 // Somebody who chooses with the mouse goes on with the keys at once; with the keyboard the focus stays where it is.
@@ -203,6 +233,7 @@ form.addEventListener("change", ({ target }) => {
   if (byPointer && target.matches("[type=checkbox], [type=radio]")) focusOn(article);
 });
 
+fields?.box.addEventListener("input", nameGood);
 $("whole").addEventListener("click", toggleWhole);
 const noteActivity = () => { isActive = true; };
 for (const name of ["pointermove", "keydown", "scroll"]) addEventListener(name, noteActivity, { passive: true });
@@ -213,5 +244,5 @@ setInterval(() => {
 
 for (const id of ["keys-line", "undo-line"]) $(id).hidden = false;
 past = outbox.remembered;
-take({ items: read("items"), progress: read("counted"), decisions: stored, results: [] });
+take({ items: read("items"), progress: read("counted"), decisions: stored, results: [], values: read("known-values") });
 outbox.send();

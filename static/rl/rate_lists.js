@@ -1,4 +1,4 @@
-/* What stands around the item: progress, the last decisions, what is not sent yet, whose answers a pair was. */
+/* What stands around the item: the values of its answers, progress, the last decisions, what is not sent yet, whose answers a pair was. */
 
 import { addressOf } from "./items.js";
 
@@ -33,6 +33,18 @@ function decisionLine({ claim, label, question }) {
   const happened = line.querySelector(".decision-happened"); // for those who may see traces
   if (happened) happened.href = addressOf(claim);
   return line;
+}
+
+/** The answers of a set as buttons, which the keyboard knows by their number; `answer`: what the item says. */
+export function showValues(values, answer) {
+  const box = $("values");
+  box.hidden = !values.length;
+  box.replaceChildren(...values.map((value, at) => {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", textContent: value, className: value === answer ? "own" : "", dir: "auto" });
+    button.dataset.command = `value-${at + 1}`;
+    return button;
+  }));
 }
 
 let timer;

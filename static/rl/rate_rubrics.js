@@ -1,4 +1,5 @@
-/* What a queue asks, and the keys for it. `desk` has decide(fields, text), current(), focus(id) and say(text). */
+/* What a queue asks, and the keys for it. `desk` has decide(fields, text), current(), focus(id), say(text) and corrected(),
+   the answer as the fields have it, null where they are as they came. */
 
 const CHOICES = {
   left: ["A is better", ["ArrowLeft", "a"]],
@@ -7,7 +8,7 @@ const CHOICES = {
   right: ["B is better", ["ArrowRight", "b"]],
 };
 const CHOSEN = { left: "A is better.", tie: "A tie.", both_bad: "Both are bad.", right: "B is better." };
-const FEW = 5, MANY = 9;
+const FEW = 5, MANY = 9, KEYED = 9;
 
 const points = () => [...document.querySelectorAll("[name=value][type=radio]")];
 
@@ -17,6 +18,30 @@ function thumbs(desk) {
   return [
     { name: "good", keys: ["1", "u"], label: "good", run: good },
     { name: "bad", keys: ["2", "d"], label: "bad", run: bad },
+  ];
+}
+
+/** Where answers are right or wrong: Enter says right, of a set a number says what it should have been. */
+function right(desk, values) {
+  const shown = () => desk.current().form.answer; // undefined where answers are JSON
+  const choose = (text) => (text === shown() ? desk.decide({ value: 1 }, "Right.") : desk.decide({ text }, `“${text}” is right.`));
+  const accept = () => {
+    if (shown() === "") return desk.say("The answer is none of these. Say which is right, or skip it.");
+    try {
+      const text = desk.corrected();
+      return text === null ? desk.decide({ value: 1 }, "Right.") : desk.decide({ text }, "Your correction is kept.");
+    } catch (error) { // a field that holds no number, say
+      return desk.say(error.message, true);
+    }
+  };
+  const numbers = values.map((text, at) => ({
+    name: `value-${at + 1}`, keys: at < KEYED ? [String(at + 1)] : [], label: text, run: () => choose(text), isFixed: true,
+  }));
+  const fields = { name: "edit", keys: ["e"], label: "go to the first field; Esc leaves it", run: () => desk.focus("fields") };
+  return [
+    { name: "good", keys: ["Enter", "u"], label: "right, as it stands", run: accept, isFixed: true },
+    { name: "bad", keys: ["d"], label: "wrong", run: () => desk.decide({ value: 0 }, "Rated wrong."), isFixed: true },
+    ...(values.length ? numbers : [fields]),
   ];
 }
 
@@ -68,6 +93,7 @@ const RUBRICS = {
   thumbs, pair, edit, stars: (desk) => scores(desk, FEW), score: (desk) => scores(desk, MANY),
 };
 
-export function commandsOf(rubric, desk) {
-  return RUBRICS[rubric](desk);
+/** `form` of an item: how its answer is corrected, where that takes one key or a form; `values` of the set. */
+export function commandsOf(rubric, desk, form, values) {
+  return form ? right(desk, form.kind === "closed" ? values : []) : RUBRICS[rubric](desk);
 }

@@ -1,11 +1,11 @@
 /* A conversation with an agent: two answers to compare, or one with thumbs. The earlier questions and answers are sent with
    each question; a failed one is taken back into the box. Texts of people and models are written as text, never as markup. */
 
-import { post } from "./ask.js";
 import { Duel } from "./duel.js";
 import { useKeys } from "./keys.js";
+import { OneAnswer } from "./one_answer.js";
 import { begin as beginTraining, showVotes } from "./training.js";
-import { askFor, explain, problemOf, showAnswer } from "./turns.js";
+import { askFor, problemOf, showAnswer } from "./turns.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("try"), form = $("form"), box = $("question"), log = $("turns");
@@ -30,7 +30,6 @@ function addTurn(question) {
   turn.querySelector(".question").textContent = question;
   turn.setAttribute("aria-busy", "true");
   log.append(turn);
-  turn.querySelector(".thumbs").addEventListener("click", (event) => rate(turn, event.target.closest("button")));
   return turn;
 }
 
@@ -49,9 +48,10 @@ function messagesWith(question) {
 
 /** What is left of a question when its answer has ended, however it ended. */
 function settle(turn, question, error, wasStopped) {
+  const { form: address, rating, asks } = page.dataset;
   const answer = turn.querySelector(".answer").textContent, line = turn.querySelector(".ending");
   turn.setAttribute("aria-busy", "false");
-  turn.querySelector(".thumbs").hidden = !answer;
+  if (answer) new OneAnswer(turn, { form: address, rating, asks, token, counted: showVotes }).offer();
   line.textContent = problemOf(answer, error, wasStopped);
   line.classList.toggle("problem", !wasStopped);
   if (answer) {
@@ -70,6 +70,7 @@ async function send() {
 }
 
 async function sendToOne(question, own) {
+  if (page.dataset.asks) startAnew(); // what is to be told of a message depends on no other
   const turn = addTurn(question);
   setBusy(true);
   window.scrollTo(0, document.documentElement.scrollHeight);
@@ -170,24 +171,6 @@ function begin() {
   say("A new conversation.");
 }
 
-// --- thumbs ------------------------------------------------------------------------------------------------------------
-
-async function rate(turn, button) {
-  if (!button || turn.dataset.rating) return;
-  turn.dataset.rating = "on its way";
-  const saved = turn.querySelector(".saved");
-  const wish = button.ariaPressed === "true" ? [["action", "retract"]] : [["value", button.value]];
-  try {
-    const { value } = await post(page.dataset.rating, token, [["trace", turn.dataset.trace], ...wish]);
-    for (const thumb of turn.querySelectorAll(".thumb")) thumb.ariaPressed = String(value !== null && Number(thumb.value) === value);
-    saved.textContent = value === null ? "Taken back." : "Thank you, saved.";
-  } catch (error) {
-    saved.textContent = `Not saved: ${explain(error)}`;
-  } finally {
-    delete turn.dataset.rating;
-  }
-}
-
 // --- the keyboard ------------------------------------------------------------------------------------------------------
 
 form.addEventListener("submit", (event) => {
@@ -228,10 +211,10 @@ const keyboard = useKeys({
 
 // --- the switch and the examples --------------------------------------------------------------------------------------
 
-$("two").checked = load(MODE) !== "one";
+if (!page.dataset.asks) $("two").checked = load(MODE) !== "one"; // two answers of a set tell less than the right one
 $("goes-on").checked = load(GOES_ON) === "1";
 $("two").addEventListener("change", () => {
-  keep(MODE, $("two").checked ? "two" : "one");
+  if (!page.dataset.asks) keep(MODE, $("two").checked ? "two" : "one");
   showHint();
 });
 $("goes-on").addEventListener("change", () => keep(GOES_ON, $("goes-on").checked ? "1" : ""));

@@ -16,11 +16,14 @@ export async function askFor(address, token, question, signal) {
 }
 
 export async function showAnswer(response, element) {
-  for await (const piece of pieces(response)) {
-    const readsAlong = window.innerHeight + window.scrollY > document.documentElement.scrollHeight - NEAR;
-    element.append(piece);
-    if (readsAlong) window.scrollTo(0, document.documentElement.scrollHeight);
-  }
+  for await (const piece of pieces(response)) readAlong(() => element.append(piece));
+}
+
+/** Lets the page grow, and stays at its end where one was there. */
+export function readAlong(grow) {
+  const isAtEnd = window.innerHeight + window.scrollY > document.documentElement.scrollHeight - NEAR;
+  grow();
+  if (isAtEnd) window.scrollTo(0, document.documentElement.scrollHeight);
 }
 
 export function explain(error) {

@@ -167,7 +167,7 @@ def addresses(agent: Agent) -> list[str]:
         "pk": Trace.objects.first().pk,
         "address": "x",
     }
-    known |= {"pair": AnswerPair.objects.first().pk, "side": "a", "file": "model.gguf"}
+    known |= {"pair": AnswerPair.objects.first().pk, "side": "a", "file": "model.gguf", "trace": known["pk"]}
     numbers = {"pk": Experiment.objects.first().pk, "claim": Claim.objects.first().pk}
     found = []
     for pattern in get_resolver("rl.web.urls").url_patterns:

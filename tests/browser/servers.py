@@ -25,6 +25,8 @@ class Api(ThreadingHTTPServer):
         self.ratings: dict[tuple[str, str], dict[str, Any]] = {}
         self.answer_with = 0
         """A status that every request is answered with, or 0."""
+        self.choices: list[str] = []
+        """What a widget may offer to choose among."""
         self.may_rate = True
         """Of the page: whether some key names its origin."""
         self.answers = threading.Event()
@@ -77,6 +79,10 @@ class ApiHandler(QuietHandler):
         self.reply(200, b"", **self.allow())
 
     def do_GET(self) -> None:
+        if "/choices/?" in self.path:
+            document = json.dumps({"values": self.server.choices}).encode()
+            self.reply(200, document, Content_Type="application/json", **self.allow())
+            return
         if self.path.endswith("/origin/"):
             document = json.dumps({"may_rate": self.server.may_rate}).encode()
             self.reply(200, document, Content_Type="application/json", Access_Control_Allow_Origin="*")

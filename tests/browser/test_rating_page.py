@@ -196,6 +196,7 @@ def test_tags_and_note_go_with_the_decision(desk: Page) -> None:
     desk.keyboard.type("u d 1 2: keys are text here")
     desk.keyboard.press("Control+Enter")
     expect(desk.locator("#status")).to_contain_text("Now good, bad")
+    desk.wait_for_timeout(HELD)  # the same key was typed a moment ago
     desk.keyboard.press("d")
     expect(done(desk)).to_have_text("1 of 3")
     event = Feedback.objects.get()

@@ -506,6 +506,7 @@ PROPERTIES = {
     "type": "type",
     "answer": "answer",
     "otherAnswer": "other-answer",
+    "values": "values",
     "tags": "tags",
     "rater": "rater",
     "api": "api",
@@ -750,6 +751,39 @@ def test_a_correction_is_sent_once_the_text_is_changed(page: Page, api: Api, ope
         "It is 4712.",
         TRACE,
     )
+
+
+def test_a_choice_of_the_widget_is_a_correction_or_a_thumb(page: Page, api: Api, open_widget: Open) -> None:
+    open_widget('type="choice" values="billing, shipping,legal" answer="Billing."')
+    group = page.get_by_role("group", name="What is right?")
+    expect(group.get_by_role("button")).to_have_text(["✓Right", "1billing", "2shipping", "3legal"])
+    group.get_by_role("button", name="shipping").click()
+    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    expect(group.get_by_role("button", name="shipping")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("1")
+    wait_until(page, lambda: len(api.bodies) == 2)
+    first, second = api.bodies
+    assert (first["kind"], first["text"], first["trace"]) == ("correction", "shipping", TRACE)
+    assert (second["scale"], second["value"], "kind" in second) == ("thumb", 1, False)
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    expect(group.get_by_role("button", name="Right")).to_be_focused()
+    page.keyboard.press("Enter")
+    wait_until(page, lambda: len(api.bodies) == 3)
+    assert api.bodies[2]["value"] == 1
+
+
+def test_the_widget_asks_the_site_for_the_values_and_shows_them_as_text(
+    page: Page,
+    api: Api,
+    open_widget: Open,
+) -> None:
+    api.choices = ["a, b", "<img src=x onerror=alert(1)>"]
+    open_widget('type="choice" token="t"')
+    expect(page.get_by_role("button")).to_have_text(["1a, b", "2<img src=x onerror=alert(1)>"])
+    page.get_by_role("button", name="a, b").click()
+    wait_until(page, lambda: len(api.bodies) == 1)
+    assert (api.bodies[0]["text"], api.bodies[0]["token"]) == ("a, b", "t")
 
 
 def test_an_unknown_type_says_so_once_and_shows_nothing(page: Page, api: Api, site: Site) -> None:

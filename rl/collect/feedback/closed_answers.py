@@ -42,7 +42,7 @@ class ClosedAnswers:
 
     def answers(self, prompt: Sequence[Message], system_prompt: str) -> bool:
         """Whether a question is to be answered from the set."""
-        return not self.listed or listed_answers(_whole(prompt, system_prompt), self.listed[0]) == self.listed
+        return is_asked_for(self.listed, prompt, system_prompt)
 
 
 class _Accepted(NamedTuple):
@@ -81,11 +81,11 @@ class Reader:
 
 def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
     """``agent``: with its settings of answers and its system prompt."""
-    if agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.STRUCTURED):
+    if _is_open(agent):
         return None
     accepted = list(_read_accepted(agent))
-    values, listed, reason = _find_values(agent, [answer for answer in accepted if answer.is_trusted])
-    if not 2 <= len(values) <= MOST_VALUES:
+    values, listed, reason = _find_values(agent, accepted)
+    if not values:
         return None
     spelled = {normalise(value): value for value in values}
     known = tuple(
@@ -93,6 +93,11 @@ def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
     )
     prompts = _newest_prompts(agent)
     return ClosedAnswers(values, reason, known, Remembered(known, map(question, prompts)), prompts, listed)
+
+
+def read_values(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """``values`` and ``listed`` of ClosedAnswers, without what was corrected; empty where no set is known."""
+    return ((), ()) if _is_open(agent) else _find_values(agent, list(_read_accepted(agent)))[:2]
 
 
 def chosen_answers(agent: Agent) -> ClosedAnswers | None:
@@ -115,13 +120,29 @@ def choosing_for(agent: Agent, rows: Iterable[Mapping[str, Any]]) -> Choosing | 
     return Choosing(closed.values, supports)
 
 
+def is_asked_for(listed: tuple[str, ...], prompt: Sequence[Message], system_prompt: str) -> bool:
+    """Whether a question lists them; every question where something else tells of the set, and ``listed`` is empty."""
+    return not listed or listed_answers(_whole(prompt, system_prompt), listed[0]) == listed
+
+
 def question(prompt: Sequence[Message]) -> str:
     """What the user said last."""
     return next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
 
 
-def _find_values(agent: Agent, accepted: Sequence[_Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """All values, those that the prompts list where nothing else tells of the set, and the reason."""
+def _is_open(agent: Agent) -> bool:
+    """Its settings say that there is no set."""
+    return agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.STRUCTURED)
+
+
+def _find_values(agent: Agent, accepted: Iterable[_Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """All values, those that the prompts list where nothing else tells of the set, and the reason; empty where there are too
+    few or too many to choose among."""
+    every = _find_any(agent, [answer for answer in accepted if answer.is_trusted])
+    return every if 2 <= len(every[0]) <= MOST_VALUES else ((), (), "")
+
+
+def _find_any(agent: Agent, accepted: Sequence[_Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     if agent.answer_values:
         return tuple(agent.answer_values), (), "as the agent's settings say"
     if not accepted:

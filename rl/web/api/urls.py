@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path, re_path
 
 from rl.web.api.base import UnknownAddress
+from rl.web.api.choices import ChoiceList
 from rl.web.api.description import Description, DescriptionPage
 from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.origins import OriginCheck
@@ -21,6 +22,7 @@ urlpatterns = [
     path("v1/feedback/", FeedbackList.as_view(), name="api-feedback"),
     path("v1/feedback/retract/", OwnRatingRetract.as_view(), name="api-feedback-retract-own"),
     path("v1/feedback/origin/", OriginCheck.as_view(), name="api-feedback-origin"),
+    path("v1/feedback/choices/", ChoiceList.as_view(), name="api-feedback-choices"),
     path("v1/feedback/<int:pk>/", FeedbackDetail.as_view(), name="api-feedback-event"),
     path("v1/feedback/<int:pk>/retract/", FeedbackRetract.as_view(), name="api-feedback-retract"),
     path("v1/ratings/", RatingList.as_view(), name="api-ratings"),

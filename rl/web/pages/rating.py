@@ -132,7 +132,7 @@ def _show(request: HttpRequest, desk: Desk) -> HttpResponse:
         "agent": desk.queue.agent,
         "queue": desk.queue,
         "rater": desk.rater.name,
-        **desk.state(claims),
+        **desk.state(claims, desk.form(fresh=True)),
         "is_invited": desk.is_invited,
         "filters": [] if desk.is_invited else desk.selection.form(desk.queue.agent, trace),
         "is_filtered": bool(desk.selection.values),
@@ -152,8 +152,9 @@ def _posted_vote(desk: Desk, posted: QueryDict) -> Vote:
         claim = str(last.pk)
     if not (claim.isascii() and claim.isdecimal()):
         raise UsageError("claim: the number of an item is wanted")
-    if posted.get("value"):
+    if posted.get("value"):  # a thumb that was pressed goes before the answer beside it
         fields["value"] = _number(str(posted["value"]))
+        fields.pop("text", None)
     if "text" in fields:  # browsers send lines with CR LF
         fields["text"] = fields["text"].replace("\r\n", "\n")
     return Vote.read({**fields, "id": str(uuid.uuid4()), "claim": int(claim), "tags": posted.getlist("tags")})

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.decorators import permission_required
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from rl.base.errors import UsageError
-from rl.base.names import unknown_name
-from rl.collect.feedback.write import current_rating, retract
-from rl.models import Agent, Deployment, Trace, version_name
+from rl.base.names import require_known
+from rl.collect.feedback.answer_forms import AnswerForm, find_form, judge_text
+from rl.collect.feedback.write import correct, current_rating, rate, retract
+from rl.models import Agent, Deployment, Feedback, Trace, version_name
 from rl.serving.advice import deploy_command
+from rl.web.answer_controls import controls_of, likely_values
 from rl.web.before_after import newest_answers
 from rl.web.conversations import read_question, why_nothing_answers
 from rl.web.duels import recent_questions
@@ -23,7 +26,7 @@ from rl.web.front.questions import hand_over
 from rl.web.own_questions import last_verdict, questions_before_and_after
 from rl.web.pages.duels import training_of, votes_to_training
 from rl.web.pages.guards import for_users
-from rl.web.pages.rating_form import posted_trace, rate_as_posted
+from rl.web.pages.rating_form import find_trace, posted_trace, rate_as_posted
 from rl.web.pages.talk_calls import for_talkers, talk_call
 from rl.web.raters import rater_of, signed_in
 
@@ -58,6 +61,7 @@ def talk(request: HttpRequest, name: str) -> HttpResponse:
         "may_compare": user.has_perm(MAY_COMPARE),
         "examples": recent_questions(agent),
         "votes": votes_to_training(agent),
+        "asks": _kind_of(find_form(agent, fresh=True)),
         **training_of(agent, user),
     }
     return render(request, "rl/try.html", context)
@@ -70,10 +74,25 @@ def answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
     return hand_over(request, read_question(request.body, agent, user.pk, rater_of(user.get_username())))
 
 
+@require_safe
+@talk_call
+def answer_form(request: HttpRequest, agent: Agent, user: User, trace: UUID) -> JsonResponse:
+    """What corrects an answer by one click or one field, and whether the next like question is answered so at once."""
+    shown, form = find_trace(agent, trace), find_form(agent)
+    values = likely_values(form, shown)
+    is_chosen = bool(values and shown.details.get("chosen"))
+    controls = controls_of(form, shown, agent.system_prompt)
+    return JsonResponse({"form": controls, "values": values, "is_chosen": is_chosen})
+
+
 @require_POST
 @talk_call
 def rate_answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
-    return JsonResponse({"value": _rate(request, posted_trace(agent, request.POST), user)})
+    """``value`` with ``tags`` and ``notes``, or the right answer as ``text``; or ``action`` retract. Of all this the last
+    word of a person on an answer counts."""
+    by: dict[str, Any] = {"rater": rater_of(user.get_username()), "source": SOURCE, "user": user}
+    word = _rate(request, posted_trace(agent, request.POST), by)
+    return JsonResponse({**word, **votes_to_training(agent)})
 
 
 @require_safe
@@ -96,14 +115,27 @@ def before_and_after(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "rl/before_and_after.html", context)
 
 
-def _rate(request: HttpRequest, trace: Trace, user: User) -> float | None:
-    """What his rating is now; None: he took it back. Raises UsageError."""
-    by: dict[str, Any] = {"rater": rater_of(user.get_username()), "source": SOURCE, "user": user}
-    action = request.POST.get("action", "rate")
-    if action == "rate":
-        return rate_as_posted(trace, request.POST, **by).event.value
-    if action != "retract":
-        raise UsageError(unknown_name("action", action, ("rate", "retract")))
-    if rating := current_rating(trace, by["rater"]):
-        retract(rating, **by)
-    return None
+def _kind_of(form: AnswerForm | None) -> str:
+    """Empty where answers are free."""
+    return "" if form is None else "closed" if form.values else "structured"
+
+
+def _rate(request: HttpRequest, trace: Trace, by: dict[str, Any]) -> dict[str, Any]:
+    """What he says of it now: a ``value``, or the right answer as ``text``; neither, where he took it back. Raises
+    UsageError."""
+    action, text = request.POST.get("action", "rate"), request.POST.get("text", "").replace("\r\n", "\n")
+    require_known("action", action, ("rate", "retract"))
+    word = judge_text(trace.agent, text, trace.response) if text else {}
+    with transaction.atomic():
+        corrections = trace.feedback.filter(rater=by["rater"], kind=Feedback.Kind.CORRECTION, source=SOURCE)
+        for event in corrections.filter(is_current=True).exclude(text=word.get("text", "")):
+            retract(event, **by)
+        rating = current_rating(trace, by["rater"])
+        if rating and (action == "retract" or "text" in word):
+            retract(rating, **by)
+        if action == "retract":
+            return {"value": None, "text": ""}
+        if "text" in word:
+            return {"value": None, "text": correct(trace, text=word["text"], **by).event.text}
+        right = word and rate(trace, scale=Feedback.Scale.THUMB, value=word["value"], **by)
+        return {"value": (right or rate_as_posted(trace, request.POST, **by)).event.value, "text": ""}

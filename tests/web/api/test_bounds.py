@@ -361,6 +361,7 @@ SINGLE: dict[str, str] = {
     "POST FeedbackRetract": "one event",
     "POST OwnRatingRetract": "one rating",
     "GET OriginCheck": "yes or no",
+    "GET ChoiceList": "the values of one agent: answer_values and listed answers have a bound",
     "POST RatingList": "one rating",
     "GET RunDetail": "one run",
     "POST RunCancel": "one run",

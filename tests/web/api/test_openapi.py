@@ -79,6 +79,7 @@ def test_every_call_is_described(document: dict):
         "get_run",
         "cancel_run",
         "list_feedback",
+        "list_choices",
         "send_feedback",
         "get_feedback",
         "reserve_trace",

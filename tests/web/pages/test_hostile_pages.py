@@ -114,7 +114,7 @@ def cpu_of(work: Callable[[], Any]) -> float:
 def addresses(run: TrainingRun, models: Sequence[type[Model]]) -> Iterator[str]:
     trace, version = run.agent.traces.first(), run.agent.versions.get()
     queue, claim = RatingQueue.objects.get(), Claim.objects.get()
-    values = {"queue": queue.name, "claim": str(claim.pk), "agent": run.agent.name}
+    values = {"queue": queue.name, "claim": str(claim.pk), "agent": run.agent.name, "trace": str(trace.pk)}
     for pattern in urlpatterns:
         if not isinstance(pattern, URLPattern) or pattern.name in (*POSTED, *ELSEWHERE):
             continue

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from rl.collect.feedback.write import rate
+from rl.collect.feedback.write import correct, rate
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, Trace
 from tests.conftest import make_trace
 
@@ -177,3 +177,85 @@ def test_a_pair_is_stored_as_its_sides_were_shown(rater: Client, agent: Agent, b
     rater.force_login(bob)
     assert rater.get(f"{ADDRESS}pairs/").context["items"] == []
     assert not Claim.objects.filter(rater="user:bob").exists()
+
+
+# --- answers that are right or wrong ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def letter(agent: Agent) -> Trace:
+    Agent.objects.filter(pk=agent.pk).update(answer_values=["billing", "shipping", "<b>"])
+    return make_trace(agent, "Where is my parcel?", "Billing.")
+
+
+def test_the_right_answer_of_a_set_is_stored_as_one_correction_and_taken_back(rater: Client, letter: Trace) -> None:
+    page = rater.get(ADDRESS)
+    assert (page.context["values"], page.context["items"][0]["form"]) == (
+        ["billing", "shipping", "<b>"],
+        {"kind": "closed", "answer": "billing"},
+    )
+    item = page.context["items"][0]
+    answer = send(rater, decision(item, text="Shipping"))
+    event = Feedback.objects.get()
+    assert (event.kind, event.text, event.rater, event.trace_id) == ("correction", "shipping", "user:alice", letter.pk)
+    assert answer["results"][0]["feedback"] == event.pk
+    assert answer["decisions"][0]["label"] == "shipping"
+    send(rater, decision(item, "undo"))
+    assert not Feedback.objects.filter(is_current=True).exists()
+
+
+def test_the_answer_itself_is_a_thumb_up(rater: Client, letter: Trace) -> None:
+    send(rater, decision(rater.get(ADDRESS).context["items"][0], text="billing"))
+    event = Feedback.objects.get()
+    assert (event.kind, event.value) == ("rating", 1.0)
+
+
+def test_what_is_none_of_the_set_is_refused_in_words(rater: Client, letter: Trace) -> None:
+    item = rater.get(ADDRESS).context["items"][0]
+    refused = send(rater, decision(item, text="shiping"), decision(item, text="billing", value=1))["results"]
+    assert "unknown answer 'shiping' (did you mean shipping?)" in refused[0]["error"]
+    assert "asks for value alone" in refused[1]["error"]
+    assert not Feedback.objects.exists()
+
+
+def test_where_answers_are_free_a_thumb_takes_no_text(rater: Client, trace: Trace) -> None:
+    item = rater.get(ADDRESS).context["items"][0]
+    assert item["form"] is None
+    assert "neither of a closed set nor JSON" in send(rater, decision(item, text="x"))["results"][0]["error"]
+
+
+def test_without_a_script_the_values_are_buttons_and_their_texts_are_text(rater: Client, letter: Trace) -> None:
+    page = rater.get(ADDRESS)
+    text, item = page.content.decode(), page.context["items"][0]
+    assert '<button name="text" value="shipping" dir="auto">shipping</button>' in text
+    assert 'value="&lt;b&gt;" dir="auto">&lt;b&gt;</button>' in text
+    assert rater.post(ADDRESS, {"claim": item["claim"], "text": "shipping"}).status_code == 302
+    assert Feedback.objects.get().text == "shipping"
+
+
+def test_without_a_script_json_is_corrected_in_a_box(rater: Client, agent: Agent) -> None:
+    Agent.objects.filter(pk=agent.pk).update(answer_kind="structured")
+    make_trace(agent, "An invoice", '{"sum": 1}')
+    page = rater.get(ADDRESS)
+    assert '<textarea name="text"' in page.content.decode()
+    claim = page.context["items"][0]["claim"]
+    rater.post(ADDRESS, {"claim": claim, "action": "rate", "text": '{"sum": 2}'})
+    assert Feedback.objects.get().text == '{"sum": 2}'
+    rater.post(ADDRESS, {"claim": claim, "action": "undo"})
+    rater.post(ADDRESS, {"claim": claim, "text": '{"sum": 3}', "value": "0"})
+    assert Feedback.objects.get(is_current=True).value == 0.0
+
+
+def test_a_correction_that_becomes_a_gold_item_says_that_the_answer_is_wrong(
+    client: Client, bob: User, letter: Trace
+) -> None:
+    client.force_login(bob)
+    item = client.get(ADDRESS).context["items"][0]
+    send(client, decision(item, text="shipping"))
+    client.post(f"{ADDRESS}answers/items/{item['claim']}/")
+    assert GoldItem.objects.get().value == 0.0
+
+
+def test_whoever_corrected_an_answer_elsewhere_is_not_asked_about_it(rater: Client, letter: Trace) -> None:
+    correct(letter, text="shipping", rater="user:alice", source="try_page")
+    assert rater.get(ADDRESS).context["items"] == []

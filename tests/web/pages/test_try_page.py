@@ -160,7 +160,7 @@ def test_nobody_takes_back_what_another_person_said(talker: Client, trace: Trace
     theirs = Feedback.objects.create(
         agent=trace.agent, trace=trace, kind="rating", rater="user:bob", scale="thumb", raw_value=1, value=1
     )
-    assert talker.post(RATING, {"trace": trace.pk, "action": "retract"}).json() == {"value": None}
+    assert talker.post(RATING, {"trace": trace.pk, "action": "retract"}).json()["value"] is None
     theirs.refresh_from_db()
     assert theirs.is_current
 
@@ -186,3 +186,65 @@ def test_an_answer_of_another_agent_is_not_rated_here(talker: Client, agent: Age
     other = make_trace(Agent.objects.create(name="other"))
     answer = talker.post(RATING, {"trace": other.pk, "value": "1"})
     assert (answer.status_code, "has no trace" in answer.json()["error"]) == (400, True)
+
+
+# --- the right answer -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def letter(agent: Agent) -> Trace:
+    Agent.objects.filter(pk=agent.pk).update(answer_values=["billing", "shipping", "legal"])
+    chosen = {"among": 3, "shares": {"billing": 0.7, "legal": 0.2, "shipping": 0.1}}
+    return make_trace(agent, "Where is my parcel?", "billing", details={"chosen": chosen})
+
+
+def words() -> list[tuple[str, float | None, str]]:
+    rows = Feedback.objects.filter(is_current=True).order_by("id")
+    return list(rows.values_list("kind", "value", "text"))
+
+
+def test_the_page_says_of_what_kind_the_answers_are(talker: Client, letter: Trace) -> None:
+    assert 'data-asks="closed"' in talker.get(PAGE).content.decode()
+    Agent.objects.update(answer_values=[], answer_kind="structured")
+    assert 'data-asks="structured"' in talker.get(PAGE).content.decode()
+    Agent.objects.update(answer_kind="")
+    assert 'data-asks=""' in talker.get(PAGE).content.decode()
+
+
+def test_an_answer_comes_with_what_else_it_could_have_been(talker: Client, letter: Trace) -> None:
+    told = talker.get(f"{PAGE}answers/{letter.pk}/").json()
+    assert told["form"] == {"kind": "closed", "answer": "billing"}
+    assert [(value["text"], value["share"]) for value in told["values"]] == [
+        ("billing", 0.7),
+        ("legal", 0.2),
+        ("shipping", 0.1),
+    ]
+    assert told["is_chosen"]
+    other = make_trace(Agent.objects.create(name="other"))
+    assert talker.get(f"{PAGE}answers/{other.pk}/").status_code == 400
+
+
+def test_the_last_word_on_an_answer_counts(talker: Client, letter: Trace) -> None:
+    said = [
+        (talker.post(RATING, {"trace": letter.pk, **fields}).json(), words())
+        for fields in ({"value": "1"}, {"text": "Legal"}, {"text": "shipping"}, {"text": "billing"}, {"text": "legal"})
+    ]
+    assert [current for _, current in said] == [
+        [("rating", 1.0, "")],
+        [("correction", None, "legal")],
+        [("correction", None, "shipping")],
+        [("rating", 1.0, "")],
+        [("correction", None, "legal")],
+    ]
+    assert [(answer["value"], answer["text"]) for answer, _ in said[2:4]] == [(None, "shipping"), (1.0, "")]
+    assert said[-1][0]["waiting"] == 1
+    assert talker.post(RATING, {"trace": letter.pk, "action": "retract"}).json()["text"] == ""
+    assert words() == []
+
+
+def test_what_the_answer_cannot_be_is_refused_in_words(talker: Client, letter: Trace) -> None:
+    answer = talker.post(RATING, {"trace": letter.pk, "text": "x" * 1_000_000})
+    assert answer.status_code == 400
+    assert "known: billing, shipping, legal" in answer.json()["error"]
+    assert len(answer.json()["error"]) < 300
+    assert not Feedback.objects.exists()
