@@ -52,6 +52,7 @@ class AgentAdmin(admin.ModelAdmin):
                     "answer_format",
                     "answer_kind",
                     "answer_values",
+                    "answer_schema",
                     "keep_to_answers",
                     "label_threshold",
                     "auto_label_threshold",

@@ -138,6 +138,7 @@ AGENT: Mapping[str, Owner] = {
             "answer_format",
             "answer_kind",
             "answer_values",
+            "answer_schema",
             "keep_to_answers",
             "label_threshold",
             "auto_label_threshold",

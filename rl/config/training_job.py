@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rl.base.records import Choosing, Scorer
 from rl.config.base import TrainingConfig
@@ -36,5 +38,7 @@ class TrainingJob:
     """Their keys."""
     choosing: Choosing | None = None
     """How these answer, where it is from a closed set."""
+    schema: Mapping[str, Any] | None = None
+    """That their answers keep to."""
     kind: str = "free"
     """What the accepted answers are: closed, structured or free."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rl.base.records import Choosing
-from rl.collect.feedback.closed_answers import choosing_for
+from rl.collect.feedback.kept_answers import choosing_for, schema_for
 from rl.config.automatic import Answers
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import FIRST, FREE, AnswerKind, find_kind
@@ -63,6 +63,12 @@ def choosing_of(training_set: TrainingSet) -> Choosing | None:
         return None
     rows = read_training_rows(training_set.directory / TRAIN, training_set.method)
     return choosing_for(training_set.agent, rows)
+
+
+def schema_of(training_set: TrainingSet) -> Mapping[str, Any] | None:
+    """That the answers to its tested prompts keep to, where the run is cross-fitted."""
+    is_asked = folds_of(training_set) and kind_of(training_set).kind == "structured"
+    return schema_for(training_set.agent) if is_asked else None
 
 
 def for_choosing(kind: AnswerKind) -> Answers:

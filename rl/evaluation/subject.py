@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Report
-from rl.collect.feedback.closed_answers import choosing_for
+from rl.collect.feedback.kept_answers import choosing_for, schema_for
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.evaluation.contest import Contest
 from rl.evaluation.guards import measure as guarding
@@ -103,6 +103,7 @@ class Subject:
             task=self.task,
             kind=kind,
             choosing=choosing_for(self.agent, rows) if kind.kind == "closed" else None,
+            schema=schema_for(self.agent) if kind.kind == "structured" else None,
         )
 
 

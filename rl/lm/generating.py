@@ -12,7 +12,7 @@ Shapes: B rows, V words of the vocabulary, W of them that are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -21,6 +21,7 @@ from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, Pre
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from rl.lm.chat.answers import answer_form
+from rl.lm.keeping_to_schema import KeepToSchema
 from rl.lm.packed_layers import packed_layers
 from rl.lm.shared_prompts import RoomyLayer, read
 
@@ -36,10 +37,16 @@ _NEVER: Final = float("-inf")
 
 @torch.no_grad()
 def likeliest(
-    model: PreTrainedModel | torch.nn.Module, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Ids], most: int
+    model: PreTrainedModel | torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[Ids],
+    most: int,
+    schema: Mapping[str, Any] | None = None,
 ) -> list[Ids]:
-    """The likeliest answers, at most ``most`` tokens each, with the end token; the model is in evaluation mode."""
-    return _generate(model, tokenizer, prompts, most)
+    """The likeliest answers, at most ``most`` tokens each, with the end token; the model is in evaluation mode. ``schema``:
+    that all of them keep to. Raises UsageError for one that none can keep to."""
+    keeping = [KeepToSchema(tokenizer, schema, _ends(model, tokenizer))] if schema else []
+    return _generate(model, tokenizer, prompts, most, logits_processor=LogitsProcessorList(keeping))
 
 
 @torch.no_grad()

@@ -21,6 +21,7 @@ from rl.config.guard_limits import check_guard_limits
 from rl.config.lengths import lengths_of
 from rl.config.levels import LEVELS, check_level
 from rl.config.reward_weights import check_decision_weights, check_reward_weights
+from rl.config.schemas import check_answer_schema
 
 
 def validate_name(value: str) -> None:
@@ -47,6 +48,10 @@ def validate_decision_weights(value: object) -> None:
 
 def validate_answer_values(value: object) -> None:
     _as_validation_error(check_answer_values, value)
+
+
+def validate_answer_schema(value: object) -> None:
+    _as_validation_error(check_answer_schema, value)
 
 
 def validate_guard_limits(value: object) -> None:
@@ -151,9 +156,16 @@ class Agent(models.Model):
         validators=[validate_answer_values],
         help_text="The answers there are, a JSON list of texts, where they are of a closed set; empty: found out.",
     )
+    answer_schema = models.JSONField(
+        default=dict,
+        blank=True,
+        validators=[validate_answer_schema],
+        help_text="The JSON schema of its answers, where they are JSON objects; fields come in the order of 'required'. "
+        "Empty: learned from the accepted ones.",
+    )
     keep_to_answers = models.BooleanField(
         default=True,
-        help_text="Where its answers are of a closed set, llama.cpp chooses among them and says nothing else.",
+        help_text="Where its answers are of a closed set, or JSON with fields, it is made to say nothing else.",
     )
     label_threshold = models.FloatField(
         default=0.6,

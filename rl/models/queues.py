@@ -42,6 +42,7 @@ class RatingQueue(models.Model):
         RANDOM = "random", "random"
         UNCERTAIN = "uncertain", "where the judge is least sure first"
         DISPUTED = "disputed", "where raters or versions disagree first"
+        UNSURE = "unsure", "where the model chose with the least certainty first"
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="queues")
     name = models.CharField(max_length=64, validators=[validate_queue_name])

@@ -24,6 +24,8 @@ from rl.queues.filters import read_filters
 
 RECENT = 20
 """The last decisions that say where to go on."""
+LOOKED_AT = 2000
+"""The newest answers, where the order is by what no index has."""
 _KINDS = (~Q(source__in=(DEMO, EPISODE)), Q(source=DEMO), Q(source=EPISODE))
 _Order, _State = RatingQueue.Order, Claim.State
 Rows = QuerySet[Any]
@@ -89,11 +91,18 @@ def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
     """The rows in parts, each ordered, that follow each other; a later part may have rows of an earlier one again."""
     if queue.order == _Order.UNCERTAIN and not asks_about_pairs(queue):
         yield rows.filter(label_proposal__isnull=False).order_by("label_proposal__confidence", "id")
+    elif queue.order == _Order.UNSURE and not asks_about_pairs(queue):
+        yield rows.filter(pk__in=_newest(queue), details__chosen__share__lt=1).order_by("details__chosen__share", "id")
     elif queue.order in (_Order.DISPUTED, _Order.UNCERTAIN):
         yield _disputed_items(queue, rows).order_by("-created_at", "id")
     for kind in [Q()] if asks_about_pairs(queue) else _KINDS:
         yield from _from_the_last(queue, rows, rater, kind)
     yield _all_at_once(queue, rows)
+
+
+def _newest(queue: RatingQueue) -> Rows:
+    """Keys of the answers among which the unsure ones are looked for: no column has how sure the model was."""
+    return Trace.objects.filter(agent=queue.agent_id).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
 
 
 def _disputed_items(queue: RatingQueue, rows: Rows) -> Rows:

@@ -29,7 +29,7 @@ from rl.config import AgentConfig, TrainingConfig, config_class, find_method, fi
 from rl.config.authority import Owner
 from rl.config.automatic import imitates
 from rl.config.training_job import TrainingJob
-from rl.dataset_builder.accepted_answers import choosing_of, folds_of, kind_of, tested_of
+from rl.dataset_builder.accepted_answers import choosing_of, folds_of, kind_of, schema_of, tested_of
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
 from rl.hardware import choose_gpu, detect_hardware
@@ -284,5 +284,6 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         folds=folds_of(training_set),
         tested=tested_of(training_set),
         choosing=choosing_of(training_set),
+        schema=schema_of(training_set),
         kind=kind_of(training_set).kind,
     )

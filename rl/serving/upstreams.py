@@ -31,13 +31,16 @@ class Upstream:
     """Answers that are asked of it at once."""
     server: int | None = None
     """The number of its deployment where it is a llama.cpp process of ours."""
+    choice_forms: tuple[str, ...] = ("structured_outputs", "guided_choice", "response_format")
+    """Fields of a request in which it may take a set of answers, to be tried one after the other (gateway/forms.py)."""
 
 
 def upstream_of(deployment: Deployment) -> Upstream:
     """Raises UsageError for a deployment that nothing serves, or whose API key is not in the environment."""
     model = deployment.model_name
     if deployment.target == Deployment.Target.OLLAMA:
-        return _apply_profile(Upstream(f"{settings.OLLAMA_URL}/v1", model), deployment, "num_ctx", "num_parallel")
+        ollama = Upstream(f"{settings.OLLAMA_URL}/v1", model, choice_forms=("response_format",))
+        return _apply_profile(ollama, deployment, "num_ctx", "num_parallel")
     if deployment.target == Deployment.Target.NONE or not deployment.url:
         raise UsageError(f"{deployment.version_name} of {deployment.agent.name} is not served by anything")
     if deployment.target == Deployment.Target.LLAMA_CPP:

@@ -150,7 +150,7 @@ def _answer(start: Start, model: PeftModel, part: Part, room: int = 0) -> Answer
         return _choose(start, start.job.choosing, model, [part.rows[number] for number in places], prompts)
     answers: Answers = {}
     for batch in batches([len(prompt) + most for prompt in prompts], TOKENS_PER_BATCH[device().type]):
-        generated = likeliest(model, start.tokenizer, [prompts[number] for number in batch], most)
+        generated = likeliest(model, start.tokenizer, [prompts[number] for number in batch], most, start.job.schema)
         for number, ids in zip(batch, generated, strict=True):
             row = part.rows[places[number]]
             text = answer_text(start.tokenizer, row, ids)

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.config.methods import scoring_methods
+from rl.data_formatter.answer_kinds import AnswerKind
 from rl.dataset_builder import training_plan
 from rl.dataset_builder.plan.plan import TrainingPlan
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
@@ -55,6 +56,8 @@ class Loop:
     """That start a run."""
     right: str | None
     """How often the version in use is right; see ``right_share``."""
+    kind: AnswerKind
+    """What its answers are."""
     plan: TrainingPlan
     active: TrainingRun | None
     newest: ModelVersion | None
@@ -118,6 +121,7 @@ def look_at(agent: Agent) -> Loop:
         waiting=waiting_feedback(agent).count(),
         needed=samples_needed(agent, kind),
         right=right_share(agent, in_use, kind),
+        kind=kind,
         plan=training_plan(agent),
         active=agent.runs.filter(state__in=TrainingRun.ACTIVE).first(),
         newest=newest,

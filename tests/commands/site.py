@@ -121,10 +121,10 @@ def kill_session(process: subprocess.Popen[str] | Forked) -> None:
 
 
 @contextmanager
-def serving(site: Site) -> Iterator[str]:
+def serving(site: Site, **environment: str) -> Iterator[str]:
     """The address of the site with its gateway, as ``serve`` starts both."""
     port = reserve_port()
-    process = site.start("serve", "--port", str(port))
+    process = site.start("serve", "--port", str(port), **environment)
     url = f"http://127.0.0.1:{port}"
     for _ in range(200):
         try:

@@ -92,6 +92,13 @@ def test_where_the_judge_is_least_sure_comes_first(agent: Agent, answers: list[T
     assert order == [answers[0], answers[2], answers[5], answers[4], answers[3], answers[1]]
 
 
+def test_where_the_model_chose_with_the_least_certainty_comes_first(agent: Agent, answers: list[Trace]) -> None:
+    for trace, share in ((answers[2], 0.9), (answers[0], 0.41), (answers[3], 1.0)):
+        Trace.objects.filter(pk=trace.pk).update(details={"chosen": {"among": 3, "share": share}})
+    order = [claim.trace for claim in rate_all(make_queue(agent, order="unsure"))]
+    assert order == [answers[0], answers[2], answers[5], answers[4], answers[3], answers[1]]
+
+
 def test_where_raters_disagree_comes_first(agent: Agent, answers: list[Trace]) -> None:
     for rater, value in (("x", 0), ("y", 1)):
         write.rate(answers[1], rater=rater, scale="thumb", value=value, source="test")

@@ -78,6 +78,13 @@ def test_each_tested_prompt_is_answered_by_an_adapter_that_has_not_learned_it(ti
     assert result.steps == 6
 
 
+def test_the_answers_to_tested_prompts_keep_to_the_schema_that_is_served(tiny_base: Path, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"team": {"enum": ["cards", "cash"]}}, "required": ["team"]}
+    asked = replace(cross_fitted(tiny_base, tmp_path), schema=schema)
+    sft.train(asked, Listener())
+    assert {answer.text[0] for answer in read_unseen(asked.output_dir / UNSEEN).values()} == {"{"}
+
+
 def test_a_run_that_goes_on_does_not_ask_the_parts_again(tiny_base: Path, tmp_path: Path) -> None:
     def stop_while_it_trains(event: str, values: dict[str, Any]) -> None:
         listener(event, values)

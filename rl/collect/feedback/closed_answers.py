@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from rl.base.records import Choosing, Message
+from rl.base.records import Message
 from rl.collect.feedback.accepted import read_accepted
 from rl.config.closed_answers import LONGEST
 from rl.config.closed_answers import MOST as MOST_VALUES
 from rl.data_formatter.answer_kinds import find_kind, normalise
 from rl.data_formatter.listed_answers import listed_answers
 from rl.data_formatter.remembered import MOST, Remembered
-from rl.models import Agent, Deployment, Feedback, Trace
+from rl.models import Agent, Trace
 
-ANYHOW_SECONDS: Final = 60.0
 FEWEST: Final = 20
 """Accepted answers that tell a set which no prompt lists: whoever keeps to it says nothing else any more."""
 MOST_NEW: Final = 0.05
@@ -45,45 +43,18 @@ class ClosedAnswers:
         return is_asked_for(self.listed, prompt, system_prompt)
 
 
-class _Accepted(NamedTuple):
+class Accepted(NamedTuple):
     prompt: Sequence[Message]
     answer: str
     is_trusted: bool
     """Whoever said so may bring answers that nobody gave before."""
 
 
-@dataclass(slots=True)
-class Reader:
-    """What was read last, by agent; again only where something was said since, and once a minute anyhow: feedback is also
-    held back, and forgotten."""
-
-    _known: dict[int, ClosedAnswers | None] = field(default_factory=dict)
-    _newest: int = -1
-    _all_at: float = float("-inf")
-
-    def look(self) -> None:
-        """Forgets what has changed. Two queries."""
-        newest = Feedback.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-        if time.monotonic() - self._all_at > ANYHOW_SECONDS or newest < self._newest:
-            self._known, self._all_at = {}, time.monotonic()
-        elif newest > self._newest:
-            new = Feedback.objects.filter(pk__gt=self._newest, pk__lte=newest).order_by()
-            for agent_id in new.values_list("agent_id", flat=True).distinct():
-                self._known.pop(agent_id, None)
-        self._newest = newest
-
-    def of(self, agent: Agent) -> ClosedAnswers | None:
-        """None where its answers are not known to be of a closed set. Two queries for an agent that is not known."""
-        if agent.pk not in self._known:
-            self._known[agent.pk] = read_closed_answers(agent)
-        return self._known[agent.pk]
-
-
 def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
     """``agent``: with its settings of answers and its system prompt."""
     if _is_open(agent):
         return None
-    accepted = list(_read_accepted(agent))
+    accepted = list(newest_accepted(agent))
     values, listed, reason = _find_values(agent, accepted)
     if not values:
         return None
@@ -97,27 +68,7 @@ def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
 
 def read_values(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """``values`` and ``listed`` of ClosedAnswers, without what was corrected; empty where no set is known."""
-    return ((), ()) if _is_open(agent) else _find_values(agent, list(_read_accepted(agent)))[:2]
-
-
-def chosen_answers(agent: Agent) -> ClosedAnswers | None:
-    """The set that answers of the agent are chosen from where it is served; None where they are said freely."""
-    by_llama = Deployment.objects.filter(agent=agent, target=Deployment.Target.LLAMA_CPP, pid__isnull=False)
-    is_chosen = agent.deploy_target == Deployment.Target.LLAMA_CPP or by_llama.exists()
-    return read_closed_answers(agent) if agent.keep_to_answers and is_chosen else None
-
-
-def choosing_for(agent: Agent, rows: Iterable[Mapping[str, Any]]) -> Choosing | None:
-    """How the prompts of the rows would be answered if nobody had corrected them; None where answers are said freely."""
-    closed = chosen_answers(agent)
-    if closed is None:
-        return None
-    stored = list(rows)
-    if not all(closed.answers(row["prompt"], agent.system_prompt) for row in stored):
-        return None
-    asked = {row["prompt_key"]: question(row["prompt"]) for row in stored}
-    supports = {key: closed.remembered.support(text, of_others=True) for key, text in asked.items()}
-    return Choosing(closed.values, supports)
+    return ((), ()) if _is_open(agent) else _find_values(agent, list(newest_accepted(agent)))[:2]
 
 
 def is_asked_for(listed: tuple[str, ...], prompt: Sequence[Message], system_prompt: str) -> bool:
@@ -135,14 +86,14 @@ def _is_open(agent: Agent) -> bool:
     return agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.STRUCTURED)
 
 
-def _find_values(agent: Agent, accepted: Iterable[_Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+def _find_values(agent: Agent, accepted: Iterable[Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     """All values, those that the prompts list where nothing else tells of the set, and the reason; empty where there are too
     few or too many to choose among."""
     every = _find_any(agent, [answer for answer in accepted if answer.is_trusted])
     return every if 2 <= len(every[0]) <= MOST_VALUES else ((), (), "")
 
 
-def _find_any(agent: Agent, accepted: Sequence[_Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+def _find_any(agent: Agent, accepted: Sequence[Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     if agent.answer_values:
         return tuple(agent.answer_values), (), "as the agent's settings say"
     if not accepted:
@@ -172,7 +123,7 @@ def _spellings(texts: Iterable[str]) -> dict[str, str]:
     return {name: counter.most_common(1)[0][0] for name, counter in ordered[:MOST_VALUES] if name}
 
 
-def _read_accepted(agent: Agent) -> Iterator[_Accepted]:
+def newest_accepted(agent: Agent) -> Iterator[Accepted]:
     """The newest first, and of each question only the newest."""
     accepted = list(read_accepted(agent, MOST))
     prompts = dict(Trace.objects.filter(pk__in=[row.trace_id for row in accepted]).values_list("pk", "prompt"))
@@ -181,7 +132,7 @@ def _read_accepted(agent: Agent) -> Iterator[_Accepted]:
         asked = question(prompts.get(row.trace_id, ()))
         if asked and asked not in seen:
             seen.add(asked)
-            yield _Accepted(prompts[row.trace_id], row.answer, row.is_trusted)
+            yield Accepted(prompts[row.trace_id], row.answer, row.is_trusted)
 
 
 def _newest_prompts(agent: Agent) -> tuple[Sequence[Message], ...]:

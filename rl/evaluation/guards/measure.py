@@ -158,12 +158,13 @@ def watch(
     task: TaskScores | None = None,
     kind: AnswerKind = FREE,
     choosing: Choosing | None = None,
+    schema: Mapping[str, Any] | None = None,
 ) -> Watch:
     """Asks all ``rows``, and guards the first PROMPTS of them; ``most_tokens``: longest answer. Loads torch if there are
     any."""
     guarded = _with_details(agent, rows[:PROMPTS])
     asked = [*guarded, *rows[PROMPTS:]]
-    how = {"measured": PROMPTS, "choosing": choosing}
+    how = {"measured": PROMPTS, "choosing": choosing, "schema": schema}
     speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, **how) if asked else None
     return Watch(agent, guarded, asked, speaker, report, scorer, task, kind)
 

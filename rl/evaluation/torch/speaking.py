@@ -36,10 +36,11 @@ class Speaker:
         report: Report,
         measured: int | None = None,
         choosing: Choosing | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> None:
         """``rows``: with a ``prompt``, ``tools`` where they are offered, and ``chosen`` and ``rejected`` where answers are
         stored; ``most``: tokens; ``measured``: how many of the first rows' answers tell how far the model has moved, None
-        for all; ``choosing``: where answers are chosen from a set."""
+        for all; ``choosing``: where answers are chosen from a set; ``schema``: where they keep to one."""
         self.answers: dict[str, list[GeneratedAnswer | None]] = {}
         """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
@@ -50,7 +51,7 @@ class Speaker:
         self._chosen_likelihood: float | None = None
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
         self._measured = len(rows) if measured is None else measured
-        self._choosing = choosing
+        self._choosing, self._schema = choosing, schema
 
     def __call__(
         self, name: str, tokenizer: PreTrainedTokenizerBase, base: PreTrainedModel, model: torch.nn.Module
@@ -65,7 +66,8 @@ class Speaker:
         prompts = {number: ids for number, ids in asked.items() if 0 < len(ids) <= fits}
         with packed_layers(model):
             if self._choosing:
-                answers = self._choose(self._choosing, model, tokenizer, prompts, calibrated=name == "base")
+                calibrated = name == "base" and not self._choosing.by_model_alone
+                answers = self._choose(self._choosing, model, tokenizer, prompts, calibrated=calibrated)
             else:
                 answers = self._answer(model, tokenizer, prompts, most)
         texts = {number: answer_text(tokenizer, self._rows[number], ids) for number, ids in answers.items()}
@@ -119,7 +121,7 @@ class Speaker:
         answers: dict[int, Ids] = {}
         for batch in batches(lengths, TOKENS_PER_BATCH[loading.device().type]):
             batch_numbers = [numbers[index] for index in batch]
-            generated = likeliest(model, tokenizer, [prompts[number] for number in batch_numbers], most)
+            generated = likeliest(model, tokenizer, [prompts[number] for number in batch_numbers], most, self._schema)
             answers |= dict(zip(batch_numbers, generated, strict=True))
             self._report("step", {"step": len(answers), "total_steps": len(numbers), "metrics": {}})
         return answers

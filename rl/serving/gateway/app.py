@@ -25,8 +25,9 @@ from rl.serving.activity import note_request
 from rl.serving.advice import deploy_command
 from rl.serving.gateway.best_of import answer_best, as_events, asks_for_several
 from rl.serving.gateway.chat_request import ChatRequest, parse_request
-from rl.serving.gateway.choosing import Chooser, is_chosen
+from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.forms import Forms
 from rl.serving.gateway.limiting import RequestsPerMinute
 from rl.serving.gateway.pulse import Pulse
 from rl.serving.gateway.recorder import Recorder
@@ -35,7 +36,7 @@ from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, route
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.gateway.table import Table
 from rl.serving.gateway.turns import Turns
-from rl.serving.gateway.upstream import ask, completion, new_client
+from rl.serving.gateway.upstream import completion, new_client
 from rl.serving.gateway.writer import Writer
 
 CALLER: Final = "ratchet.caller"
@@ -61,7 +62,8 @@ class Gateway:
         self.recorder = Recorder(self.writer)
         self.client: httpx.AsyncClient = new_client()
         self.turns = Turns()
-        self.chooser = Chooser(self.client)
+        self.forms = Forms(self.client)
+        self.chooser = Chooser(self.client, self.forms)
         self.pulse = Pulse(self.turns)
         self._warned: set[str] = set()
 
@@ -147,16 +149,16 @@ def _without_names(request: Request, refusal: Refusal) -> Refusal:
 
 async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
     """One of a closed set, and the best of several, are there whole before they can be streamed."""
-    if is_chosen(exchange):
+    if gateway.chooser.chooses(exchange):
         document = await gateway.chooser.answer(gateway.turns, exchange)
         exchange.answer.take(document)
     elif asks_for_several(exchange):
-        document = await answer_best(gateway.client, gateway.turns, exchange)
+        document = await answer_best(gateway.forms, gateway.turns, exchange)
     elif exchange.request.streams:
         return await _stream(gateway, exchange)
     else:
         async with gateway.turns.of(exchange):
-            document = await completion(exchange, await ask(gateway.client, exchange))
+            document = await completion(exchange, await gateway.forms.ask(exchange))
         exchange.answer.take(document)
     exchange.answer.complete = True
     if error := await gateway.recorder.record_and_wait(exchange):
@@ -170,7 +172,7 @@ async def _stream(gateway: Gateway, exchange: Exchange) -> EventStream:
     """It leaves its turn when it ends."""
     await gateway.turns.take(exchange)
     try:
-        return EventStream(exchange, await ask(gateway.client, exchange), gateway.recorder, gateway.turns)
+        return EventStream(exchange, await gateway.forms.ask(exchange), gateway.recorder, gateway.turns)
     except BaseException:
         gateway.turns.leave(exchange)
         raise

@@ -14,14 +14,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import httpx
-
 from rl.serving.gateway.answer import Answer
 from rl.serving.gateway.exchange import Exchange, columns_of
+from rl.serving.gateway.forms import Forms
 from rl.serving.gateway.judging import Unjudged, rate
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.turns import Turns
-from rl.serving.gateway.upstream import Piece, ask, completion
+from rl.serving.gateway.upstream import Piece, completion
 
 TEMPERATURE: Final = 0.8
 """Where the request names none: answers that are alike are not worth choosing from. The default of llama.cpp and Ollama."""
@@ -61,10 +60,10 @@ def asks_for_several(exchange: Exchange) -> bool:
     return not reason
 
 
-async def answer_best(client: httpx.AsyncClient, turns: Turns, exchange: Exchange) -> Piece:
+async def answer_best(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
     """The completion that the judge prefers, with the usage of all; the exchange has it as its answer, and the others as
     further choices. Raises Refusal where there is not one answer."""
-    draws = await _ask_all(client, turns, exchange)
+    draws = await _ask_all(forms, turns, exchange)
     began = time.monotonic()
     exchange.judging = {"of": exchange.route.best_of, "asked": exchange.route.best_of, "answered": len(draws)}
     judge = exchange.route.agent.judge
@@ -84,9 +83,9 @@ async def answer_best(client: httpx.AsyncClient, turns: Turns, exchange: Exchang
     return {**draws[0].document, "usage": usage}
 
 
-async def _ask_all(client: httpx.AsyncClient, turns: Turns, exchange: Exchange) -> list[Draw]:
+async def _ask_all(forms: Forms, turns: Turns, exchange: Exchange) -> list[Draw]:
     """Those that came; a client that goes away ends all of them. Raises Refusal."""
-    draws = (_ask_one(client, turns, exchange, number) for number in range(exchange.route.best_of))
+    draws = (_ask_one(forms, turns, exchange, number) for number in range(exchange.route.best_of))
     results = await asyncio.gather(*draws, return_exceptions=True)
     if bugs := [result for result in results if isinstance(result, BaseException) and not isinstance(result, Refusal)]:
         raise bugs[0]
@@ -95,7 +94,7 @@ async def _ask_all(client: httpx.AsyncClient, turns: Turns, exchange: Exchange) 
     raise next(result for result in results if isinstance(result, Refusal))
 
 
-async def _ask_one(client: httpx.AsyncClient, turns: Turns, exchange: Exchange, number: int) -> Draw:
+async def _ask_one(forms: Forms, turns: Turns, exchange: Exchange, number: int) -> Draw:
     """Raises Refusal."""
     body = {name: value for name, value in exchange.request.document.items() if name not in _STREAMING}
     if body.get("temperature") is None:
@@ -104,7 +103,7 @@ async def _ask_one(client: httpx.AsyncClient, turns: Turns, exchange: Exchange, 
         body["seed"] += number
     draw = replace(exchange, request=replace(exchange.request, document=body), answer=Answer())
     async with turns.of(draw):
-        document = await completion(draw, await ask(client, draw))
+        document = await completion(draw, await forms.ask(draw))
     draw.answer.take(document)
     return Draw(document, draw.answer)
 

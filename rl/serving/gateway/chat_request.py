@@ -24,7 +24,7 @@ from rl.serving.gateway.routing import KnownKey, Route
 UNIT_HEADER: Final = "x-ratchet-unit"
 SESSION_HEADER: Final = "x-ratchet-session"
 RATERS_HEADER: Final = "x-ratchet-raters"
-_LENGTHS: Final = ("max_tokens", "max_completion_tokens")
+LENGTHS: Final = ("max_tokens", "max_completion_tokens")
 _PARTS: Final = {"image_url": "image", "input_audio": "audio"}
 
 
@@ -62,9 +62,9 @@ class ChatRequest:
         changed = {**self.document, "model": upstream.model}
         if self.streams:
             changed["stream_options"] = {"include_usage": True}
-        if all(self.document.get(name) is None for name in _LENGTHS):
+        if all(self.document.get(name) is None for name in LENGTHS):
             changed["max_tokens"] = route.agent.response_length
-        changed |= {name: min(changed[name], upstream.context) for name in _LENGTHS if name in changed}
+        changed |= {name: min(changed[name], upstream.context) for name in LENGTHS if name in changed}
         if upstream.server is not None:  # as the versions of ours were trained, unless the client asks otherwise
             changed["chat_template_kwargs"] = {**template_settings(), **self.document.get("chat_template_kwargs", {})}
         return {**changed, "messages": with_system_prompt(self.document["messages"], self.messages, route)}

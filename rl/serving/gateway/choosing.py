@@ -1,10 +1,10 @@
-"""Chooses an answer of a closed set, for agents that have one and are served by a llama.cpp process of ours.
+"""Chooses an answer of a closed set, for agents that have one.
 
-The server tells how likely each answer is to go on from the question (``/completion`` with one token, biased so that all
-options are among those that it lists). What the base model thinks of an answer whatever is asked, its mean over past
-questions, is taken off (Zhao et al., 2021, "Calibrate before use"), and what was corrected of like questions comes on top
-(``Remembered``): a correction counts from the next answer on. An adapter has learned how frequent each answer is, so
-nothing is taken off.
+A llama.cpp process of ours tells how likely each answer is to go on from the question (``/completion`` with one token,
+biased so that all options are among those that it lists). What the base model thinks of an answer whatever is asked, its
+mean over past questions, is taken off (Zhao et al., 2021, "Calibrate before use"), and what was corrected of like questions
+comes on top (``Remembered``): a correction counts from the next answer on. An adapter has learned how frequent each answer
+is, so nothing is taken off. Other servers are given the set (``forms.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rl.collect.feedback.closed_answers import ClosedAnswers, question
 from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option
 from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.forms import Forms, Key, names_no_form, server_of
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import Route
 from rl.serving.gateway.turns import Turns
@@ -39,9 +40,7 @@ SHOWN: Final = 20
 _LIFT: Final = 30.0
 """Brings every option among the likeliest tokens; the same for each, so that it changes nothing between them."""
 _FLOOR: Final = math.log(1e-12)
-_OTHER_FORMS: Final = ("response_format", "tools", "tool_choice")
 log = logging.getLogger(__name__)
-Key = tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -58,14 +57,21 @@ class Chooser:
     """Chooses for one process; keeps the tokens of answers and the means of their scores, by server and set."""
 
     client: httpx.AsyncClient
+    forms: Forms
     _trees: dict[Key, AnswerTree] = field(default_factory=dict)
     _means: dict[Key, dict[tuple[int, ...], Scores]] = field(default_factory=dict)
     _learning: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
+
+    def chooses(self, exchange: Exchange) -> bool:
+        """Whether it is to be one of a closed set, and its server can be brought to that."""
+        return is_chosen(exchange) and (_is_ours(exchange) or self.forms.has_left(exchange))
 
     async def answer(self, turns: Turns, exchange: Exchange) -> Piece:
         """A completion; the exchange says how it was chosen. Raises Refusal."""
         route, closed = exchange.route, exchange.route.agent.closed
         assert closed is not None  # noqa: S101  whoever has none does not get here
+        if not _is_ours(exchange):
+            return await self.forms.choose(turns, exchange)
         async with turns.of(exchange):
             ids, tree = await self._read(route, closed, exchange.request.for_upstream(route))
             means = self._known_means(route, closed, tree)
@@ -73,6 +79,7 @@ class Chooser:
             choice = await self._choose(route, tree, ids, means, support)
         exchange.choosing = {
             "among": len(closed.values),
+            "share": round(choice.shares[choice.answer], 4),
             "shares": {answer: round(share, 4) for answer, share in choice.shares.items()},
             "remembered": len(closed.remembered),
             "calibrated": bool(means),
@@ -83,7 +90,7 @@ class Chooser:
         """The tokens of the question, as the model's template writes it, and those of the answers behind it."""
         text = str((await self._call(route, "apply-template", body))["prompt"])
         ids = await self._tokens(route, text)
-        key = (_server(route), closed.values)
+        key = (server_of(route), closed.values)
         if key not in self._trees:
             behind = {value: await self._behind(route, text, ids, value) for value in closed.values}
             self._trees = {**dict(list(self._trees.items())[-MOST_KEPT:]), key: AnswerTree(behind)}
@@ -148,7 +155,7 @@ class Chooser:
         twice as many past questions."""
         if route.served.version_id is not None or len(closed.prompts) < FEWEST_MEANT:
             return {}
-        key = (_server(route), closed.values)
+        key = (server_of(route), closed.values)
         stage = (*key, len(closed.prompts).bit_length())
         if stage not in self._learning:
             if len(self._learning) > MOST_KEPT:
@@ -181,12 +188,15 @@ class Chooser:
 
 def is_chosen(exchange: Exchange) -> bool:
     """Whether it is to be one of a closed set; requests that name a form themselves, or want several, get what they ask."""
-    upstream, body, agent = exchange.route.served.upstream, exchange.request.document, exchange.route.agent
-    if agent.closed is None or upstream is None or upstream.server is None:
-        return False
-    if body.get("n") not in (None, 1) or any(body.get(name) for name in _OTHER_FORMS):
+    agent = exchange.route.agent
+    if agent.closed is None or exchange.request.document.get("n") not in (None, 1) or not names_no_form(exchange):
         return False
     return agent.closed.answers(exchange.request.messages, agent.system_prompt)
+
+
+def _is_ours(exchange: Exchange) -> bool:
+    upstream = exchange.route.served.upstream
+    return upstream is not None and upstream.server is not None
 
 
 def completion_of(choice: Choice, exchange: Exchange, tokens_in: int, tokens_out: int) -> Piece:
@@ -206,8 +216,3 @@ def _logprob(answer: str, share: float) -> Piece:
 
 def _mean(scores: Sequence[Scores]) -> Scores:
     return {option: sum(of_question[option] for of_question in scores) / len(scores) for option in scores[0]}
-
-
-def _server(route: Route) -> Key:
-    upstream = route.served.upstream
-    return (upstream.server, upstream.model, route.served.version) if upstream else ()

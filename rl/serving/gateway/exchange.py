@@ -39,6 +39,8 @@ class Exchange:
     """How the best of several answers was chosen, or why it was not."""
     choosing: dict[str, Any] = field(default_factory=dict)
     """Among how many answers of a closed set it was chosen, and how probable each was."""
+    keeping: dict[str, Any] = field(default_factory=dict)
+    """In which form the server was asked for the agent's schema, or that it refuses it."""
     is_blind: bool = False
     """Nothing that is sent may tell the version, or the id under which it could be looked up."""
 
@@ -97,6 +99,7 @@ class Exchange:
             "tools": body.get("tools"),
             "best_of": self.judging,
             "chosen": self.choosing,
+            "kept": self.keeping,
         }
         return {"stream": self.request.streams, **_drop_empty(details)}
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rl.collect.limits import MAX_MESSAGES
+from rl.config.schemas import BadSchema, Schemas
 from rl.models.serving import MOST_ANSWERS
 from rl.serving.gateway.refusals import Refusal
-from rl.serving.gateway.schemas import Schemas
 
 MOST_STOPS, LONGEST_STOP = 16, 500
 MOST_BIASES: Final = 300
 MOST_TOOLS: Final = 128
 MOST_PAIRS, LONGEST_TEXT = 64, 512
 Check = Callable[[Any, str, Schemas], Any]
-"""Gets the value and the name of a field; gives what is passed on. Raises Refusal."""
+"""Gets the value and the name of a field; gives what is passed on. Raises Refusal or BadSchema."""
 
 
 def _refuse(name: str, problem: str) -> Refusal:
@@ -204,11 +204,18 @@ def choose_fields(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
     sent = {name: value for name, value in document.items() if value is not None or name == "messages"}
     sent.setdefault("messages")
     schemas = Schemas()
-    passed = {name: check(sent[name], name, schemas) for name, check in FIELDS.items() if name in sent}
+    passed = {name: _check(name, sent[name], schemas) for name in FIELDS if name in sent}
     return passed, [*sorted(sent.keys() - FIELDS.keys()), *schemas.left_out]
 
 
 def check_field(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """The field alone; empty where it is not there. Raises Refusal."""
     value = document.get(name)
-    return {} if value is None else {name: FIELDS[name](value, name, Schemas())}
+    return {} if value is None else {name: _check(name, value, Schemas())}
+
+
+def _check(name: str, value: Any, schemas: Schemas) -> Any:
+    try:
+        return FIELDS[name](value, name, schemas)
+    except BadSchema as error:
+        raise Refusal(400, str(error), param=error.param, code=error.code) from None

@@ -14,6 +14,7 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.collect.feedback.closed_answers import ClosedAnswers
+from rl.collect.feedback.structured_answers import StructuredAnswers
 from rl.models import BASE, ApiKey, Deployment
 from rl.serving.allocation import pick, shares
 from rl.serving.upstreams import Upstream
@@ -91,7 +92,9 @@ class KnownAgent:
     judge_problem: str = ""
     """Why there is none, where several answers are asked for."""
     closed: ClosedAnswers | None = None
-    """The set that its answers are chosen from; None: it says what it likes."""
+    """The set that its answers are chosen from."""
+    structure: StructuredAnswers | None = None
+    """The schema that its answers keep to. Neither: it says what it likes."""
 
     def serving(self, version_id: int | None) -> Served | None:
         """The deployment of a version that answers, else one that does not."""

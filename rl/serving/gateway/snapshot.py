@@ -1,5 +1,5 @@
 """Reads what routing needs, in five queries: agents, deployments, running experiments, keys, the newest feedback; and more
-for each agent whose answers are judged, or chosen among those that people accepted."""
+for each agent whose answers are judged, or kept to those that people accepted."""
 
 from __future__ import annotations
 
@@ -7,26 +7,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from rl.base.errors import UsageError
-from rl.collect.feedback.closed_answers import Reader
+from rl.collect.feedback.closed_answers import ClosedAnswers
+from rl.collect.feedback.kept_answers import SETTINGS, Reader
+from rl.collect.feedback.structured_answers import StructuredAnswers
 from rl.models import Agent, ApiKey, Deployment, Experiment
 from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, Split
 from rl.serving.judge_process import path_of
 from rl.serving.judge_server import require_judge
 from rl.serving.upstreams import upstream_of
 
-_OF_AGENTS = (
-    "name",
-    "created_at",
-    "system_prompt",
-    "response_length",
-    "answer_kind",
-    "answer_values",
-    "keep_to_answers",
-)
+_OF_AGENTS = ("name", "created_at", "response_length", *SETTINGS)
 
 
 def load(reader: Reader | None = None) -> Snapshot:
-    """``reader``: of closed answers; without it none are known."""
+    """``reader``: of what answers are kept to; without it nothing is known of that."""
     deployed = defaultdict(list)
     for deployment in Deployment.objects.select_related("agent", "version").order_by("-created_at", "-pk"):
         deployed[deployment.agent_id].append(_read_deployment(deployment))
@@ -43,7 +37,7 @@ def load(reader: Reader | None = None) -> Snapshot:
             tuple(deployed[row.pk]),
             splits.get(row.pk),
             *_judge(row, deployed[row.pk], splits.get(row.pk)),
-            reader.of(row) if reader and row.keep_to_answers and any(map(_is_ours, deployed[row.pk])) else None,
+            *_read_kept(row, deployed[row.pk], reader),
         )
         for row in Agent.objects.only(*_OF_AGENTS)
     }
@@ -60,8 +54,11 @@ def _read_deployment(row: Deployment) -> Served:
     return Served(row.version_id, row.version_name, upstream, problem, row.alias, knows, row.best_of)
 
 
-def _is_ours(served: Served) -> bool:
-    return served.upstream is not None and served.upstream.server is not None
+def _read_kept(
+    agent: Agent, deployed: Sequence[Served], reader: Reader | None
+) -> tuple[ClosedAnswers | None, StructuredAnswers | None]:
+    kept = reader.of(agent) if reader and any(served.upstream for served in deployed) else None
+    return kept if isinstance(kept, ClosedAnswers) else None, kept if isinstance(kept, StructuredAnswers) else None
 
 
 def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tuple[KnownJudge | None, str]:

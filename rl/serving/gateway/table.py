@@ -11,7 +11,7 @@ from typing import Final
 
 from django.db import DatabaseError, connections
 
-from rl.collect.feedback.closed_answers import Reader
+from rl.collect.feedback.kept_answers import Reader
 from rl.serving.connections import own_connection
 from rl.serving.gateway.routing import Snapshot
 from rl.serving.gateway.snapshot import load

@@ -36,13 +36,13 @@ def new_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=timeout, limits=limits, headers=identity, trust_env=False)
 
 
-async def ask(client: httpx.AsyncClient, exchange: Exchange) -> httpx.Response:
-    """An answer with 2xx whose body is still to be read; whoever gets it closes it. Raises Refusal."""
+async def ask(client: httpx.AsyncClient, exchange: Exchange, form: Mapping[str, Any] | None = None) -> httpx.Response:
+    """An answer with 2xx whose body is still to be read; whoever gets it closes it. ``form``: fields that go along. Raises
+    Refusal."""
     served = exchange.route.served
     assert served.upstream is not None  # noqa: S101  whoever has none does not get here
-    return await _post(
-        client, served, f"{served.upstream.base_url}/chat/completions", exchange.request.for_upstream(exchange.route)
-    )
+    body = {**exchange.request.for_upstream(exchange.route), **(form or {})}
+    return await _post(client, served, f"{served.upstream.base_url}/chat/completions", body)
 
 
 async def call(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> Piece:

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
+from rl.collect.feedback.kept_answers import read_kept_answers
 from rl.models import Agent
 from rl.queues.builtin import LABELS
 from rl.serving.advice import deploy_command
@@ -39,6 +40,7 @@ def one_agent(request: HttpRequest, name: str) -> HttpResponse:
         "agent": agent,
         "loop": loop,
         "now": loop.bottleneck,
+        "kept": read_kept_answers(agent),
         "queue_problem": why_queued(loop.active),
         "versions": agent.versions.all()[:VERSIONS],
         "rewards": sorted(agent.reward_weights.items()),

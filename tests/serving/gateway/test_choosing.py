@@ -15,6 +15,7 @@ from rl.data_formatter.remembered import Remembered
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.choosing import Chooser, is_chosen
 from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.forms import Forms
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served
 from rl.serving.gateway.turns import Turns
@@ -73,7 +74,7 @@ def llama() -> LlamaDouble:
 
 async def answer(llama: LlamaDouble, *exchanges: Exchange) -> list[dict[str, Any]]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(llama)) as client:
-        chooser, turns = Chooser(client), Turns()
+        chooser, turns = Chooser(client, Forms(client)), Turns()
         said = []
         for each in exchanges:
             said.append(await chooser.answer(turns, each))

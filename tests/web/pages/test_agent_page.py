@@ -113,6 +113,22 @@ def test_of_free_answers_it_says_nothing_of_the_kind(client: Client, bob, agent:
 
 
 @pytest.mark.database
+def test_it_says_what_its_answers_keep_to_and_why(client: Client, bob, agent: Agent) -> None:
+    client.force_login(bob)
+    assert "The gateway lets it say anything." in client.get(PAGE).content.decode()
+    Agent.objects.update(answer_values=["yes", "<no>"])
+    text = client.get(PAGE).content.decode()
+    assert "one of these and nothing else (as the agent&#x27;s settings say)" in text
+    assert "<li>&lt;no&gt;</li>" in text
+    schema = {"type": "object", "properties": {"<team>": {"type": "string"}}}
+    Agent.objects.update(answer_values=[], answer_schema=schema)
+    text = client.get(PAGE).content.decode()
+    assert "keep to a JSON schema (as the agent&#x27;s settings say)" in text
+    assert "&lt;team&gt;" in text
+    Agent.objects.update(keep_to_answers=False)
+    assert "<code>keep_to_answers</code> is off" in client.get(PAGE).content.decode()
+
+
 def test_it_says_that_few_corrections_start_a_run_where_answers_are_right_or_wrong(
     client: Client, bob, agent: Agent
 ) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from rl.serving.gateway.patterns import NotPassed, count_ways
+from rl.config.patterns import NotPassed, count_ways
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""JSON schemas of a request, which servers make grammars of: how large they may be, and how much they may leave open.
+"""JSON schemas, which servers make grammars of: how large they may be, and how much they may leave open.
 
 A grammar that leaves much open is followed in many ways at once, for each token that might come next, and no other request
 goes on meanwhile. At these bounds llama.cpp converts all schemas of a request within half a second, and takes a quarter of
@@ -7,11 +7,12 @@ one for a token (of 49,000) where most is open.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from rl.serving.gateway.patterns import NotPassed, count_ways
-from rl.serving.gateway.refusals import Refusal
+from rl.base.errors import UsageError
+from rl.config.patterns import NotPassed, count_ways
 
 MOST_PARTS: Final = 2000
 """Objects, lists and values of all schemas of a request."""
@@ -37,10 +38,19 @@ Schema = Mapping[str, Any]
 T = TypeVar("T", list[Any], dict[str, Any])
 
 
+class BadSchema(UsageError):
+    def __init__(self, message: str, param: str, code: str | None = None) -> None:
+        """``param``: the field that has it; ``code``: for programs."""
+        super().__init__(message)
+        self.param, self.code = param, code
+
+
 class Schemas:
     """Those of one request: they share the bounds."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "the schemas of response_format and tools together") -> None:
+        """``of``: how errors call them."""
+        self._of = of
         self._parts = self._letters = 0
         self._patterns: dict[str, int] = {}
         self._ways = 0
@@ -52,13 +62,15 @@ class Schemas:
 
     def check(self, schema: object, param: str) -> Any:
         """The schema as it is passed on: without the patterns that leave too much open, or that no grammar can be made of.
-        Raises Refusal."""
+        Raises BadSchema."""
         if not isinstance(schema, dict | bool):
-            raise Refusal(400, f"{param} must be a JSON schema, an object", param=param)
-        passed = self._walk(schema, param, named=False)
-        if isinstance(passed, dict):
-            self._ways += _Ways(passed, param, self._patterns).most()
-            self._require(self._ways, MOST_WAYS, f"leave open more than {MOST_WAYS} ways to go on at one point", param)
+            raise BadSchema(f"{param} must be a JSON schema, an object", param)
+        try:
+            passed = self._walk(schema, param, named=False)
+            self._ways += _Ways(passed, param, self._patterns).most() if isinstance(passed, dict) else 0
+        except RecursionError:
+            raise BadSchema(f"{param} is nested too deep", param, "schema_too_complex") from None
+        self._require(self._ways, MOST_WAYS, f"leave open more than {MOST_WAYS} ways to go on at one point", param)
         return passed
 
     def _walk(self, value: Any, param: str, named: bool) -> Any:
@@ -91,13 +103,12 @@ class Schemas:
 
     def _require(self, count: int, most: int, problem: str, param: str) -> None:
         if count > most:
-            message = f"the schemas of response_format and tools together {problem}; ask for less at once"
-            raise Refusal(400, message, param=param, code="schema_too_complex")
+            raise BadSchema(f"{self._of} {problem}; ask for less at once", param, "schema_too_complex")
 
     def _passes(self, pattern: object, param: str) -> bool:
-        """Raises Refusal."""
+        """Raises BadSchema."""
         if not isinstance(pattern, str):
-            raise Refusal(400, f"{param}: a pattern must be text", param=param)
+            raise BadSchema(f"{param}: a pattern must be text", param)
         if pattern not in self._patterns:
             try:
                 self._patterns[pattern] = 1 + count_ways(pattern) // _PATTERN_SHARE
@@ -106,11 +117,28 @@ class Schemas:
         return self._patterns[pattern] > 0
 
 
+def check_answer_schema(value: object) -> None:
+    """Raises UsageError unless it is the schema of a JSON object, within the bounds, or empty: there is none."""
+    if value == {}:
+        return
+    if not isinstance(value, dict) or value.get("type") != "object" or not isinstance(value.get("properties"), dict):
+        raise UsageError('must be a JSON schema of an object: {"type": "object", "properties": {…}}')
+    try:
+        is_long = len(json.dumps(value)) > MOST_LETTERS
+    except RecursionError:
+        raise UsageError("is nested too deep") from None
+    if is_long:
+        raise UsageError(f"must be at most {MOST_LETTERS} characters of JSON")
+    schemas = Schemas("parts of the schema")
+    schemas.check(value, "the schema")
+    if schemas.left_out:
+        raise UsageError("has a pattern that no server would be given: it can be read in too many ways, or not at all")
+
+
 def _check_count(name: str, value: object, param: str) -> None:
     most = LARGEST_LEAST if name in _LEAST else 2**31 - 1
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        message = f"{param}: {name} must be a whole number from 0 to {most}"
-        raise Refusal(400, message, param=param, code="schema_too_complex")
+        raise BadSchema(f"{param}: {name} must be a whole number from 0 to {most}", param, "schema_too_complex")
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -138,14 +166,13 @@ class _Ways:
         return self._of(self._root)
 
     def _target(self, pointer: str) -> Any:
-        """Raises Refusal."""
+        """Raises BadSchema."""
         target: Any = self._root
         for name in pointer.removeprefix("#").split("/")[1:]:
             name = name.replace("~1", "/").replace("~0", "~")
             target = target.get(name) if isinstance(target, dict) else None
         if not pointer.startswith("#") or not isinstance(target, dict | bool):
-            message = f"{self._param}: {pointer[:100]!r} refers to nothing in this schema"
-            raise Refusal(400, message, param=self._param)
+            raise BadSchema(f"{self._param}: {pointer[:100]!r} refers to nothing in this schema", self._param)
         return target
 
     def _of(self, schema: Any) -> int:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rl.serving.gateway.refusals import Refusal
-from rl.serving.gateway.schemas import MOST_WAYS, Schemas
+from rl.base.errors import UsageError
+from rl.config.schemas import MOST_WAYS, BadSchema, Schemas, check_answer_schema
 
 TEXT = {"type": "string"}
 LOOSE = "^" + "[a-z]?" * 50 + "$"
@@ -87,15 +87,31 @@ def test_what_people_ask_for_passes_as_it_is(schema: Any):
     ],
 )
 def test_what_would_hold_a_server_up_is_refused(schema: Any, words: str):
-    with pytest.raises(Refusal, match=words) as caught:
+    with pytest.raises(BadSchema, match=words) as caught:
         Schemas().check(schema, "response_format.json_schema.schema")
-    assert (caught.value.status, caught.value.param) == (400, "response_format.json_schema.schema")
+    assert caught.value.param == "response_format.json_schema.schema"
+
+
+def test_the_schema_of_an_agent_is_one_of_an_object_within_the_bounds():
+    check_answer_schema({})
+    check_answer_schema(an_object({"team": {"enum": ["cards", "cash"]}}))
+    for wrong, words in [
+        ([], "schema of an object"),
+        ({"type": "string"}, "schema of an object"),
+        ({"type": "object"}, "schema of an object"),
+        (an_object({"a": {"enum": [f"v{number}" for number in range(300)]}}), "parts of the schema leave open"),
+        (an_object({"a": {"type": "string", "pattern": LOOSE}}), "pattern that no server"),
+        (an_object({"a": {"type": "string", "description": "x" * 60_000}}), "at most 60000 characters"),
+        (an_object({"a": nested(600)}), "nested too deep"),
+    ]:
+        with pytest.raises(UsageError, match=words):
+            check_answer_schema(wrong)
 
 
 def test_the_schemas_of_a_request_share_the_bounds():
     schemas = Schemas()
     schemas.check({"enum": [f"v{number}" for number in range(200)]}, "tools[0]")
-    with pytest.raises(Refusal, match="together leave open"):
+    with pytest.raises(BadSchema, match="together leave open"):
         schemas.check({"enum": [f"v{number}" for number in range(200)]}, "tools[1]")
 
 
