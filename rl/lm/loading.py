@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -200,9 +201,27 @@ def put_adapter(model: PreTrainedModel, adapter: Path, failure: type[RatchetErro
     """Raises ``failure`` for an adapter that is not there, damaged, or of another model."""
     check_adapter(adapter, failure)
     with errors_as(failure, f"the adapter {adapter} does not fit {model.name_or_path}"):
+        _require_no_new_tokens(model, adapter)
         peft_model = PeftModel.from_pretrained(model, str(adapter))
         _require_all_weights(peft_model, adapter)
     return peft_model
+
+
+def _require_no_new_tokens(model: PreTrainedModel, adapter: Path) -> None:
+    """Raises ValueError for one that was trained with more tokens than the model has."""
+    known = model.get_input_embeddings().weight.shape[0]
+    with safe_open(adapter / ADAPTER_WEIGHTS, framework="pt") as file:
+        names = [name for name in file.keys() if name.endswith(_EMBEDDINGS)]  # noqa: SIM118 - not a mapping
+        rows = max((file.get_slice(name).get_shape()[0] for name in names), default=0)
+    if rows <= known:
+        return
+    path = adapter / "tokenizer.json"
+    added = json.loads(path.read_text(encoding="utf-8")).get("added_tokens", []) if path.is_file() else []
+    new = " ".join([str(token["content"]) for token in added if token["id"] >= known][:_MOST_NAMED])
+    raise ValueError(
+        f"it has embeddings of {rows} tokens, and the model {known}{f'; new are {new}' if new else ''}. Merge it "
+        "with the model and the tokenizer that it was trained on (merge_and_unload), and take what comes of it as base model"
+    )
 
 
 def lora_weights(adapter: Path) -> set[str]:
@@ -217,6 +236,10 @@ def _require_all_weights(peft_model: PeftModel, adapter: Path) -> None:
     if stray := sorted(lora_weights(adapter) ^ expected):
         raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
 
+
+_EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "lm_head.weight")
+"""Ends of the names of weights with a row for each token."""
+_MOST_NAMED = 10
 
 _ANSWERS = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, SafetensorError),

@@ -22,12 +22,12 @@ from rl.lm.lengths import EncodedRow
 from rl.lm.own_tokens import plain
 
 MOST_SHOWN: Final = 40
-"""Of a run."""
+"""Rows that a run keeps."""
 MOST_LEFT_OUT: Final = 20
 MOST_PROMPT: Final = 4_000
-"""Characters of a prompt, the last ones."""
+"""Characters of a prompt that are shown, the last ones."""
 MOST_TOKENS: Final = 500
-"""Of an answer, the first ones."""
+"""Tokens of an answer that are shown, the first ones."""
 _UNFINISHED: Final = "\ufffd"
 _MOST_IN_A_LETTER: Final = 4
 """Tokens that may be one letter together."""
@@ -58,7 +58,7 @@ class ShownRows:
             reason = ids.get("refused") or f"its prompt has {len(ids['prompt_ids'])} tokens, too many"
             self._left_out.append({"reason": reason, "question": _question(row)})
         elif learned is not None and len(self._rows) < self._most:
-            self._rows.append(self._shown(row, ids, learned))
+            self._rows.append(self._describe(row, ids, learned))
 
     def as_dict(self) -> dict[str, Any]:
         return {"rows": self._rows, "left_out": self._left_out}
@@ -66,7 +66,7 @@ class ShownRows:
     def write(self, folder: Path) -> None:
         write_json(folder / LEARNED_ROWS, self.as_dict())
 
-    def _shown(self, row: Mapping[str, Any], ids: EncodedRow, learned: EncodedRow) -> dict[str, Any]:
+    def _describe(self, row: Mapping[str, Any], ids: EncodedRow, learned: EncodedRow) -> dict[str, Any]:
         prompt = self._tokenizer.decode(learned["prompt_ids"])
         names = [name for name in learned if name.endswith("_ids") and name != "prompt_ids" and learned[name]]
         answers = [

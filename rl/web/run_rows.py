@@ -9,7 +9,7 @@ from rl.config.training_job import LEARNED_ROWS
 from rl.models import Feedback, TrainingRun
 
 MOST_BYTES = 8 << 20
-"""Of the file; what a run writes is a fraction of it."""
+"""A file that is larger was not written by a run."""
 
 
 def read(run: TrainingRun) -> dict[str, Any]:

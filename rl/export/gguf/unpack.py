@@ -16,7 +16,7 @@ import gguf
 import numpy as np
 import torch
 from gguf import TokenType
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -111,7 +111,25 @@ def read_tokenizer(reader: gguf.GGUFReader, file: Path) -> PreTrainedTokenizerBa
     if metadata.whole("tokenizer.ggml.model") == _BYTE_LEVEL:
         return _build_byte_level(metadata, file)
     with redirect_stderr(StringIO()):  # gguf draws a bar of its own, whatever the libraries were asked
-        return AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
+    # SentencePiece's vocabularies are read by llama.cpp with a space before each text, unless the file says otherwise
+    if (
+        metadata.whole("tokenizer.ggml.model") == "llama"
+        and metadata.whole("tokenizer.ggml.add_space_prefix") is not False
+    ):
+        return _put_space_first(tokenizer)
+    return tokenizer
+
+
+def _put_space_first(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
+    """Also where the text begins with one, which transformers' reader leaves as it is."""
+    backend = tokenizer.backend_tokenizer
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    document = {**json.loads(backend.to_str()), "pre_tokenizer": None}
+    names = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+    whole = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(document)), **names)
+    whole.chat_template, whole.model_max_length = tokenizer.chat_template, tokenizer.model_max_length
+    return whole
 
 
 def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast:

@@ -27,7 +27,7 @@ _ANCHOR: Final = 32
 
 
 class AnswerForm:
-    """Of one tokenizer's chat template, with or without thoughts."""
+    """Belongs to one tokenizer's chat template, with or without thoughts."""
 
     lead: str
     """What stands between a prompt and the words of an answer."""

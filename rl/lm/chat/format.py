@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import groupby, takewhile
 from typing import Any
 
@@ -12,38 +10,18 @@ from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import UsageError
 from rl.base.messages import has_calls
-from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects import DIALECTS, dialect
-from rl.environments.dialects.hermes import read_action
-from rl.environments.dialects.json_calls import unreadable
 from rl.environments.dialects.plain import guard_result
-from rl.environments.dialects.thinking import without_thinking
 from rl.environments.program.contract import ChatMessage
-from rl.lm.chat.library import LibraryReader, response_template
 from rl.lm.chat.rounds import Round, rounds_of
-from rl.lm.chat.styles import Native, Plain, Style
-from rl.lm.chat.template import TOOL, TOOL_NAME, ChatRefused, ChatTemplate, TemplateRefused
+from rl.lm.chat.template import ChatRefused, ChatTemplate, TemplateRefused
 from rl.lm.chat.tokens import ChatTokens
-from rl.lm.chat.turns import Turns
+from rl.lm.chat.ways import Tools, choose_way
 from rl.lm.own_tokens import of_others, without_rest
 
-Tools = Sequence[Mapping[str, Any]]
 _MORE_ENDS = ("<|eom_id|>", "<|endoftext|>", "<|end_of_text|>")
 """Tokens that end turns too, though chat templates do not write them; Llama ends calls of tools with the first."""
-_PROBE = ToolRequest(TOOL_NAME, {"query": 'say "1 & 2"\nand <b>', "most": 3})
-_EXAMPLE = ToolRequest("name", {"argument": "value"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    name: str
-    style: Style
-    turns: Turns
-    read: Callable[[str, Tools], Action]
-    write: Callable[[Sequence[ToolRequest]], str] | None
-    """Several calls, where the template writes one at most; None where nobody can."""
 
 
 class ChatFormat:
@@ -64,7 +42,7 @@ class ChatFormat:
         """Turns whose words beside a call the template has not written."""
         self._template = ChatTemplate(tokenizer, thinks)
         self._tokens = ChatTokens(tokenizer, self._template.source)
-        self._way = _choose_way(tokenizer, self._template, self._tokens, policy_type, speaks)
+        self._way = choose_way(tokenizer, self._template, self._tokens, policy_type, speaks)
         # ends of turns as token ids: the template's, the tokenizer's, and some that templates do not write
         numbers = {**self._tokens.numbers, tokenizer.eos_token: tokenizer.eos_token_id}
         turns = self._way.turns
@@ -241,61 +219,6 @@ class ChatFormat:
 
     def _hide_special(self, text: str) -> str:
         return self._tokens.hide(text, all_markers=False)
-
-
-def _choose_way(
-    tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: ChatTokens, policy_type: str, speaks: bool
-) -> _Way:
-    def turns(style: Style) -> Turns:
-        return Turns(template, style, tokens.markers, tokenizer.eos_token)
-
-    if policy_type in ("auto", "template"):
-        reasons = []
-        for style in (Native(), Native(as_text=True)):
-            try:
-                return _native(tokenizer, style, turns(style), speaks)
-            except TemplateRefused as refused:
-                reasons.append(str(refused))
-        if policy_type == "template":
-            reason = f"the model's chat template cannot be used for tools: {reasons[0]}"
-            raise UsageError(f"{reason}; choose policy_type plain")
-    elif policy_type not in ("plain", "minimind"):
-        raise UsageError(unknown_name("policy_type", policy_type, ("auto", "template", "plain", "minimind")))
-    plain = Plain()
-    try:
-        return _Way("plain", plain, plain_turns := turns(plain), _aloud(read_action, plain_turns), None)
-    except TemplateRefused as refused:
-        raise UsageError(f"the model's chat template cannot write a chat: {refused}") from refused
-
-
-def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns, speaks: bool) -> _Way:
-    """The template's own way to write calls, with the first reader that reads one back. Raises TemplateRefused."""
-    call_text = turns.write("", [_PROBE]).removesuffix(turns.call_end)
-    for name in DIALECTS:
-        read = _aloud(dialect(name).read_action, turns)
-        if read(call_text, ()).calls == (_PROBE,):
-            return _Way(name, style, turns, read, dialect(name).write_calls)
-    if schema := response_template(tokenizer):
-        example = without_thinking(turns.write("", [_EXAMPLE]).removesuffix(turns.call_end))
-        library = LibraryReader(tokenizer, schema, turns.opening, example, example.partition(_EXAMPLE.name)[0].strip())
-        if library(call_text, [TOOL]).calls == (_PROBE,):
-            return _Way("library", style, turns, library, None)
-    if speaks:
-        raise TemplateRefused("nobody knows how to read the calls that it writes")
-    shape = turns.write("", [_EXAMPLE])
-    return _Way(
-        "template", style, turns, partial(_read_no_call, shape, shape.partition(_EXAMPLE.name)[0].strip()), None
-    )
-
-
-def _read_no_call(shape: str, beginning: str, text: str, tools: Tools) -> Action:
-    words, begun, _ = text.partition(beginning) if beginning else (text, "", "")
-    return unreadable(words.strip(), "nobody knows this way", shape) if begun else Action(text.strip())
-
-
-def _aloud(read: Callable[[str], Action], turns: Turns) -> Callable[[str, Tools], Action]:
-    begun = "<think>" if turns.thinks_first else ""
-    return lambda text, _: read(without_thinking(begun + text))
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -52,7 +52,7 @@ class Command(RatchetCommand):
         if options.show:
             for agent, plan, entry in zip(agents, plans, document, strict=True):
                 entry["learns"] = self._learns(agent, plan.advice.method, options.show)
-                lines += _shown(agent, entry["learns"])
+                lines += _write_rows(agent, entry["learns"])
         self.result({"agents": document}, *map(_table, plans), lines=lines)
 
     def _learns(self, agent: Agent, method: str | None, count: int) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Command(RatchetCommand):
         return shown
 
 
-def _shown(agent: Agent, learns: Mapping[str, Any]) -> Iterator[str]:
+def _write_rows(agent: Agent, learns: Mapping[str, Any]) -> Iterator[str]:
     """What is learned stands between brackets, a token each."""
     for number, row in enumerate(learns["rows"], 1):
         yield f"{agent}, row {number} ({row['prompt_tokens']} tokens of prompt): {row['prompt']}"

@@ -14,6 +14,7 @@ from rl.export.gguf import unpack as unpacking
 from rl.export.gguf.check import self_check
 from rl.export.gguf.convert import convert
 from rl.export.gguf.unpack import unpack
+from rl.export.llama_cpp.process import ask
 from tests.export.tiny_models import FAMILIES
 
 pytestmark = pytest.mark.learn
@@ -40,6 +41,32 @@ def test_the_rule_by_which_text_is_split_comes_back(tiny_model: Build, tmp_path:
     before, after = AutoTokenizer.from_pretrained(source), AutoTokenizer.from_pretrained(folder)
     assert after(text)["input_ids"] == before(text)["input_ids"]
     assert after.chat_template == before.chat_template
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2"])
+def test_texts_that_begin_with_blanks_are_split_as_llama_cpp_splits_them(
+    family: str, tiny_model: Build, tmp_path: Path
+):
+    file = gguf_file(tiny_model(family), tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(unpack(file, tmp_path / "unpacked", silent))
+    texts = [
+        "a",
+        " a",
+        "  a",
+        "   a",
+        " \n a",
+        "\n a",
+        "\ta",
+        "a  b",
+        " ",
+        "  ",
+        "",
+        " 東京",
+        "\u00a0a",
+        " 1",
+        " <s> x",
+    ]
+    assert tokenizer(texts, add_special_tokens=False)["input_ids"] == ask(file, texts=texts).tokens
 
 
 def test_a_file_that_is_not_gguf_is_refused_and_leaves_nothing(tmp_path: Path):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from peft import PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -116,6 +116,22 @@ def test_a_damaged_model_is_told_in_one_line_and_leaves_nothing(tiny_model: Buil
 def test_an_adapter_of_another_model_is_refused(tiny_model: Build, tiny_adapter: Build, tmp_path: Path):
     with pytest.raises(ExportFailed, match="the adapter .* does not fit "):
         export(job(tiny_model("gpt2"), tiny_adapter("llama"), tmp_path), silent)
+
+
+def test_an_adapter_with_tokens_of_its_own_says_which_and_what_to_do(tiny_model: Build, tmp_path: Path):
+    base = tiny_model("llama")
+    tokenizer, model = AutoTokenizer.from_pretrained(base), AutoModelForCausalLM.from_pretrained(base)
+    known = model.get_input_embeddings().weight.shape[0]
+    tokenizer.add_tokens([f"<filler{number}>" for number in range(known - len(tokenizer))] + ["<look>", "<done>"])
+    model.resize_token_embeddings(len(tokenizer))
+    config = LoraConfig(
+        r=2, target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head"], task_type="CAUSAL_LM"
+    )
+    get_peft_model(model, config).save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    told = rf"embeddings of {known + 2} tokens, and the model {known}; new are <look> <done>\. Merge it"
+    with pytest.raises(ExportFailed, match=told):
+        export(job(base, tmp_path / "adapter", tmp_path), silent)
 
 
 def test_adapter_weights_that_find_no_place_are_not_passed_over(tiny_model: Build, tiny_adapter: Build, tmp_path: Path):
