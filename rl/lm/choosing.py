@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.records import Choosing, silent
-from rl.data_formatter.answer_tree import AnswerTree, Parting, Scores, choose_option
+from rl.data_formatter.answer_tree import AnswerTree, Parting, Scores, choose_option, fit_trust
 from rl.lm import loading
 from rl.lm.encoding import encode
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
@@ -44,8 +44,10 @@ def choose_for_rows(
     if not rows:
         return []
     tree = answer_tree(tokenizer, rows[0], choosing.values)
-    supports = [choosing.supports.get(row["prompt_key"], {}) for row in rows]
-    chosen = choose(model, tokenizer, prompts, tree, supports, calibrated=calibrated)
+    keys = [row["prompt_key"] for row in rows]
+    supports = [choosing.supports.get(key, {}) for key in keys]
+    accepted = [choosing.accepted.get(key, "") for key in keys] if calibrated else None
+    chosen = choose(model, tokenizer, prompts, tree, supports, accepted)
     return [(text, list(tree.tokens[text])) for text in chosen]
 
 
@@ -56,25 +58,27 @@ def choose(
     prompts: Sequence[Ids],
     tree: AnswerTree,
     supports: Sequence[Mapping[str, float]],
-    *,
-    calibrated: bool,
+    accepted: Sequence[str] | None = None,
 ) -> list[str]:
-    """Chooses an answer for each prompt. ``supports``: of each prompt; ``calibrated``: less the mean over the first ones.
-    The model is in evaluation mode."""
-    chosen = ["" for _ in prompts]
+    """Chooses an answer for each prompt. ``supports``: of each prompt; ``accepted``: the accepted answer to each, where it
+    is known, by which scores are calibrated: they are taken less their mean over the first prompts, and as far as they tell
+    those answers. The model is in evaluation mode."""
+    chosen, trust = ["" for _ in prompts], 1.0
     waiting = {tuple(tree.tokens): list(range(len(prompts)))}
     while waiting:
         answers, numbers = waiting.popitem()
         parting = tree.parting(answers)
-        asked = [*prompts[:MOST_MEANT]] if calibrated else []
+        asked = [] if accepted is None else [*prompts[:MOST_MEANT]]
         scores = _scores(model, tokenizer, [*asked, *(prompts[number] for number in numbers)], parting)
         means = (
             {option: fmean(of_prompt[option] for of_prompt in scores[: len(asked)]) for option in parting.options}
             if asked
             else {}
         )
+        if accepted and len(answers) == len(tree.tokens):
+            trust = fit_trust(parting, [*zip(scores, supports, accepted, strict=False)][: len(asked)], means)
         for number, of_prompt in zip(numbers, scores[len(asked) :], strict=True):
-            best = next(iter(choose_option(parting, of_prompt, means, supports[number])))
+            best = next(iter(choose_option(parting, of_prompt, means, supports[number], trust)))
             left = parting.options[best]
             if len(left) == 1:
                 chosen[number] = left[0]

@@ -51,7 +51,7 @@ def read(tokenizer, texts):
 def test_the_answer_is_the_likeliest_of_the_set_as_whole_sequences_tell(model, tokenizer):
     tree = tree_of(tokenizer, ("cards", "identity"))
     prompts = read(tokenizer, ["Where is my card?", "Who am I, and how long is this question, which is longer?"])
-    chosen = choose(model, tokenizer, prompts, tree, [{}, {}], calibrated=False)
+    chosen = choose(model, tokenizer, prompts, tree, [{}, {}])
     import torch
 
     for prompt, answer in zip(prompts, chosen, strict=True):
@@ -65,12 +65,12 @@ def test_support_decides_among_answers_that_begin_alike(model, tokenizer):
     tree = tree_of(tokenizer, VALUES)
     prompts = read(tokenizer, ["a"] * len(VALUES))
     supports = [{value: 60.0} for value in VALUES]
-    assert choose(model, tokenizer, prompts, tree, supports, calibrated=False) == list(VALUES)
+    assert choose(model, tokenizer, prompts, tree, supports) == list(VALUES)
 
 
 def test_what_answers_have_anyhow_is_taken_off(model, tokenizer):
     tree = tree_of(tokenizer, VALUES)
     prompts = read(tokenizer, ["the same question"] * 3)
     nudge = [{}, {"identity": 0.01}, {"cards": 0.01}]
-    chosen = choose(model, tokenizer, prompts, tree, nudge, calibrated=True)
+    chosen = choose(model, tokenizer, prompts, tree, nudge, ["", "", ""])
     assert chosen[1:] == ["identity", "cards"]  # all are alike but for the support

@@ -71,7 +71,9 @@ def choosing_for(agent: Agent, rows: Iterable[Mapping[str, Any]]) -> Choosing | 
         return Choosing(closed.values, {}, by_model_alone=True)
     asked = {row["prompt_key"]: question(row["prompt"]) for row in stored}
     supports = {key: closed.remembered.support(text, of_others=True) for key, text in asked.items()}
-    return Choosing(closed.values, supports)
+    answered = dict(reversed(closed.answered))
+    accepted = {key: answered[text] for key, text in asked.items() if text in answered}
+    return Choosing(closed.values, supports, accepted)
 
 
 def schema_for(agent: Agent) -> Mapping[str, Any] | None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import httpx
 
 from rl.collect.feedback.closed_answers import ClosedAnswers, question
-from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option
+from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option, fit_trust
 from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.forms import Forms, Key, names_no_form, server_of
@@ -33,6 +33,8 @@ MOST_MEANT: Final = 8
 """Partings of which the mean is taken off, the first ones."""
 FEWEST_MEANT: Final = 4
 """Past questions that tell a mean."""
+MORE_KNOWN: Final = 1.2
+"""Times as many accepted answers after which it is asked anew how much the model's scores count."""
 MOST_KEPT: Final = 100
 """Servers and sets of answers of which something is kept."""
 SHOWN: Final = 20
@@ -60,7 +62,12 @@ class Chooser:
     forms: Forms
     _trees: dict[Key, AnswerTree] = field(default_factory=dict)
     _means: dict[Key, dict[tuple[int, ...], Scores]] = field(default_factory=dict)
+    _past: dict[Key, list[tuple[str, Scores]]] = field(default_factory=dict)
+    """Past questions with their scores where the answers part first."""
+    _trusts: dict[Key, tuple[int, float]] = field(default_factory=dict)
+    """How many accepted answers it was fitted to, and the trust."""
     _learning: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
+    _fitting: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
 
     def chooses(self, exchange: Exchange) -> bool:
         """Whether it is to be one of a closed set, and its server can be brought to that."""
@@ -76,13 +83,15 @@ class Chooser:
             ids, tree = await self._read(route, closed, exchange.request.for_upstream(route))
             means = self._known_means(route, closed, tree)
             support = closed.remembered.support(question(exchange.request.messages))
-            choice = await self._choose(route, tree, ids, means, support)
+            trust = self._known_trust(route, closed, tree, means)
+            choice = await self._choose(route, tree, ids, means, support, trust)
         exchange.choosing = {
             "among": len(closed.values),
             "share": round(choice.shares[choice.answer], 4),
             "shares": {answer: round(share, 4) for answer, share in choice.shares.items()},
             "remembered": len(closed.remembered),
             "calibrated": bool(means),
+            "trust": trust,
         }
         return completion_of(choice, exchange, len(ids), len(tree.tokens[choice.answer]))
 
@@ -112,6 +121,7 @@ class Chooser:
         ids: Sequence[int],
         means: Mapping[tuple[int, ...], Scores],
         support: Mapping[str, float],
+        trust: float,
     ) -> Choice:
         """From parting to parting."""
         answers, left = tuple(tree.tokens), 1.0
@@ -119,7 +129,7 @@ class Chooser:
         while len(answers) > 1:
             parting = tree.parting(answers)
             scores = await self._scores(route, ids, parting)
-            options = choose_option(parting, scores, means.get(parting.prefix, {}), support)
+            options = choose_option(parting, scores, means.get(parting.prefix, {}), support, trust)
             best = next(iter(options))
             for option, share in options.items():
                 if option != best:
@@ -159,13 +169,14 @@ class Chooser:
         stage = (*key, len(closed.prompts).bit_length())
         if stage not in self._learning:
             if len(self._learning) > MOST_KEPT:
-                self._learning, self._means = {}, {}
+                self._learning, self._means, self._past, self._trusts = {}, {}, {}, {}
             self._learning[stage] = asyncio.create_task(self._learn_means(key, route, closed, tree))
         return self._means.get(key, {})
 
     async def _learn_means(self, key: Key, route: Route, closed: ClosedAnswers, tree: AnswerTree) -> None:
         partings = [parting for parting, _ in zip(tree.partings(), range(MOST_MEANT), strict=False)]
         scores: dict[tuple[int, ...], list[Scores]] = {parting.prefix: [] for parting in partings}
+        past: list[tuple[str, Scores]] = []
         for prompt in closed.prompts:
             try:
                 texts = [{"role": message["role"], "content": message["content"]} for message in prompt]
@@ -175,10 +186,41 @@ class Chooser:
             except Refusal as error:  # too long a question, say
                 log.warning("%s: a past question tells nothing of its answers: %s", route.model, error.message)
                 continue
+            past.append((question(prompt), of_prompt[partings[0].prefix]))
             for prefix, of_parting in of_prompt.items():
                 scores[prefix].append(of_parting)
         enough = {prefix: of_prefix for prefix, of_prefix in scores.items() if len(of_prefix) >= FEWEST_MEANT}
         self._means[key] = {prefix: _mean(of_prefix) for prefix, of_prefix in enough.items()}
+        self._past[key] = past
+        self._trusts.pop(key, None)
+
+    def _known_trust(
+        self, route: Route, closed: ClosedAnswers, tree: AnswerTree, means: Mapping[tuple[int, ...], Scores]
+    ) -> float:
+        """1 until it has been fitted, which is done again when a fifth more is accepted."""
+        key = (server_of(route), closed.values)
+        if not means or key not in self._past:
+            return 1.0
+        fitted, trust = self._trusts.get(key, (0, 1.0))
+        known = len(closed.answered)
+        is_old = key not in self._trusts or not fitted <= known <= MORE_KNOWN * fitted
+        if is_old and (key not in self._fitting or self._fitting[key].done()):
+            self._fitting[key] = asyncio.create_task(self._fit_trust(key, closed, next(tree.partings()), means))
+        return trust
+
+    async def _fit_trust(
+        self, key: Key, closed: ClosedAnswers, parting: Parting, means: Mapping[tuple[int, ...], Scores]
+    ) -> None:
+        """Beside the loop: comparing all past questions with all that was corrected takes some ten milliseconds."""
+        answered, past, of_root = dict(reversed(closed.answered)), self._past[key], means.get(parting.prefix, {})
+
+        def fit() -> float:
+            support = closed.remembered.support
+            known = [(scores, support(text, of_others=True), answered.get(text, "")) for text, scores in past]
+            return fit_trust(parting, known, of_root)
+
+        trust = await asyncio.to_thread(fit)
+        self._trusts[key] = len(closed.answered), trust
 
     async def _call(self, route: Route, path: str, body: Mapping[str, Any]) -> Piece:
         assert route.served.upstream is not None  # noqa: S101  whoever has none does not get here

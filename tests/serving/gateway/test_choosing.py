@@ -79,6 +79,7 @@ async def answer(llama: LlamaDouble, *exchanges: Exchange) -> list[dict[str, Any
         for each in exchanges:
             said.append(await chooser.answer(turns, each))
             await asyncio.gather(*chooser._learning.values())
+            await asyncio.gather(*chooser._fitting.values())
         return said
 
 
@@ -163,3 +164,44 @@ def test_a_chosen_answer_is_told_of_among_however_many(llama: LlamaDouble):
 def test_an_end_that_the_server_gives_without_probabilities_is_an_end(llama: LlamaDouble):
     llama.shares = {"": {"c": 0.9, "i": 0.1}, "ca": {"s": 1.0, "r": 0.0}, "cash": {}}
     assert text(asyncio.run(answer(llama, exchange("Money?")))[0]) == "cash"
+
+
+class MisledDouble(LlamaDouble):
+    """Says the contrary of what is right, and is sure of it."""
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        content = json.loads(request.content).get("prompt") or []
+        asked = "".join(map(chr, content)) if request.url.path == "/completion" else ""
+        about_cards = "card" in asked.partition(">")[0]
+        self.shares = {"": {"c": 0.02, "i": 0.98} if about_cards else {"c": 0.98, "i": 0.02}}
+        return super().__call__(request)
+
+
+def test_a_model_that_does_not_know_the_job_counts_less_than_what_was_corrected():
+    texts = [(f"my card number {number} is lost", "cards") for number in range(8)]
+    texts += [(f"passport page {number} is torn", "identity") for number in range(8)]
+    past = tuple([{"role": "user", "content": text}] for text, _ in texts)
+    asked = [exchange("my card was stolen", corrected=texts, past=past, values=("cards", "identity")) for _ in range(3)]
+    said = asyncio.run(answer(MisledDouble({}), *asked))
+    assert [one.choosing["trust"] for one in asked] == [1.0, 1.0, 0.15]
+    assert text(said[0]) == "identity"
+    assert text(said[2]) == "cards"
+
+
+def test_a_model_that_knows_the_job_keeps_its_weight():
+    class Right(MisledDouble):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            answered = super().__call__(request)
+            if request.url.path != "/completion":
+                return answered
+            [listed] = answered.json()["completion_probabilities"]
+            shares = [entry["prob"] for entry in listed["top_probs"]][::-1]
+            turned = [{**entry, "prob": share} for entry, share in zip(listed["top_probs"], shares, strict=True)]
+            return httpx.Response(200, json={"completion_probabilities": [{"top_probs": turned}]})
+
+    texts = [(f"my card number {number} is lost", "cards") for number in range(8)]
+    texts += [(f"passport page {number} is torn", "identity") for number in range(8)]
+    past = tuple([{"role": "user", "content": text}] for text, _ in texts)
+    asked = [exchange("Money?", corrected=texts, past=past, values=("cards", "identity")) for _ in range(3)]
+    asyncio.run(answer(Right({}), *asked))
+    assert asked[-1].choosing["trust"] == 1.0
