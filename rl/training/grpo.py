@@ -37,10 +37,11 @@ from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from rl.base.errors import NotEnoughData, UsageError
-from rl.base.records import Report, TrainingResult
+from rl.base.records import Report, TrainingResult, silent
 from rl.config import GRPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import loading, processes
+from rl.lm.encoding import encode
 from rl.lm.generating import sample
 from rl.training import fitting
 from rl.training.alive import Alive
@@ -90,6 +91,13 @@ class Trainer(GRPOTrainer):
         """TRL draws the epochs one after the other, so a resumed training would begin with the order of the first."""
         sampler = super()._get_train_sampler(dataset)
         return _EpochSampler(self, sampler) if sampler.shuffle else sampler
+
+    def _tokenize_prompts(self, prompts: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """As a server makes them: TRL knows neither a template's switches nor what it refuses."""
+        if isinstance(prompts[0], str):  # numbers of stored groups
+            return super()._tokenize_prompts(prompts)
+        rows = [{"prompt": prompt} for prompt in prompts]
+        return [row["prompt_ids"] for row in encode(self.processing_class, rows, len(rows), silent, ())], None, {}
 
     def _generate_single_turn(self, prompt_ids: Sequence[list[int]], *arguments: Any, **options: Any) -> Any:
         """Dropout would make the answers those of another model than the one that is to be."""

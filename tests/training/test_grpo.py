@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +15,7 @@ from rl.base.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, Us
 from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingResult, silent
 from rl.config import GRPOConfig
 from rl.config.training_job import TrainingJob
-from rl.lm import checkpoints
+from rl.lm import checkpoints, loading
 from rl.training import grpo
 from tests.training import answering
 from tests.training.conftest import (
@@ -170,6 +171,24 @@ def test_the_rewards_see_the_prompt_the_answer_its_length_and_the_details(answer
         assert trace.question == f"Question number {trace.details['asked']}?"
         assert "<|" not in trace.response
         assert 0 < (trace.tokens_out or 0) <= 12 < (trace.tokens_in or 0)
+
+
+def test_prompts_are_read_as_a_server_makes_them(answering_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    base, read, draw = Path(shutil.copytree(answering_base, tmp_path / "base")), [], grpo.sample
+    chat = loading.load_tokenizer(str(base)).chat_template
+    refusal = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    (base / "chat_template.jinja").write_text(f"{refusal}{chat}{{% if enable_thinking is false %}}<off>{{% endif %}}")
+    rows = [{**row, "prompt": [{"role": "system", "content": "Be kind."}, *row["prompt"]]} for row in prompts()]
+
+    def sample(model: Any, tokenizer: Any, prompt_ids: list[list[int]], *how: Any, **options: Any) -> list[list[int]]:
+        read.extend(map(tokenizer.decode, prompt_ids))
+        return draw(model, tokenizer, prompt_ids, *how, **options)
+
+    monkeypatch.setattr(grpo, "sample", sample)
+    grpo.train(job(base, tmp_path, rows, max_steps=1), silent)
+    assert len(read) == 8
+    assert all(text.startswith("<|im_start|>user\nBe kind.\nQuestion number ") for text in read)
+    assert all(text.endswith("<|im_start|>assistant\n<off>") for text in read)
 
 
 def test_an_answer_without_a_reward_is_left_out(answering_base: Path, tmp_path: Path):
