@@ -33,6 +33,13 @@ def has_calls(messages: Iterable[Mapping[str, Any]]) -> bool:
     return any(message.get("tool_calls") for message in messages)
 
 
+def asks_nothing(prompt: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether its last question is blank; of a prompt without a user, whether all of it is."""
+    texts = [(message.get("role"), str(message.get("content") or "")) for message in prompt]
+    questions = [text for role, text in texts if role == "user"]
+    return not "".join(questions[-1:] or (text for _, text in texts)).strip()
+
+
 def tools_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """The column ``tools`` of a row that has one, for a row that is made of it."""
     return {"tools": row["tools"]} if row.get("tools") else {}

@@ -23,7 +23,7 @@ def unknown_name(what: str, name: object, known: Iterable[str], others: str = ""
     return f"unknown {what} {written[:100]!r}{did_you_mean(name, known)}; known: {listed}"
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:
     """What to add to a sentence about an unknown name; empty where nothing known is like it."""
-    nearest = difflib.get_close_matches(str(name), list(known), n=1)
-    return f" (did you mean {nearest[0]}?)" if nearest else ""
+    nearest = difflib.get_close_matches(str(name), list(known), n=most)
+    return f" (did you mean {' or '.join(nearest)}?)" if nearest else ""

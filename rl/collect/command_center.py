@@ -179,7 +179,8 @@ def _entry(row: object) -> Entry:
     if row.get("size") not in SIZES:
         raise _Refused(f"size must be one of {', '.join(SIZES)}, not {row.get('size')!r:.50}")
     rating = None if row.get("rating") is None else _rating(values["entry_id"], row)
-    return Entry(size=row["size"], rating=rating, **values)
+    known = tuple(name for name, value in row.items() if value not in (None, "", [], {}))
+    return Entry(size=row["size"], rating=rating, fields=known, **values)
 
 
 def _field(row: dict[str, Any], name: str, kind: _Kind) -> Any:

@@ -39,6 +39,8 @@ class Entry:
     layout_context: dict[str, Any] = field(default_factory=dict)
     pipeline_meta: dict[str, Any] = field(default_factory=dict)
     rating: Rating | None = None
+    fields: tuple[str, ...] = field(default=(), compare=False)
+    """Names of all that the file says of it."""
 
 
 @dataclass(frozen=True, slots=True)

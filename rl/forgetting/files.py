@@ -31,10 +31,18 @@ class Swept:
 
 def delete_waiting(person: Person) -> list[str]:
     """Answers that the database has not: those that were set aside, are still streamed, or wait in an outbox."""
-    here = [path for path in _waiting_files() if _is_theirs(person, _first_document(path))]
+    here = list(_waiting(person))
     for path in here:
         remove(path)
     return [_name(path) for path in here]
+
+
+def has_waiting(person: Person) -> bool:
+    return any(True for _ in _waiting(person))
+
+
+def _waiting(person: Person) -> Iterator[Path]:
+    return (path for path in _waiting_files() if _is_theirs(person, _first_document(path)))
 
 
 def delete_scores() -> list[str]:

@@ -83,6 +83,10 @@ def delete_rows(person: Person, left: Left) -> dict[str, int]:
     return {name.removeprefix("rl."): count for name, count in sorted(gone.items()) if count}
 
 
+def has_rows(person: Person) -> bool:
+    return any(rows.exists() for rows in _rows_of(person))
+
+
 def _rows_of(person: Person) -> Iterator[QuerySet]:
     yield Claim.objects.filter(person.of_agent("queue__agent"), rater__in=person.names)
     yield Quarantine.objects.filter(person.of_agent(), rater__in=person.names)

@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from rl.collect.ingest import importing
 from rl.models import Agent, Feedback, Trace
 from tests.collect.make_command_center import write_files
 
@@ -48,6 +49,17 @@ def test_it_answers_with_one_document(files):
         "unchanged": 0,
         "skipped": [],
     }
+
+
+@pytest.mark.django_db
+def test_it_says_what_became_of_each_field_of_the_entries(files):
+    entries = json.loads(files.entries.read_text())
+    entries["entries"][0]["mood"] = "blue"
+    files.entries.write_text(json.dumps(entries))
+    columns = {row["column"]: row["became"] for row in json.loads(imported(files, "--json"))["columns"]}
+    assert columns["question"] == {"read as the question": files.entry_count}
+    assert columns["pipeline_meta"] == {"kept in the details": files.entry_count}
+    assert columns["mood"] == {"not read": 1}
 
 
 @pytest.mark.django_db
@@ -111,6 +123,58 @@ def test_it_imports_paths_of_a_format_and_names_bad_lines(chats):
     assert (again["traces"]["imported"], again["traces"]["unchanged"]) == (0, 1)
 
 
+@pytest.fixture
+def labelled(tmp_path):
+    rows = [{"prompt": f"Question {n}?", "completion": "Yes.", "label": n % 2 == 0, "hard": n} for n in range(4)]
+    path = tmp_path / "labelled.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+@pytest.mark.django_db
+def test_it_ends_with_what_became_of_each_column(labelled):
+    text = run("--format", "trl", "--agent", "bot", labelled)
+    assert all(row in text for row in ("read as the question", "read as a thumb", "kept in the details", "4 of 4"))
+    document = json.loads(run("--format", "trl", "--agent", "bot", labelled, "--json"))
+    assert {"column": "label", "became": {"read as a thumb": 4}} in document["columns"]
+
+
+@pytest.mark.django_db
+def test_a_file_of_which_the_labels_are_not_read_is_refused_unless_that_is_wanted(labelled, monkeypatch):
+    labelled.write_text(labelled.read_text().replace('"label"', '"rating"'))
+    for small in (2**20, 0):  # kept in memory, and read again
+        monkeypatch.setattr(importing, "SMALL", small)
+        with pytest.raises(
+            CommandError, match="column 'rating' looks like an opinion, .* in 4 of 4 .*--allow-unread"
+        ) as caught:
+            run("--format", "trl", "--agent", "bot", labelled)
+        assert caught.value.returncode == 2
+        assert not Trace.objects.exists()
+    run("--format", "trl", "--agent", "bot", labelled, "--allow-unread")
+    assert set(Trace.objects.values_list("details__rating", flat=True)) == {True, False}
+
+
+@pytest.mark.django_db
+def test_the_file_that_is_refused_is_named_among_others(labelled):
+    (labelled.parent / "a.jsonl").write_text(labelled.read_text())
+    labelled.write_text(labelled.read_text().replace('"label"', '"liked"'))
+    with pytest.raises(CommandError, match="labelled.jsonl: the column 'liked'"):
+        run("--format", "trl", "--agent", "bot", labelled.parent)
+
+
+@pytest.mark.django_db
+def test_a_scale_is_told_where_the_file_cannot_tell_it(tmp_path):
+    trace = {"id": "t1", "timestamp": "2026-02-01T12:00:00Z", "input": "Hi", "output": "Hello."}
+    score = {"traceId": "t1", "name": "user-rating", "value": 1, "dataType": "NUMERIC", "source": "API"}
+    path = tmp_path / "all.jsonl"
+    path.write_text(f"{json.dumps(trace)}\n{json.dumps(score)}\n")
+    names = ("--format", "langfuse_score", "--agent", "bot", path)
+    with pytest.raises(CommandError, match="say --scale 'user-rating'=0..1 or"):
+        run(*names)
+    run(*names, "--scale", "user-rating=1..5")
+    assert Feedback.objects.get().value == 0
+
+
 @pytest.mark.django_db
 def test_records_that_name_their_agent_need_no_other(tmp_path):
     path = tmp_path / "decisions.json"
@@ -129,6 +193,8 @@ def test_records_that_name_their_agent_need_no_other(tmp_path):
         (["--format", "openai_chat", "--agent", "bot", "missing.jsonl"], "no such file"),
         (["--format", "n3", "--agent", "bot", "chats.jsonl"], "nothing in it could be read: prompt is missing"),
         (["--agent", "bot", "chats.jsonl"], "for other files say their --format: .*openai_chat"),
+        (["--format", "openai_chat", "--agent", "bot", "chats.jsonl", "--scale", "1..5"], "openai_chat has none"),
+        (["--format", "langfuse_score", "--agent", "bot", "chats.jsonl", "--scale", "5"], "--scale must be LOW..HIGH"),
         (["--data-file", "x"], "command_center takes --agent NAME --data-file FILE"),
     ],
 )

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from rl import dataset_builder
 from rl.base.errors import RunConflict
@@ -249,3 +250,26 @@ def test_the_command_tells_it_in_words_and_in_json(learned, capsys):
     assert (document["state"], len(document["person"]), document["retrain"]) == ("done", 2, [])
     with pytest.raises(CommandError, match="must not be empty"):
         call_command("forget_person", " ")
+    call_command("forget_person", CHARLIE, "--dry-run")  # again is no mistake
+
+
+@pytest.mark.parametrize("name", ["user:charly", "charlie", "device:charlie"])
+def test_a_name_that_nobody_has_is_said_with_the_nearest_one(talked, name, data_dir):
+    before = everything()
+    with pytest.raises(CommandError, match="nobody is known as .*did you mean .*user:charlie") as caught:
+        call_command("forget_person", name)
+    assert caught.value.returncode == 2
+    assert everything() == before
+    assert not receipts.folder().exists()
+
+
+def test_a_name_that_somebody_has_elsewhere_is_nobody_at_this_agent(talked):
+    Agent.objects.create(name="other")
+    with pytest.raises(CommandError, match="nobody is known as 'device:9' at other"):
+        call_command("forget_person", "device:9", "--agent", "other")
+
+
+def test_what_waits_for_its_answer_is_somebody(talked, data_dir):
+    WaitingRating.objects.create(entry_id="e1", rater="device:9", value=1, rated_at=timezone.now())
+    call_command("forget_person", "device:9", "--no-retrain")
+    assert not WaitingRating.objects.filter(rater="device:9").exists()

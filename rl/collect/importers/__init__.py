@@ -6,12 +6,18 @@ together has a ``run`` of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
+from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.collect.importers.report import ImportReport
+
+Read = Callable[[Path], Iterator[Any]]
 
 IMPORTERS: dict[str, str] = {
     "command_center": "rl.collect.importers.command_center",
@@ -39,9 +45,20 @@ def reader(name: str) -> ModuleType:
     return _module(name)
 
 
+def scaled_reader(name: str, scales: Sequence[str]) -> Read:
+    """``read`` of a format. ``scales``: ``1..5`` or ``user-rating=1..5``, for the format whose module has ``read_scales``.
+    Raises UsageError."""
+    module = _module(name)
+    if not scales:
+        return cast(Read, module.read)
+    if not hasattr(module, "read_scales"):
+        raise UsageError(f"--scale says what the scores of langfuse_score mean; {name} has none")
+    return partial(module.read, scales=module.read_scales(scales))
+
+
 def _module(name: str) -> ModuleType:
     require_known("format", name, IMPORTERS)
     return import_module(IMPORTERS[name])
 
 
-__all__ = ["BY_ITSELF", "IMPORTERS", "ImportReport", "importer", "reader"]
+__all__ = ["BY_ITSELF", "IMPORTERS", "ImportReport", "Read", "importer", "reader", "scaled_reader"]

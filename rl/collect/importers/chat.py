@@ -6,10 +6,11 @@ their results, thoughts, remarks, the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from rl.base.messages import asks_nothing
 from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.collect.importers.fields import Refused, content_hash, from_text
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
@@ -17,6 +18,9 @@ from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 RATER = "import"
 """The rater of feedback whose file does not name one."""
 _ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
+_BESIDE = ("reasoning_content", "reasoning", "thinking")
+_THOUGHTS, _CALLS = ("thinking", "reasoning"), ("tool_call", "tool_use")
+"""Types of parts."""
 _SAID = frozenset({"role", "content"})
 _DONE = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id", "name", "reasoning_content"})
 """What the messages after the prompt may say without a loss."""
@@ -29,7 +33,7 @@ class Talk:
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning_steps: tuple[ReasoningStep, ...] = ()
     original: list[Any] | None = None
-    """The messages as they were, where they say more than these fields."""
+    """The messages, where they say more than these fields: thoughts and calls that were parts as fields."""
 
 
 class _Turn(NamedTuple):
@@ -67,8 +71,40 @@ def talk(messages: object, field: str = "messages") -> Talk:
         response=turns[answers[-1]].content,
         tool_calls=tuple(_calls(work)),
         reasoning_steps=tuple(_steps(work, turns[answers[-1]])),
-        original=None if lossless else list(messages),  # type: ignore[call-overload]
+        original=None if lossless else [_with_fields(turn) for turn in turns],
     )
+
+
+def follow(before: Sequence[Any], answer: object, field: str) -> list[Any]:
+    """The chat that ends with ``answer``: what comes before it and the answer; or the answer alone where that is a whole
+    chat, with the system message that stands before it. Raises Refused where the two are chats of their own."""
+    turns = _turns(answer, field)
+    earlier = _turns(list(before), "the prompt") if before else []
+    start = next((index for index, turn in enumerate(earlier) if turn.role != "system"), len(earlier))
+    asked, messages = earlier[start:], list(answer)  # type: ignore[call-overload]
+    if turns[0].role not in ("user", "system"):
+        return [*before, *messages]
+    if turns[0].role == "system" and start:
+        if [_words(turn) for turn in earlier[:start]] != [_words(turns[0])]:
+            raise Refused(f"{field} begins with another system message than the one beside it")
+        start = 0
+    if not asked or _holds(turns, asked):
+        return [*before[:start], *messages]
+    if asked[-1].role == "user":
+        raise Refused(f"{field} is a whole chat that begins with another question than the prompt")
+    return [*before, *messages]
+
+
+def _holds(turns: Sequence[_Turn], asked: Sequence[_Turn]) -> bool:
+    """Are the messages in the chat, or the chat's last question in the one message?"""
+    spoken = [_words(turn) for turn in turns]
+    question = next((_words(turn) for turn in reversed(turns) if turn.role == "user"), "")
+    in_one = len(asked) == 1 and bool(question) and question in _words(asked[0])
+    return in_one or all(_words(turn) in spoken for turn in asked)
+
+
+def _words(turn: _Turn) -> str:
+    return " ".join(turn.content.split())
 
 
 def trace(
@@ -78,7 +114,10 @@ def trace(
     feedback: tuple[ImportedFeedback, ...] = (),
     external_id: str = "",
 ) -> ImportedTrace:
-    """Without an id of its own a record is known by its content, so that the order of the file does not matter."""
+    """Without an id of its own a record is known by its content, so that the order of the file does not matter. Raises
+    Refused where nothing is asked."""
+    if talk.original is None and asks_nothing(talk.prompt):
+        raise Refused("nothing is asked: the text before the answer is blank")
     all_details = {**(details or {}), **({"messages": talk.original} if talk.original else {})}
     work = [[asdict(call) for call in talk.tool_calls], [asdict(step) for step in talk.reasoning_steps]]
     return ImportedTrace(
@@ -102,6 +141,8 @@ def pair(
     ids = (f"{external_id}/chosen", f"{external_id}/rejected") if external_id else ("", "")
     right = trace(where, worse, details, external_id=ids[1])
     left = trace(where, better, details, external_id=ids[0])
+    if not (left.response.strip() or left.tool_calls):
+        raise Refused("the better answer is blank")
     if (left.response, left.tool_calls) == (right.response, right.tool_calls):
         raise Refused("the two answers are the same")
     picked = ImportedFeedback(kind="comparison", rater=RATER, choice="left", other_external_id=right.external_id)
@@ -127,15 +168,27 @@ def _turn(message: object, field: str) -> _Turn:
 
 
 def _content(value: object, field: str) -> str:
-    """Text, or the texts among the parts."""
+    """Text, or the texts among the parts; thoughts and tool calls among them are none."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(part, (dict, str)) for part in value):
-        texts = (part if isinstance(part, str) else part.get("text") or part.get("refusal") for part in value)
+        texts = (part if isinstance(part, str) else _words_of(part) for part in value)
         return "\n".join(part for part in texts if isinstance(part, str))
     raise Refused(f"{field}.content must be text or a list of parts, not {value!r:.50}")
+
+
+def _words_of(part: Mapping[str, Any]) -> Any:
+    kind = part.get("type", "text")
+    words = part.get("text") or part.get("refusal") or (part.get("value") if kind == "text" else None)
+    return None if kind in (*_THOUGHTS, *_CALLS) else words
+
+
+def _parts(turn: _Turn, kinds: Sequence[str]) -> list[Mapping[str, Any]]:
+    content = turn.message.get("content")
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if isinstance(part, dict) and part.get("type") in kinds]
 
 
 # --- what the model did ------------------------------------------------------------------------------------------------
@@ -144,10 +197,32 @@ def _content(value: object, field: str) -> str:
 def _steps(work: Iterable[_Turn], answer: _Turn) -> Iterator[ReasoningStep]:
     for turn in work:
         if turn.role == "assistant":
-            if isinstance(thought := turn.message.get("reasoning_content"), str) and thought:
+            for thought in _thoughts(turn):
                 yield ReasoningStep(thought, step_type="reasoning")
             if turn is not answer and turn.content:
                 yield ReasoningStep(turn.content, step_type="message")
+
+
+def _thoughts(turn: _Turn) -> Iterator[str]:
+    """In a field beside the content, or in parts of it."""
+    parts = (part.get(name) for part in _parts(turn, _THOUGHTS) for name in ("thinking", "text", "value", "content"))
+    beside = (turn.message.get(name) for name in _BESIDE)
+    own = next(([text] for text in beside if isinstance(text, str) and text), None)
+    yield from own or (text for text in parts if isinstance(text, str) and text)
+
+
+def _with_fields(turn: _Turn) -> Mapping[str, Any]:
+    calls, parts = _parts(turn, _CALLS), _parts(turn, ("text", *_THOUGHTS, *_CALLS))
+    if not (calls or _parts(turn, _THOUGHTS) or any("value" in part for part in parts)):
+        return turn.message
+    thoughts = "\n\n".join(_thoughts(turn))
+    more = {
+        "tool_calls": [
+            {"id": call.get("id"), "function": call} for part in calls if isinstance(call := _call_of(part), dict)
+        ],
+        "reasoning_content": thoughts,
+    }
+    return {**turn.message, "content": turn.content, **{name: value for name, value in more.items() if value}}
 
 
 def _calls(work: Iterable[_Turn]) -> list[ToolCall]:
@@ -175,8 +250,16 @@ def _calls(work: Iterable[_Turn]) -> list[ToolCall]:
 def _requested_calls(turn: _Turn) -> Iterator[tuple[object, ToolCall]]:
     listed = turn.message.get("tool_calls") or []
     old = turn.message.get("function_call")
-    for call in [*listed, *([{"function": old}] if old else [])] if isinstance(listed, list) else [listed]:
+    parts = [_call_of(part) for part in _parts(turn, _CALLS)]
+    for call in [*listed, *([{"function": old}] if old else []), *parts] if isinstance(listed, list) else [listed]:
         function = call.get("function", call) if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(name := function.get("name"), str) or not name:
             raise Refused(f"a tool call must name its function, not {call!r:.80}")
         yield call.get("id"), ToolCall(name, arguments=from_text(function.get("arguments")))
+
+
+def _call_of(part: Mapping[str, Any]) -> Any:
+    """LLaMA-Factory writes a call as JSON text, Anthropic as fields."""
+    if part.get("type") == "tool_use":
+        return {"id": part.get("id"), "name": part.get("name"), "arguments": part.get("input")}
+    return from_text(part.get("value"))

@@ -34,6 +34,7 @@ from rl.collect.command_center import (
 )
 from rl.collect.feedback import events, waiting, write
 from rl.collect.feedback.imported_feedback import count_recorded
+from rl.collect.importers.ledger import KEPT, NOT_READ, Ledger, read_as
 from rl.collect.importers.newcomers import settle_in
 from rl.collect.importers.report import ImportCount, ImportReport
 from rl.collect.json_stream import open_json
@@ -51,6 +52,12 @@ OTHER_QUESTION = "the question id belongs to another question of this agent"
 NO_ENTRY = "no entry with this id"
 RATED_TWICE = "rated twice in this file"
 
+_READ_AS = {
+    "entry_id": "the id of the answer",
+    **dict.fromkeys(("question", "question_id"), "the question"),
+    **dict.fromkeys(("scenario", "size", "fixture"), "the answer"),
+    **dict.fromkeys(("rating", "tags", "notes", "rated_at"), "a thumb"),
+}
 _NAMED = ("agent_id", "external_id", "occurred_at")
 _COMPARED = ("prompt", "prompt_key", "response", "details")
 """Columns; some hundred answers with all of theirs are large."""
@@ -72,7 +79,8 @@ def run(
     """
     data, ratings = Path(data_file), Path(ratings_file) if ratings_file else None
     report("stage", {"name": f"checking {data.name}"})
-    total, rated = _read_through(data, ratings)
+    ledger = Ledger()
+    total, rated = _read_through(data, ratings, ledger)
     if not dry_run and (changed := settle_in(agent, SOURCE)):
         values = ", ".join(f"{name} {getattr(agent, name)}" for name in changed)
         report("log", {"text": f"{agent.name} has no answers yet and gets {SOURCE}'s defaults: {values}"})
@@ -81,6 +89,7 @@ def run(
         if not dry_run:
             agent.save()
     job = _Import(agent, read_run(data), _device(ratings) if ratings else "", dry_run)
+    job.report.ledger = ledger
     report("stage", {"name": "comparing with the database" if dry_run else "writing"})
     done = 0
     for chunk in _chunks(read_entries(data)):
@@ -95,13 +104,22 @@ def run(
     return job.report
 
 
-def _read_through(data: Path, ratings: Path | None) -> tuple[int, frozenset[str]]:
+def _read_through(data: Path, ratings: Path | None, ledger: Ledger) -> tuple[int, frozenset[str]]:
     """How many records there are, and the ids that the ratings file rates. Raises BadFile."""
-    entries = sum(1 for _ in read_entries(data))
+    entries = 0
+    for entry in read_entries(data):
+        entries += 1
+        if isinstance(entry, Entry):
+            ledger.note({name: _fate(name, entry) for name in entry.fields})
     if ratings is None:
         return entries, frozenset()
     rated_ids = [rating.entry_id if isinstance(rating, Rating) else None for rating in read_ratings(ratings)]
     return entries + len(rated_ids), frozenset(entry_id for entry_id in rated_ids if entry_id is not None)
+
+
+def _fate(name: str, entry: Entry) -> str:
+    kept = KEPT if name in entry_details(entry) else NOT_READ
+    return read_as(_READ_AS[name]) if name in _READ_AS else kept
 
 
 def _device(ratings: Path) -> str:

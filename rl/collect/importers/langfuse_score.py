@@ -18,16 +18,35 @@ from typing import Any
 
 from rl.collect.importers import chat
 from rl.collect.importers.fields import NotForUs, Refused, count, identity, moment, number, others, required_text, text
-from rl.collect.importers.langfuse_values import Range, column_scores, feedback, is_scores, ranges
+from rl.collect.importers.langfuse_values import Range, column_scores, feedback, is_scores, read_scales, scales_of
+from rl.collect.importers.ledger import KEPT
 from rl.collect.importers.rows import TABLES, Record, records, rows
 from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace, Rejected
 
-__all__ = ["SUFFIXES", "read"]
+__all__ = ["SUFFIXES", "read", "read_scales"]
 SUFFIXES = TABLES
 _LISTS = ("data",)
 _ANSWERS = ("", "GENERATION")
 """Types of observations; a trace has none."""
+_READ_AS = {
+    name: meaning
+    for meaning, names in {
+        "the question": ("input",),
+        "the answer": ("output",),
+        "the id of the answer": ("id", "traceId", "trace_id", "observationId", "observation_id"),
+        "scores": ("scores", "name", "value", "stringValue", "string_value", "dataType", "data_type", "source"),
+        "the note of a score": ("comment",),
+        "the rater": ("authorUserName", "author_user_name", "authorUserId", "author_user_id"),
+        "the time": ("timestamp", "startTime", "start_time", "endTime", "end_time", "createdAt", "created_at"),
+        "the session": ("sessionId", "session_id"),
+        "figures": ("latency", "totalCost", "total_cost", "usageDetails", "usage_details", "usage", "inputTokens")
+        + ("input_tokens", "outputTokens", "output_tokens"),
+        "the model": ("providedModelName", "provided_model_name", "model"),
+        "an answer with its scores": ("trace",),
+    }.items()
+    for name in names
+}
 _KNOWN = (
     "id",
     "input",
@@ -55,9 +74,10 @@ _KNOWN = (
 )
 
 
-def read(path: Path) -> Iterator[Record | Rejected]:
-    """Reads the file twice: what a score of 1 means shows in its other values. Raises BadFile."""
-    return records(path, partial(_row, value_ranges=ranges(_all_scores(path))), lists=_LISTS)
+def read(path: Path, scales: Mapping[str, Range] | None = None) -> Iterator[Record | Rejected]:
+    """Reads the file twice: what a score of 1 means shows in its other values, unless ``scales`` says it. Raises BadFile."""
+    known = scales_of(_all_scores(path), path, scales or {})
+    return records(path, partial(_row, scales=known), lists=_LISTS, columns=_READ_AS)
 
 
 def _all_scores(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -67,13 +87,13 @@ def _all_scores(path: Path) -> Iterator[Mapping[str, Any]]:
             yield from (score for score in (api_row, *_scores(api_row, row)) if isinstance(score, dict))
 
 
-def _row(row: dict[str, Any], where: str, value_ranges: Mapping[str, Range]) -> list[Record]:
+def _row(row: dict[str, Any], where: str, scales: Mapping[str, Range]) -> list[Record]:
     api_row = _with_api_names(row)
     if api_row.get("output") is not None or api_row.get("input") is not None:
         if api_row.get("type") not in (None, *_ANSWERS):
             raise NotForUs(f"an observation that is not an answer: {api_row.get('type')!r:.30}")
-        opinions = tuple(opinion for score in _scores(api_row, row) if (opinion := _feedback(score, value_ranges)))
-        return [answer(api_row, where, opinions)]
+        opinions = tuple(opinion for score in _scores(api_row, row) if (opinion := _feedback(score, scales)))
+        return [replace(answer(api_row, where, opinions), columns={"name": KEPT})]
     if not api_row.get("name") or not {"value", "stringValue"} & api_row.keys():
         if {"traceId", "projectId", "timestamp", "startTime"} & api_row.keys():
             raise NotForUs("has neither input and output nor a score")
@@ -81,15 +101,15 @@ def _row(row: dict[str, Any], where: str, value_ranges: Mapping[str, Range]) -> 
     ids = tuple(filter(None, (identity(api_row, "observationId"), identity(api_row, "traceId"))))
     if not ids:
         raise NotForUs("a score of a session, not of an answer")
-    return [ImportedRemark(where=where, external_ids=ids, feedback=(feedback(api_row, value_ranges),))]
+    return [ImportedRemark(where=where, external_ids=ids, feedback=(feedback(api_row, scales),))]
 
 
-def _feedback(score: object, value_ranges: Mapping[str, Range]) -> Any:
+def _feedback(score: object, scales: Mapping[str, Range]) -> Any:
     """None for a score that says nothing here: the answer is worth having without it."""
     if not isinstance(score, dict):
         raise Refused("scores must be objects")
     try:
-        return feedback(score, value_ranges)
+        return feedback(score, scales)
     except NotForUs:
         return None
 

@@ -1,16 +1,19 @@
 """OpenAI's fine-tuning chats: ``{"messages": [...], "tools": [...]}``, one to a line. The last answer is the response.
 
-A ``weight`` on a message, and whatever else one says beside role and content, is kept with the messages in the details.
+A ``system`` message may stand beside them, and a ``label`` (KTO), which is a thumb. A ``weight`` on a message, and whatever
+else one says beside role and content, is kept with the messages in the details.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rl.collect.importers import chat
-from rl.collect.importers.fields import Refused, from_text, others
+from rl.collect.importers.columns import Columns
+from rl.collect.importers.fields import Refused
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedTrace
 
@@ -23,9 +26,8 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 
 def _chat(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    columns = Columns(row)
     if "messages" not in row:
         raise Refused("has no messages")
-    details = others(row, ("messages",))
-    if "tools" in details:
-        details["tools"] = from_text(details["tools"])
-    return [chat.trace(where, chat.talk(row["messages"]), details)]
+    talk, feedback = columns.chat(["messages"]), columns.feedback()
+    return [replace(chat.trace(where, talk, columns.details(), feedback), columns=columns.read_as)]

@@ -16,11 +16,12 @@ from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 _BETTER, _WORSE = "preferred_output", "non_preferred_output"
+_READ_AS = {"input": "the chat before the answer", _BETTER: "the better answer", _WORSE: "the worse answer"}
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
     """Raises BadFile."""
-    return records(path, _preference)
+    return records(path, _preference, columns=_READ_AS)
 
 
 def _preference(row: dict[str, Any], where: str) -> list[ImportedTrace]:
@@ -40,4 +41,4 @@ def _whole(prompt: object, answer: object, name: str) -> list[Any]:
         raise Refused("input.messages must be a list of messages")
     if not isinstance(answer, list) or not answer:
         raise Refused(f"{name} must be a list of messages")
-    return [*prompt, *answer]
+    return chat.follow(prompt, answer, name)

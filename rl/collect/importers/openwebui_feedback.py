@@ -1,32 +1,61 @@
 """Open WebUI's feedback export: a list of ratings, each with a snapshot of the chat that it was given in.
 
 The rated message is the answer, what leads to it in the tree of messages is the prompt. Where several models answered side
-by side, the rating is a comparison with the others too, as on Open WebUI's leaderboard.
+by side, in the arena too, the rating is a comparison with the others, as on Open WebUI's leaderboard, but for those that
+the same person gave the same thumb.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rl.base.records import Message
+from rl.collect.importers import chat
 from rl.collect.importers.fields import NotForUs, Refused, count, identity, moment, notes, obj, tags, text
-from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.importers.openwebui_content import messages_of
+from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records, rows
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 LONGEST_CHAT = 500
 """Messages from the first one to the answer."""
 _THUMBS = {"1": 1.0, "-1": 0.0}
+_LISTS = ("data", "items")
+_READ_AS = {
+    "id": "the id of the rating",
+    "user_id": "the rater",
+    "type": "the kind of feedback",
+    "data": "a rating, its reasons and rivals",
+    "meta": "which message was rated",
+    "snapshot": "the chat: prompt, answer, rivals",
+    "updated_at": "the time of the rating",
+}
+Thumbs = dict[tuple[str, str], float]
+"""By who rated and the id of the message."""
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
-    """Raises BadFile."""
-    return records(path, _feedback, lists=("data", "items"))
+    """Reads the file twice: what a rating says against another answer depends on how the same person rated that. Raises
+    BadFile."""
+    thumbs = _thumbs_in(path)
+    return records(path, partial(_feedback, thumbs=thumbs), lists=_LISTS, columns=_READ_AS)
 
 
-def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+def _thumbs_in(path: Path) -> Thumbs:
+    thumbs: Thumbs = {}
+    for _, row in rows(path, _LISTS):
+        with suppress(Refused, AttributeError):
+            value = _THUMBS.get(text(obj(row, "data"), "rating"))
+            if value is not None:
+                thumbs[text(row, "user_id"), text(obj(row, "meta"), "message_id")] = value
+    return thumbs
+
+
+def _feedback(row: dict[str, Any], where: str, thumbs: Thumbs) -> list[ImportedTrace]:
     data, meta = obj(row, "data"), obj(row, "meta")
     if row.get("type") != "rating" or "rating" not in data:
         raise NotForUs("is not a rating") if "snapshot" in row else Refused("is not feedback of the type rating")
@@ -37,10 +66,21 @@ def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     message_id = identity(meta, "message_id")
     if message_id not in messages:
         raise Refused("the snapshot does not hold the rated message")
-    rivals = _rivals(messages, message_id, data)
-    feedback = (_rating(row, data, thumb), *(_comparison(row, rival, thumb) for rival in rivals))
-    others = [_trace(where, row, messages, rival, ()) for rival in rivals]
-    return [*others, _trace(where, row, messages, message_id, feedback)]
+    rivals: list[ImportedTrace] = []
+    for rival in _rivals(messages, message_id, data):
+        with suppress(Refused):  # the rating is worth having without it
+            rivals.append(_trace(where, row, messages, rival, ()))
+    ids = [trace.external_id for trace in rivals if trace.response.strip()]
+    compared = [rival for rival in ids if _thumb_of(messages, rival, row, thumbs) != thumb]
+    feedback = (_rating(row, data, thumb), *(_comparison(row, rival, thumb) for rival in compared))
+    return [*rivals, _trace(where, row, messages, message_id, feedback)]
+
+
+def _thumb_of(messages: Mapping[str, Any], message_id: str, row: Mapping[str, Any], thumbs: Thumbs) -> float | None:
+    """What the same person said of another answer: in this file, or as the chat remembers it."""
+    remembered = obj(messages, message_id).get("annotation")
+    value = _THUMBS.get(str(remembered.get("rating"))) if isinstance(remembered, dict) else None
+    return thumbs.get((text(row, "user_id"), message_id), value)
 
 
 def _messages(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,38 +109,44 @@ def _trace(
     feedback: tuple[ImportedFeedback, ...],
 ) -> ImportedTrace:
     meta, message = obj(row, "meta"), obj(messages, message_id)
-    if message.get("role") != "assistant" or not text(message, "content"):
+    if message.get("role") != "assistant":
         raise Refused("the rated message is not an answer of the assistant")
+    talk = chat.talk([*_prompt(row, messages, message), *messages_of(message)], "the chat")
+    if not (talk.response.strip() or talk.tool_calls):
+        raise Refused("the rated message is not an answer of the assistant: it says nothing")
     usage = obj(message, "usage")
-    return ImportedTrace(
-        where=where,
-        external_id=message_id,
+    return replace(
+        chat.trace(where, talk, feedback=feedback, external_id=message_id),
         session_id=identity(meta, "chat_id"),
-        prompt=_prompt(row, messages, message),
-        response=text(message, "content"),
-        model_version=text(message, "model")[:200] or text(obj(row, "data"), "model_id")[:200],
+        model_version=_model(message)[:200] or text(obj(row, "data"), "model_id")[:200],
         tokens_in=count(usage, "prompt_tokens"),
         tokens_out=count(usage, "completion_tokens"),
         occurred_at=moment(message, "timestamp"),
-        feedback=feedback,
     )
 
 
-def _prompt(row: Mapping[str, Any], messages: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[Message, ...]:
+def _model(message: Mapping[str, Any]) -> str:
+    """In the arena the one that answered behind the arena's name."""
+    return text(message, "selectedModelId") or text(message, "model")
+
+
+def _prompt(row: Mapping[str, Any], messages: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """From the first message to the one before the answer."""
-    messages_before: list[Message] = []
+    before: list[Mapping[str, Any]] = []
     parent = answer.get("parentId")
     while parent is not None:
         message = messages.get(parent) if isinstance(parent, str) else None
         if not isinstance(message, dict) or message.get("role") not in ("system", "user", "assistant"):
             raise Refused("the messages before the rated one are not all in the snapshot")
-        if len(messages_before) == LONGEST_CHAT:
+        if len(before) == LONGEST_CHAT:
             raise Refused(f"the chat has more than {LONGEST_CHAT} messages, or runs in a circle")
-        messages_before.append(Message(role=message["role"], content=text(message, "content")))
+        before.append(message)
         parent = message.get("parentId")
-    system = text(obj(_chat(row), "params"), "system")
-    start = [Message(role="system", content=system)] if system else []
-    return (*start, *reversed(messages_before))
+    if system := text(obj(_chat(row), "params"), "system"):
+        yield {"role": "system", "content": system}
+    for message in reversed(before):
+        spoken = {"role": message["role"], "content": text(message, "content")}
+        yield from messages_of(message) if spoken["role"] == "assistant" else [spoken]
 
 
 def _chat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,9 +185,7 @@ def _rivals(messages: Mapping[str, Any], message_id: str, data: Mapping[str, Any
         and other_id != message_id
         and other.get("parentId") == rated.get("parentId")
         and other.get("role") == "assistant"
-        and other.get("model") in models
-        and isinstance(other.get("content"), str)
-        and other["content"].strip()
+        and _model(other) in models
         and len(other_id) <= 200
     ]
 

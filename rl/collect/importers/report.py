@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from rl.collect.importers.ledger import Ledger
+
 EXAMPLES = 5
 """Locations kept for each reason."""
 REASONS = 50
@@ -50,6 +52,8 @@ class ImportReport:
 
     traces: ImportCount = field(default_factory=ImportCount)
     feedback: ImportCount = field(default_factory=ImportCount)
+    ledger: Ledger = field(default_factory=Ledger)
+    """Empty for formats whose records have no columns."""
 
     @property
     def read(self) -> int:
@@ -68,4 +72,5 @@ class ImportReport:
         return self.traces.skipped + self.feedback.skipped
 
     def as_dict(self) -> dict[str, Any]:
-        return {"traces": self.traces.as_dict(), "feedback": self.feedback.as_dict()}
+        columns = {"columns": self.ledger.as_list()} if self.ledger.records else {}
+        return {"traces": self.traces.as_dict(), "feedback": self.feedback.as_dict(), **columns}

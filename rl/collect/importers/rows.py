@@ -10,8 +10,9 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -21,9 +22,10 @@ from rl.base.leaves import leaf
 from rl.base.outside_files import open_outside
 from rl.collect.importers.fields import NotForUs, Refused
 from rl.collect.importers.inflating import Inflated
+from rl.collect.importers.ledger import Record, fates
 from rl.collect.json_stream import LONGEST, JsonReader
 from rl.collect.storable import pointer_to_unstorable, unstorable
-from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
+from rl.collect.traces.imported import Rejected
 
 PACKED = ".gz"
 _JSON = (".jsonl", ".ndjson", ".json")
@@ -35,18 +37,20 @@ FIRST = 20
 """Records that may all be wrong before the whole file is taken for one of another format."""
 BUFFER = 2**18
 """Bytes that are looked at to see what a file is."""
-Record = ImportedTrace | ImportedRemark
 Parser = Callable[[dict[str, Any], str], Iterable[Record]]
 """From a record and its location to what it says. Raises Refused."""
 _Row = tuple[str, Any]
 
 
-def records(path: Path, parse: Parser, *, lists: tuple[str, ...] = ()) -> Iterator[Record | Rejected]:
+def records(
+    path: Path, parse: Parser, *, lists: tuple[str, ...] = (), columns: Mapping[str, str] | None = None
+) -> Iterator[Record | Rejected]:
     """What ``parse`` makes of each record. A JSON object with one of ``lists`` in it is a file of that list's elements.
 
-    Raises BadFile, also where none of the first records could be read.
+    ``columns``: what a column is read as, where that is the same in every record. Raises BadFile, also where none of the
+    first records could be read.
     """
-    outcomes = (_parse(row, where, parse) for where, row in rows(path, lists))
+    outcomes = (_parse(row, where, parse, columns or {}) for where, row in rows(path, lists))
     wrong: list[Rejected] = []
     for outcome in outcomes:
         if not isinstance(outcome, Rejected):
@@ -63,8 +67,8 @@ def records(path: Path, parse: Parser, *, lists: tuple[str, ...] = ()) -> Iterat
         yield from [outcome] if isinstance(outcome, Rejected) else outcome
 
 
-def _parse(row: Any, where: str, parse: Parser) -> list[Record | Rejected] | Rejected:
-    """All that a record says; Rejected where it is none of this format."""
+def _parse(row: Any, where: str, parse: Parser, columns: Mapping[str, str]) -> list[Record | Rejected] | Rejected:
+    """All that a record says, at least one thing; Rejected where it is none of this format."""
     try:
         if isinstance(row, Rejected):
             return row
@@ -72,7 +76,8 @@ def _parse(row: Any, where: str, parse: Parser) -> list[Record | Rejected] | Rej
             raise Refused("is not a JSON object")
         if reason := unstorable(row):
             raise Refused(f"{pointer_to_unstorable(row)} {reason}".strip())
-        return list(parse(row, where))
+        *others, last = parse(row, where)
+        return [*others, replace(last, columns=fates(row, [*others, last], {**columns, **last.columns}))]
     except NotForUs as refused:
         return [Rejected(where, str(refused))]
     except Refused as refused:

@@ -1,24 +1,28 @@
 """ShareGPT: ``{"id", "conversations": [{"from": "human", "value": "..."}]}``, with the dialects of trainers that read it.
 
 ``system`` and ``tools`` may stand beside the conversation; ``function_call`` turns hold a call or several as JSON,
-``observation`` turns their results; ``chosen`` and ``rejected`` are two answers to the conversation.
+``observation`` turns their results; ``chosen`` and ``rejected`` are two answers to the conversation; a ``label`` or a
+``kto_tag`` is a thumb.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rl.collect.importers import chat
-from rl.collect.importers.fields import Refused, identity, others, text
+from rl.collect.importers.columns import CHOSEN, REJECTED, Columns
+from rl.collect.importers.fields import Refused, identity, others
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
+_CHAT = ("conversations", "conversation")
 _SPEAKERS = {
-    "user": ("human", "user"),
+    "user": ("human", "user", "prompter"),
     "assistant": ("gpt", "assistant", "chatgpt", "model", "bot", "bing", "bard", "function_call"),
     "system": ("system",),
     "tool": ("tool", "observation", "function_response", "function"),
@@ -32,20 +36,32 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 
 def _conversation(row: dict[str, Any], where: str) -> list[ImportedTrace]:
-    turns = row.get("conversations", row.get("conversation"))
+    columns = Columns(row)
+    turns = columns.take(_CHAT, "the chat")
+    messages = chat.follow(columns.system(), _messages(turns, "conversations"), "conversations")
+    columns.take(["id"], "the id of the answer")
+    own_id = identity(row, "id")
+    if not (columns.has(CHOSEN) and columns.has(REJECTED)):
+        talk, feedback = chat.talk(messages, "conversations"), columns.feedback()
+        made = [chat.trace(where, talk, columns.details(), feedback, external_id=own_id)]
+    else:
+        answers = columns.take(CHOSEN, "the better answer"), columns.take(REJECTED, "the worse answer")
+        better, worse = (
+            chat.talk(chat.follow(messages, _messages(answer, name), name), name)
+            for answer, name in zip(answers, ("chosen", "rejected"), strict=True)
+        )
+        if len(own_id) > 180:
+            raise Refused("id is longer than 180 characters")
+        made = chat.pair(where, better, worse, columns.details(), own_id)
+    return [*made[:-1], replace(made[-1], columns=columns.read_as)]
+
+
+def _messages(turns: object, field: str) -> list[dict[str, Any]]:
+    """Reads a list of turns, or a single one."""
+    turns = [turns] if isinstance(turns, dict) else turns
     if not isinstance(turns, list) or not turns:
-        raise Refused("conversations must be a list of {from, value}")
-    messages = [_message(turn, f"conversations[{index}]") for index, turn in enumerate(turns)]
-    if system := text(row, "system"):
-        messages.insert(0, {"role": "system", "content": system})
-    details = others(row, ("id", "conversations", "conversation", "system", "chosen", "rejected"))
-    if row.get("chosen") is None or row.get("rejected") is None:
-        return [chat.trace(where, chat.talk(messages, "conversations"), details, external_id=identity(row, "id"))]
-    better, worse = (chat.talk([*messages, _message(row[name], name)], name) for name in ("chosen", "rejected"))
-    own_id = text(row, "id")
-    if len(own_id) > 180:
-        raise Refused("id is longer than 180 characters")
-    return chat.pair(where, better, worse, details, own_id)
+        raise Refused(f"{field} must be a list of {{from, value}}")
+    return [_message(turn, f"{field}[{index}]") for index, turn in enumerate(turns)]
 
 
 def _message(turn: object, field: str) -> dict[str, Any]:

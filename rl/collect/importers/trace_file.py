@@ -23,6 +23,24 @@ _Row = Mapping[str, Any]
 _Item = TypeVar("_Item")
 
 
+_READ_AS = {
+    "trace_id": "the id of the answer",
+    "session_id": "the session",
+    "timestamp": "the time",
+    "user_query": "the question",
+    "earlier": "earlier turns",
+    "final_response": "the answer",
+    "tool_calls": "tool calls",
+    "reasoning_steps": "thoughts",
+    "label": "a thumb",
+    "manual_review": "who gave the thumb",
+    "review_notes": "the note of the thumb",
+    **dict.fromkeys(("tasks_created", "tasks_completed", "tasks_failed"), "tasks"),
+    **dict.fromkeys(("total_tokens_in", "total_tokens_out", "llm_calls_count", "total_cost"), "figures"),
+    "execution_duration_ms": "figures",
+}
+
+
 class Raters(NamedTuple):
     """Who is recorded as the one that gave a label."""
 
@@ -41,7 +59,7 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 def read_files(path: Path, parse: Callable[[_Row, str], ImportedTrace]) -> Iterator[Record | Rejected]:
     """As ``read``, with another reading of a file's object."""
     if not path.is_dir():
-        yield from records(path, lambda row, where: [parse(row, where)])
+        yield from records(path, lambda row, where: [parse(row, where)], columns=_READ_AS)
         return
     has_files = False
     for file in _files(path):
@@ -88,7 +106,11 @@ def _earlier(row: _Row) -> list[Message]:
 
 def _records_of(file: Path, name: str, parse: Callable[[_Row, str], ImportedTrace]) -> Iterator[Record | Rejected]:
     try:
-        yield from records(file, lambda row, where: [parse(row, name if where == "record 1" else f"{name}, {where}")])
+        yield from records(
+            file,
+            lambda row, where: [parse(row, name if where == "record 1" else f"{name}, {where}")],
+            columns=_READ_AS,
+        )
     except BadFile as error:
         yield Rejected(name, f"{error.problem} ({error.location})" if error.location else error.problem)
 

@@ -1,15 +1,19 @@
-"""TRL's dataset forms, plain and conversational, told apart by their columns.
+"""TRL's dataset forms, plain and conversational, and those of others with the same columns, told apart by their columns.
 
 - ``messages``: one answer, the last
-- ``prompt``, ``completion``: one answer; a ``label`` (KTO) is a thumb
+- ``prompt``, ``completion``: one answer
 - ``prompt``, ``chosen``, ``rejected``: two answers and a comparison; without ``prompt`` it is what both begin with
 - ``prompt``, ``completions``, ``rewards`` (GRPO): one answer each, with its reward as the outcome ``reward``
 - ``prompt``, ``completions``, ``labels``: the steps of one answer, with a label each
+
+A ``label`` of one answer (KTO) is a thumb. ``columns`` has the other names that columns may have, and what stands beside
+them. An answer may be the whole chat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import takewhile
 from os.path import commonprefix
 from pathlib import Path
@@ -17,15 +21,18 @@ from typing import Any
 
 from rl.base.records import ReasoningStep
 from rl.collect.importers import chat
-from rl.collect.importers.chat import RATER, Talk
-from rl.collect.importers.fields import Refused, number, others
+from rl.collect.importers.chat import Talk
+from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns
+from rl.collect.importers.fields import Refused, number
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.importers.transcripts import is_rendered, turns_of
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 _SYSTEM = "system:import"
 """Rewards come from programs."""
-_COLUMNS = ("messages", "prompt", "completion", "label", "chosen", "rejected", "completions", "rewards", "labels")
+_SENTENCE = 3
+"""Words of a text that may be a question."""
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
@@ -34,90 +41,110 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 
 def _row(row: dict[str, Any], where: str) -> list[ImportedTrace]:
-    columns = {name for name in _COLUMNS if row.get(name) is not None}
-    details = others(row, _COLUMNS)
-    if {"chosen", "rejected"} <= columns:
-        prompt, better, worse = (
-            _implicit(row) if "prompt" not in columns else (row["prompt"], row["chosen"], row["rejected"])
-        )
-        return chat.pair(where, _talk(prompt, better, "chosen"), _talk(prompt, worse, "rejected"), details)
-    if {"prompt", "completions"} <= columns:
-        return list(_completions(row, where, details))
-    if {"prompt", "completion"} <= columns:
-        feedback = (_thumb(row["label"]),) if "label" in columns else ()
-        return [chat.trace(where, _talk(row["prompt"], row["completion"], "completion"), details, feedback)]
-    if "messages" in columns:
-        return [chat.trace(where, chat.talk(row["messages"]), details)]
+    columns = Columns(row)
+    *others, last = _answers(columns, where)
+    return [*others, replace(last, columns=columns.read_as)]
+
+
+def _answers(columns: Columns, where: str) -> list[ImportedTrace]:
+    if columns.has(CHOSEN) and columns.has(REJECTED):
+        return _pair(columns, where)
+    if columns.has(["completions"]) and (before := columns.before()):
+        return list(_completions(columns, before, where))
+    if columns.has(ANSWER) and (before := columns.before()):
+        answer = columns.take(ANSWER, "the answer")
+        return [_one(columns, where, columns.talk(before, answer, "completion"))]
+    if columns.has(["messages"]):
+        return [_one(columns, where, columns.chat(["messages"]))]
     raise Refused("has no answer; wanted are messages, completion, completions, or chosen and rejected")
 
 
-def _talk(prompt: object, answer: object, field: str) -> Talk:
-    """Text on either side stands for one message."""
-    prompt_messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    answer_messages = [{"role": "assistant", "content": answer}] if isinstance(answer, str) else answer
-    if not isinstance(prompt_messages, list) or not prompt_messages:
-        raise Refused("prompt must be text or a list of messages")
-    if not isinstance(answer_messages, list) or not answer_messages:
-        raise Refused(f"{field} must be text or a list of messages")
-    return chat.talk([*prompt_messages, *answer_messages], field)
+def _one(columns: Columns, where: str, talk: Talk) -> ImportedTrace:
+    feedback = columns.feedback()
+    return chat.trace(where, talk, columns.details(), feedback)
 
 
-def _thumb(label: object) -> ImportedFeedback:
-    if label not in (True, False):
-        raise Refused(f"label must be true or false, not {label!r:.50}")
-    return ImportedFeedback(kind="rating", rater=RATER, scale="thumb", value=float(bool(label)))
+def _pair(columns: Columns, where: str) -> list[ImportedTrace]:
+    better, worse = columns.take(CHOSEN, "the better answer"), columns.take(REJECTED, "the worse answer")
+    before = columns.before()
+    if all(isinstance(message, dict) and message.get("role") == "system" for message in before):
+        shared, better, worse = _implicit(better, worse, columns)
+        before = [*before, *shared]
+    talks = columns.talk(before, better, "chosen"), columns.talk(before, worse, "rejected")
+    return chat.pair(where, *talks, columns.details())
 
 
-def _implicit(row: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """What both answers begin with is the prompt; of texts whole words only."""
-    chosen, rejected = row["chosen"], row["rejected"]
-    if isinstance(chosen, str) and isinstance(rejected, str):
-        same = commonprefix([chosen, rejected])
-        shared: Any = same[: max(same.rfind(" "), same.rfind("\n"), 0)]
-    elif isinstance(chosen, list) and isinstance(rejected, list):
-        shared = [
-            message for message, _ in takewhile(lambda both: both[0] == both[1], zip(chosen, rejected, strict=False))
-        ]
-    else:
+def _implicit(better: Any, worse: Any, columns: Columns) -> tuple[list[Any], Any, Any]:
+    """What both answers begin with is the prompt; of texts whole words only, of chats nothing inside a turn."""
+    if isinstance(better, str) and isinstance(worse, str):
+        better, worse = _turns(better, "chosen"), _turns(worse, "rejected")
+    if isinstance(better, list) and isinstance(worse, list):
+        same = takewhile(lambda both: both[0] == both[1], zip(better, worse, strict=False))
+        count = sum(1 for _ in same)
+        if not count:
+            raise Refused("has no prompt, and chosen and rejected begin with nothing in common")
+        return [], better, worse
+    if not isinstance(better, str) or not isinstance(worse, str):
         raise Refused("chosen and rejected must both be text, or both lists of messages")
-    if not shared:
+    _refuse_other_prompt(better, columns)
+    same_text = commonprefix([better, worse])
+    shared = same_text[: max(same_text.rfind(" "), same_text.rfind("\n"), 0)]
+    if not shared.strip():
         raise Refused("has no prompt, and chosen and rejected begin with nothing in common")
-    return shared, chosen[len(shared) :], rejected[len(shared) :]
+    return [{"role": "user", "content": shared}], better[len(shared) :], worse[len(shared) :]
+
+
+def _turns(text: str, field: str) -> list[dict[str, str]] | str:
+    turns = turns_of(text)
+    if turns and turns[-1]["role"] != "assistant":
+        raise Refused(f"{field} does not end with words of the assistant")
+    return turns or text
+
+
+def _refuse_other_prompt(text: str, columns: Columns) -> None:
+    """Words that two answers share are their prompt only where nothing else may be it."""
+    if is_rendered(text):
+        raise Refused("chosen is a chat that a chat template wrote as one text: give its messages")
+    for name, value in columns.details().items():
+        if isinstance(value, str) and len(value.split()) >= _SENTENCE and value.strip() not in text:
+            raise Refused(
+                f"has no prompt that is known as one; if {name!r:.50} is the question, name the column prompt"
+            )
 
 
 # --- groups and steps --------------------------------------------------------------------------------------------------
 
 
-def _completions(row: dict[str, Any], where: str, details: dict[str, Any]) -> Iterator[ImportedTrace]:
-    completions = row["completions"]
+def _completions(columns: Columns, before: list[Any], where: str) -> Iterator[ImportedTrace]:
+    completions = columns.take(["completions"], "answers")
     if not isinstance(completions, list) or not completions:
         raise Refused("completions must be a list with at least one answer")
-    if row.get("labels") is not None:
-        yield _stepwise(row, where, details)
+    if columns.has(["labels"]):
+        yield _stepwise(columns, before, completions, where)
         return
-    rewards = _beside(row, "rewards")
+    rewards = _beside(completions, columns.take(["rewards"], "rewards"), "rewards")
+    details = columns.details()
     for index, completion in enumerate(completions):
         value = None if rewards is None else number({"rewards": rewards[index]}, "rewards")
         outcome = ImportedFeedback(kind="outcome", rater=_SYSTEM, metric="reward", value=value)
-        talk = _talk(row["prompt"], completion, f"completions[{index}]")
+        talk = columns.talk(before, completion, f"completions[{index}]")
         yield chat.trace(where, talk, details, (outcome,) if value is not None else ())
 
 
-def _stepwise(row: dict[str, Any], where: str, details: dict[str, Any]) -> ImportedTrace:
-    steps, labels = row["completions"], _beside(row, "labels")
+def _stepwise(columns: Columns, before: list[Any], steps: list[Any], where: str) -> ImportedTrace:
+    labels = _beside(steps, columns.take(["labels"], "labels of the steps"), "labels")
     if not all(isinstance(step, str) for step in steps):
         raise Refused("completions with labels are the steps of one answer, and must be texts")
-    talk = _talk(row["prompt"], "\n".join(steps), "completions")
+    talk = columns.talk(before, "\n".join(steps), "completions")
     thoughts = tuple(ReasoningStep(step, step_type="step") for step in steps)
     whole = Talk(talk.prompt, talk.response, reasoning_steps=thoughts)
-    return chat.trace(where, whole, {**details, "labels": labels})
+    return chat.trace(where, whole, {**columns.details(), "labels": labels})
 
 
-def _beside(row: dict[str, Any], name: str) -> list[Any] | None:
+def _beside(completions: list[Any], values: Any, name: str) -> list[Any] | None:
     """A list as long as the answers."""
-    values = row.get(name)
     if values is None:
         return None
-    if not isinstance(values, list) or len(values) != len(row["completions"]):
+    if not isinstance(values, list) or len(values) != len(completions):
         raise Refused(f"{name} must be a list as long as completions")
     return values

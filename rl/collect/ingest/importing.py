@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from django.db import reset_queries
 
@@ -20,7 +21,8 @@ from rl.base.errors import BadFile, Interrupted, UsageError
 from rl.base.outside_files import refuse_device
 from rl.base.records import Report, silent
 from rl.base.slugs import inside
-from rl.collect.importers import ImportReport, reader
+from rl.collect.importers import ImportReport, Read, reader, scaled_reader
+from rl.collect.importers.ledger import Ledger
 from rl.collect.importers.rows import PLAIN
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.write import CHUNK, Record, TraceStore
@@ -35,18 +37,23 @@ def import_files(
     paths: Iterable[Path | str],
     *,
     agent: Agent | None = None,
+    scales: Sequence[str] = (),
+    allow_unread: bool = False,
     dry_run: bool = False,
     report: Report = silent,
 ) -> ImportReport:
-    """``agent`` owns the records that name none; it may be new. Raises BadFile, UsageError, RunConflict, Interrupted."""
-    module = reader(format_name)
+    """``agent`` owns the records that name none; it may be new. ``scales``: see ``scaled_reader``; ``allow_unread``: also
+    files of which a column of a known kind is not read. Raises BadFile, UsageError, RunConflict, Interrupted."""
+    module, read = reader(format_name), scaled_reader(format_name, scales)
     if agent is not None and agent.pk is None:
         agent.full_clean()
     files = [file for path in paths for file in _files(module, Path(path))]
     report("stage", {"name": f"checking {files[0].name if len(files) == 1 else f'{len(files):,} files'}"})
-    total, records = _read_through(module, files, agent)
+    ledger = Ledger()
+    total, records = _read_through(_Files(files, read, allow_unread, ledger), agent)
     report("stage", {"name": "comparing with the database" if dry_run else "writing"})
     store = TraceStore(format_name, agent=agent, dry_run=dry_run)
+    store.report.ledger = ledger
     done = 0
     try:
         for chunk in _chunks(records):
@@ -60,14 +67,40 @@ def import_files(
     return store.report
 
 
-def _read_through(module: ModuleType, files: Sequence[Path], agent: Agent | None) -> tuple[int, Iterable[Record]]:
+class _Files(NamedTuple):
+    paths: Sequence[Path]
+    read: Read
+    allow_unread: bool
+    ledger: Ledger
+
+    def records(self) -> Iterator[Record]:
+        return chain.from_iterable(map(self._records_of, self.paths))
+
+    def check(self) -> Iterator[Record]:
+        """Yields the same, and notes it in the ledger. Raises BadFile at the end of a file of which a known kind of column
+        is not read."""
+        for path in self.paths:
+            of_file = Ledger()
+            for record in self._records_of(path):
+                of_file.add(record)
+                yield record
+            if not self.allow_unread:
+                of_file.refuse_unread(path)
+            self.ledger.include(of_file)
+
+    def _records_of(self, path: Path) -> Iterator[Record]:
+        for record in self.read(path):
+            yield replace(record, where=f"{path.name}, {record.where}") if len(self.paths) > 1 else record
+
+
+def _read_through(files: _Files, agent: Agent | None) -> tuple[int, Iterable[Record]]:
     """How many there are, and all of them, kept or to be read again. Raises BadFile, and UsageError where nobody says whose
     answers these are."""
-    owned = _require_owners(_records(module, files), agent)
-    if _are_small(files):
+    owned = _require_owners(files.check(), agent)
+    if _are_small(files.paths):
         kept = [*owned]
         return len(kept), kept
-    return sum(1 for _ in owned), _records(module, files)
+    return sum(1 for _ in owned), files.records()
 
 
 def _are_small(files: Iterable[Path]) -> bool:
@@ -81,12 +114,6 @@ def _require_owners(records: Iterable[Record], agent: Agent | None) -> Iterator[
         if agent is None and not isinstance(record, Rejected) and not record.agent:
             raise UsageError(f"{record.where} names no agent; say with --agent whose answers these are")
         yield record
-
-
-def _records(module: ModuleType, files: Sequence[Path]) -> Iterator[Record]:
-    for file in files:
-        for record in module.read(file):
-            yield replace(record, where=f"{file.name}, {record.where}") if len(files) > 1 else record
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:

@@ -53,7 +53,7 @@ def _prompt(prompt: Iterable[Message]) -> Iterator[str]:
 
 
 def _answer(record: ImportedTrace) -> Iterator[str]:
-    if not record.response and record.action is None and not record.tool_calls:
+    if not record.response.strip() and record.action is None and not record.tool_calls:
         yield "the answer is empty: there is no text, no action and no tool call"
 
 

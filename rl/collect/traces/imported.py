@@ -63,6 +63,8 @@ class ImportedTrace:
     occurred_at: datetime | None = None
     """In UTC; None: not known."""
     feedback: tuple[ImportedFeedback, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """What became of each column of the record that it came from; of several answers of one record the last has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ class ImportedRemark:
     feedback: tuple[ImportedFeedback, ...]
     agent: str = ""
     """Empty: the agent that the person named."""
+    columns: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rl.base.records import DirectPreference, RatedAnswer
+from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.models import prompt_key
 
 # Why a feedback item becomes no part of a row. What the formatter leaves out has reasons of its own.
 NEUTRAL = "rating in the middle of its scale"
 TIE = "side-by-side pick: equally good"
 BOTH_BAD = "side-by-side pick: both bad"
+NO_WORDS = "prompt without words"
 OTHER_PROMPT = "side-by-side pick of answers to different prompts"
 OUTCOME = "outcome: preference training cannot use it"
 DIRECT = "side-by-side pick or edited answer: only preference pairs use it"
@@ -31,12 +32,16 @@ class PromptGroup:
     _split_key: str = ""
 
     @property
+    def prompt(self) -> tuple[Message, ...]:
+        """Empty where nothing is known about an answer."""
+        return self.answers[0].prompt if self.answers else self.direct[0].prompt if self.direct else ()
+
+    @property
     def split_key(self) -> str:
         """What the split hashes: the words of the prompt, so that one question under two keys stays on one side. Asked for
         when the answers are in."""
         if not self._split_key:
-            prompts = [answer.prompt for answer in self.answers[:1]] + [direct.prompt for direct in self.direct[:1]]
-            self._split_key = prompt_key(prompts[0]) if prompts else self.prompt_key
+            self._split_key = prompt_key(self.prompt) if self.prompt else self.prompt_key
         return self._split_key
 
 

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from django.db.models import Exists, F, FilteredRelation, FloatField, Func, OuterRef, Q, QuerySet, TextField, Value
 
+from rl.base.messages import asks_nothing
 from rl.base.ratings import AnswerRating
 from rl.base.records import JudgedAnswer
 from rl.collect.command_center import widget_choice
 from rl.dataset_builder.read.columns import Prompts, as_text, trace_id
-from rl.dataset_builder.read.groups import Tally
+from rl.dataset_builder.read.groups import NO_WORDS, Tally
 from rl.dataset_builder.read.pseudonyms import pseudonym
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
@@ -130,10 +131,13 @@ def _answer(
     offered: OfferedTools,
     wanted: Wanted,
 ) -> JudgedAnswer | None:
-    """``rows``: at least one. None: its run cannot be read, which is counted."""
+    """``rows``: at least one. None: its prompt is blank, or its run cannot be read, which is counted."""
     row = next(rows)
     prompt, split_key = prompts.read(row.prompt), prompts.split_key()
     events = _events(chain((row,), rows), tally)
+    if asks_nothing(prompt):
+        tally.skipped[NO_WORDS] += 1
+        return None
     details, trace = parse_details(row.details), trace_id(row.trace)
     try:
         run = read_run(prompt, row.response, row.tool_calls, details)

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from rl.base.errors import NotEnoughData, UsageError
+from rl.base.messages import asks_nothing
 from rl.collect.capture.cleaning import MOST_CHARACTERS, MOST_ITEMS
 from rl.collect.traces.episodes import REPLAY
 from rl.dataset_builder.frozen.splitting import Split
@@ -158,6 +159,8 @@ def accepted_answers(agent: Agent) -> dict[str, list[str]]:
     those that more people dislike."""
     answers: dict[str, list[str]] = {}
     for group in DatabaseSource(agent, runs=False).groups(Tally()):
+        if asks_nothing(group.prompt):
+            continue
         disliked = {answer.response for answer in group.answers if answer.verdict == "down"}
         liked = [answer.response for answer in group.answers if answer.verdict == "up"]
         texts = dict.fromkeys([*liked, *(direct.chosen for direct in group.direct)])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from rl.base.messages import asks_nothing
 from rl.base.records import PreferencePair
 from rl.data_formatter import build_fixture_dpo_pairs, build_preference_pairs, build_widget_dpo_pairs, training_row
 from rl.data_formatter.opinions import NO_WIDGET
@@ -15,7 +16,7 @@ from rl.data_formatter.wording.contract import Wording
 from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import Shortage, no_answers
-from rl.dataset_builder.read.groups import DIRECT, PromptGroup, PromptRows, Source, Tally
+from rl.dataset_builder.read.groups import DIRECT, NO_WORDS, PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.wording import wording_of
 from rl.models import Agent
 
@@ -105,6 +106,9 @@ def paired_groups(
         skipped=tally.skipped,
     )
     for group in source.groups(tally):
+        if group.prompt and asks_nothing(group.prompt):
+            tally.skipped[NO_WORDS] += 1
+            continue
         pairs = [pair for build in builders for pair in build(group, choices, limits, tally)]
         if options.pair_type != "preference" and group.direct:
             tally.skipped[DIRECT] += len(group.direct)

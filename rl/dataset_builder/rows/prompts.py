@@ -12,17 +12,17 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from rl.base.errors import UsageError
+from rl.base.messages import asks_nothing
 from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
-from rl.dataset_builder.read.groups import PromptRows, Source, Tally
+from rl.dataset_builder.read.groups import NO_WORDS, PromptRows, Source, Tally
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.dataset_builder.rows.judged import FILES
 from rl.dataset_builder.wording import ask_agent
 from rl.models import Agent, Trace, prompt_key
 from rl.models.traces import may_be_used
 
-NO_MESSAGE = "prompt without a message"
 TESTS = "tests"
 """In the details of an answer: what its code is run against."""
 
@@ -83,9 +83,9 @@ class PromptsOnly:
         for row in rows:
             if row.prompt != text:
                 messages = json.loads(row.prompt)
-                text, split_key = row.prompt, prompt_key(messages) if messages else ""
+                text, split_key = row.prompt, "" if asks_nothing(messages) else prompt_key(messages)
             if not split_key:
-                self._tally.skipped[NO_MESSAGE] += 1
+                self._tally.skipped[NO_WORDS] += 1
             elif split_key not in answers or _use(row) > _use(answers[split_key]):
                 answers[split_key] = row
         return answers

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rl.base.errors import UsageError
+from rl.base.messages import asks_nothing
 from rl.base.records import Message
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
-from rl.dataset_builder.read.groups import PromptGroup, PromptRows, Source, Tally
+from rl.dataset_builder.read.groups import NO_WORDS, PromptGroup, PromptRows, Source, Tally
 from rl.environments.base import AgentEnv
 from rl.environments.settings import EnvironmentSettings
 from rl.models import Agent, prompt_key
@@ -66,6 +67,9 @@ class TaskRows:
                 self._tally.prompts_read += 1
                 prompt = self._prompt(environment, task)
                 key = prompt_key(prompt)
+                if asks_nothing(prompt):
+                    self._tally.skipped[NO_WORDS] += 1
+                    continue
                 if key in seen:
                     self._tally.skipped[HELD_OUT_TOO if seen[key] and not held_out else ASKED_TWICE] += 1
                     continue

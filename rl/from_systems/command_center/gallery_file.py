@@ -30,11 +30,20 @@ __all__ = ["SUFFIXES", "read"]
 SUFFIXES = (".json",)
 RATER = "device:command-center-gallery"
 """The gallery keeps one store, and does not say whose."""
+_READ_AS = {
+    "id": "the id of the variant",
+    "scenario": "the question",
+    "variant": "the answer",
+    "rating": "stars",
+    "tags": "tags of the rating",
+    "notes": "the note of the rating",
+    "timestamp": "the time",
+}
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
     """Raises BadFile."""
-    return records(path, _feedback, lists=("widgets", "dashboards", "pages"))
+    return records(path, _feedback, lists=("widgets", "dashboards", "pages"), columns=_READ_AS)
 
 
 def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:

@@ -16,11 +16,19 @@ from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 __all__ = ["RATER", "SUFFIXES", "read", "scored_answer"]
 RATER = "n3"
 """N3 does not say who scored."""
+_READ_AS = {
+    "prompt": "the question",
+    "response": "the answer",
+    "score": "the rating",
+    "notes": "the note of the rating",
+    "runId": "the session",
+    "createdAt": "the time",
+}
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
     """Raises BadFile."""
-    return records(path, _feedback, lists=("feedback", "data"))
+    return records(path, _feedback, lists=("feedback", "data"), columns=_READ_AS)
 
 
 def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:

@@ -22,12 +22,31 @@ from rl.from_systems.ocd.records import read_decision
 
 __all__ = ["SUFFIXES", "read"]
 _ROW = ("prompt", "completion", "metadata")
+_READ_AS = {
+    "state": "the question",
+    "prompt": "the question",
+    "messages": "the chat",
+    "action": "the answer",
+    "completion": "the answer",
+    "metadata": "the decision",
+    "id": "the id of the answer",
+    "agentType": "the agent",
+    "modelVersion": "the model",
+    "createdAt": "the time",
+    "userFeedback": "a rating",
+    "userId": "the rater",
+    "feedbackAt": "the time of the rating",
+    "userCorrection": "a correction",
+    "outcomeMetrics": "outcomes",
+    "outcomeObservedAt": "the time of the outcomes",
+    "reward": "the reward",
+}
 _CHAT = ("messages", "reward", "metadata")
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:
     """Raises BadFile."""
-    return records(path, _decision, lists=("decisions", "data"))
+    return records(path, _decision, lists=("decisions", "data"), columns=_READ_AS)
 
 
 def _decision(row: dict[str, Any], where: str) -> list[ImportedTrace]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from rl.forgetting.forget import forget, preview
+from rl.forgetting.known import require_somebody
 from rl.forgetting.person import find_person
 from rl.forgetting.wording import sentences
 from rl.management.base import RatchetCommand, two_columns
@@ -32,6 +33,7 @@ class Command(RatchetCommand):
 
     def run(self, options: Options) -> None:
         person = find_person(options.rater, options.also, Agent.by_name(options.agent) if options.agent else None)
+        require_somebody(person)
         if options.dry_run:
             receipt = preview(person)
         else:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
+from rl.collect.importers.ledger import Ledger
 from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
 from rl.management.options import argument, option
@@ -22,6 +24,15 @@ class Options:
     agent: str | None = option(help="whose answers these are, where they do not say it; made if there is none")
     data_file: str | None = option(help=f"the answers of {BY_ITSELF}: exhaustive_data.json")
     ratings_file: str | None = option(help=f"the ratings of {BY_ITSELF}: ratings.json")
+    scale: list[str] = option(
+        action="append",
+        default=[],
+        metavar="LOW..HIGH",
+        help="of the scores of langfuse_score; user-rating=1..5 for one",
+    )
+    allow_unread: bool = option(
+        action="store_true", help="import also a file of which labels or texts are not read for most records"
+    )
     dry_run: bool = option(action="store_true", help="say what would be imported, and write nothing")
 
 
@@ -35,7 +46,8 @@ class Command(RatchetCommand):
         report = (self._import_command_center if by_itself else self._import_files)(agent, options)
         document = {"agent": agent.name if agent else None, "dry_run": dry_run, **report.as_dict()}
         title = f"{options.format}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
-        self.result(document, import_table(title, report), lines=skipped_lines(report))
+        tables = [import_table(title, report), *column_tables(report.ledger)]
+        self.result(document, *tables, lines=skipped_lines(report))
 
     def _import_command_center(self, agent: Agent | None, options: Options) -> ImportReport:
         if options.paths or not options.data_file or agent is None:
@@ -55,7 +67,15 @@ class Command(RatchetCommand):
             raise UsageError(f"--data-file and --ratings-file belong to {BY_ITSELF}; give {name} its files as PATH")
         if not options.paths:
             raise UsageError(f"name the files or folders to import: import_traces --format {name} PATH")
-        return import_files(name, options.paths, agent=agent, dry_run=options.dry_run, report=self.report)
+        return import_files(
+            name,
+            options.paths,
+            agent=agent,
+            scales=options.scale,
+            allow_unread=options.allow_unread,
+            dry_run=options.dry_run,
+            report=self.report,
+        )
 
 
 def _agent(name: str | None) -> Agent | None:
@@ -69,6 +89,16 @@ def import_table(title: str, report: ImportReport) -> Table:
         figures = (count.read, count.imported, count.updated, count.unchanged, count.skipped.total())
         table.add_row(name, *(f"{figure:,}" for figure in figures))
     return table
+
+
+def column_tables(ledger: Ledger) -> Iterator[Table]:
+    """What became of each column; none for a format whose records have no columns."""
+    if ledger.columns:
+        table = Table("column", "became", "records", title="columns", title_justify="left")
+        for name, fates in ledger.columns.items():
+            for number, (fate, count) in enumerate(fates.most_common()):
+                table.add_row("" if number else escape(name), fate, f"{count:,} of {ledger.records:,}")
+        yield table
 
 
 def skipped_lines(report: ImportReport) -> list[str]:

@@ -29,8 +29,20 @@ CHAT = [
     said("assistant", "x", tool_calls=[{"function": {"name": "f", "arguments": "{}"}}]),
     said("tool", "y"),
 ]
+PARTS = [
+    said("user", [{"type": "text", "value": "Hi"}]),
+    said("assistant", [{"type": "reasoning", "value": "t"}, {"type": "tool_call", "value": '{"name": "f"}'}]),
+    said("tool", "y"),
+    said("user", "Hi"),
+    said("assistant", [{"type": "text", "text": "x"}, {"type": "tool_use", "name": "f", "input": {}}]),
+]
+SHOWN = '<details type="tool_calls" name="f" arguments="&quot;{}&quot;"></details><think>t</think>'
 SEEDS: dict[str, list[dict[str, Any]]] = {
-    "openai_chat": [{"messages": CHAT, "tools": []}],
+    "openai_chat": [
+        {"messages": CHAT, "tools": []},
+        {"messages": PARTS},
+        {"messages": CHAT, "system": "s", "label": "good"},
+    ],
     "openai_preference": [
         {
             "input": {"messages": CHAT[:1]},
@@ -51,9 +63,14 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
         {"prompt": "p", "completions": ["a", "b"], "rewards": [0, 1]},
         {"chosen": "a b", "rejected": "a c"},
         {"prompt": "p", "completions": ["a", "b"], "labels": [True, False]},
+        {"instruction": "i", "input": "x", "output": "o", "history": [["a", "b"]], "system": "s", "kto_tag": True},
+        {"chosen": "\n\nHuman: q\n\nAssistant: a", "rejected": "\n\nHuman: q\n\nAssistant: b"},
     ],
     "langfuse_score": [TRACE, SCORE, {**TRACE, "scores": [SCORE]}, {**TRACE, "tone": ["good"], "x": [1]}],
-    "openwebui_feedback": [test_openwebui_feedback.feedback(sibling_model_ids=["other"])],
+    "openwebui_feedback": [
+        test_openwebui_feedback.feedback(sibling_model_ids=["other"]),
+        test_openwebui_feedback.changed(test_openwebui_feedback.feedback(), "m2", content=SHOWN),
+    ],
     "n3": [test_feedback_file.GOOD],
     "ocd_decision": [test_ocd_decision.DECISION, test_ocd_decision.EXPORTED],
     "trace_file": [test_trace_file.TRACE],

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rl.base.errors import BadFile, UsageError
 from rl.collect.importers import langfuse_score
 from rl.collect.traces.imported import ImportedRemark, Rejected
 from tests.collect.importers.reading import document, lines, one, reason, said, taken
@@ -28,10 +29,13 @@ SCORE = {
     "observationId": None,
     "name": "user-feedback",
     "value": 1,
-    "dataType": "NUMERIC",
+    "dataType": "BOOLEAN",
     "source": "API",
     "comment": "Thanks.",
 }
+
+
+NUMBER = {"dataType": "NUMERIC"}
 
 
 def scored(folder: Any, *changes: dict[str, Any]) -> list[Any]:
@@ -109,11 +113,11 @@ def test_tables_are_read(tmp_path):
     path = tmp_path / "traces.csv"
     path.write_text(
         '"id","timestamp","input","output","tags","user-feedback","inputTokens"\n'
-        '"t1","2026-02-01T12:00:00.000Z","""Hi""","{""role"":""assistant"",""content"":""Hello.""}","[""web""]","[1]","12"\n'
+        '"t1","2026-02-01T12:00:00.000Z","""Hi""","{""role"":""assistant"",""content"":""Hello.""}","[""web""]","[0]","12"\n'
     )
     (trace,) = taken(langfuse_score, path)
     assert (trace.prompt[0]["content"], trace.response, trace.tokens_in) == ("Hi", "Hello.", 12)
-    assert [said.value for said in trace.feedback] == [1]
+    assert [said.value for said in trace.feedback] == [0]
 
 
 # --- scores ------------------------------------------------------------------------------------------------------------
@@ -142,13 +146,72 @@ def test_the_api_answers_with_scores_under_data(tmp_path):
     ],
 )
 def test_what_a_rating_means_shows_in_the_whole_file(tmp_path, values, expected):
-    found = scored(tmp_path, *({"value": value, "traceId": f"t{value}"} for value in values))
+    found = scored(tmp_path, *({**NUMBER, "value": value, "traceId": f"t{value}"} for value in values))
     assert [(said.kind, said.value) for said in found] == [("rating", value) for value in expected]
+
+
+@pytest.mark.parametrize("names", [("user_feedback", "User-Feedback"), ("userFeedback", "user feedback")])
+def test_a_name_in_two_spellings_is_one_rater(tmp_path, names):
+    said = scored(tmp_path, *({"name": name, "value": 0} for name in names))
+    assert len({one.rater for one in said}) == 1
+    figures = scored(tmp_path, *({"name": name.replace("eedback", "oo"), "value": 3} for name in names))
+    assert len({one.rater for one in figures}) == 1
+
+
+@pytest.mark.parametrize("name", ["user-rating", "user-feedback", "quality", "helpful"])
+def test_a_scale_of_which_all_values_are_1_must_be_told(tmp_path, name):
+    path = lines(tmp_path, *({**SCORE, **NUMBER, "name": name, "traceId": f"t{n}"} for n in range(3)))
+    with pytest.raises(
+        BadFile, match=f"all values of the score '{name}' are 1: the best of 0 to 1, or the worst of 1 to 5"
+    ):
+        list(langfuse_score.read(path))
+    for scale, value in ((f"{name}=1..5", 0), ("0..1", 1), ("other=1..5", None)):
+        scales = langfuse_score.read_scales([scale])
+        if value is None:
+            with pytest.raises(BadFile):
+                list(langfuse_score.read(path, scales))
+        else:
+            found = [remark.feedback[0].value for remark in langfuse_score.read(path, scales)]
+            assert found == [value] * 3
+
+
+def test_scores_that_are_named_after_a_thumb_need_no_scale(tmp_path):
+    assert [said.value for said in scored(tmp_path, {**NUMBER, "name": "thumbs-up"})] == [1]
+
+
+def test_a_told_scale_holds_whatever_the_values_look_like(tmp_path):
+    rows = [{**SCORE, **NUMBER, "value": value, "traceId": f"t{value}"} for value in (2, 4, 12)]
+    found = list(langfuse_score.read(lines(tmp_path, *rows), langfuse_score.read_scales(["user_feedback=0..10"])))
+    assert [remark.feedback[0].value for remark in found[:2]] == [0.2, 0.4]
+    assert found[2].reason == "the value 12 is outside the scale 0..10"
+
+
+@pytest.mark.parametrize("scale", ["5", "5..1", "1..1", "a..b", "x=1", "1..", "1..5..6"])
+def test_a_scale_that_is_none_is_refused(scale):
+    with pytest.raises(UsageError, match="--scale must be LOW..HIGH or NAME=LOW..HIGH"):
+        langfuse_score.read_scales([scale])
+
+
+@pytest.mark.parametrize("place", ["value", "stringValue"])
+@pytest.mark.parametrize(
+    ("word", "thumb"),
+    [("👍", 1), ("👍🏿", 1), ("❤️", 1), ("thumbs_up", 1), ("Thumbs Up!", 1), ("upvote", 1), ("True", 1), ("liked", 1)]
+    + [("👎", 0), ("thumbs_down", 0), ("Not helpful", 0), ("dislike", 0), ("FALSE", 0), ("not_useful", 0)],
+)
+def test_words_and_pictures_are_thumbs_wherever_they_stand(tmp_path, place, word, thumb):
+    (said,) = scored(tmp_path, {"dataType": "CATEGORICAL", "value": None, place: word})
+    assert (said.kind, said.scale, said.value) == ("rating", "thumb", thumb)
+    (trace,) = taken(langfuse_score, lines(tmp_path, {**TRACE, "user-feedback": [word]}))
+    assert [said.value for said in trace.feedback] == [thumb]
 
 
 def test_what_does_not_look_like_a_rating_is_an_outcome(tmp_path):
     found = scored(
-        tmp_path, {"value": 40}, {"value": 90}, {"name": "latency", "value": 0.4}, {"name": "quality", "source": "EVAL"}
+        tmp_path,
+        {**NUMBER, "value": 40},
+        {**NUMBER, "value": 90},
+        {"name": "latency", "value": 0.4},
+        {"name": "quality", "source": "EVAL"},
     )
     assert {said.kind for said in found} == {"outcome"}
     assert [(said.metric, said.value) for said in found] == [
@@ -170,7 +233,7 @@ def test_words_for_good_and_bad_are_thumbs(tmp_path):
         {"dataType": "BOOLEAN", "value": 0},
     )
     assert [(said.kind, said.value) for said in found] == [("rating", 1), ("rating", 0), ("outcome", 3), ("rating", 0)]
-    assert found[0].rater == "langfuse:Ann:user-feedback"
+    assert found[0].rater == "langfuse:Ann:userfeedback"
     assert found[0].tags == ("user-feedback", "Thumbs up")
 
 
@@ -178,7 +241,8 @@ def test_words_for_good_and_bad_are_thumbs(tmp_path):
     ("change", "why"),
     [
         ({"traceId": None}, "a score of a session"),
-        ({"value": "high"}, "value must be a number"),
+        ({"value": "high"}, "a score without a number, and no word"),
+        ({"value": [1]}, "value must be text"),
         ({"name": None}, "has neither input and output nor a score"),
         ({"dataType": "TEXT", "stringValue": "long"}, "a score without a number"),
         ({"timestamp": "soon"}, "timestamp must be a time"),

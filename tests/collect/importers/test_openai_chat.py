@@ -4,6 +4,7 @@ import pytest
 
 from rl.base.records import ReasoningStep, ToolCall
 from rl.collect.importers import openai_chat
+from rl.dataset_builder.read.runs import read_run
 from tests.collect.importers.reading import lines, one, reason, said, taken
 
 HELLO = {"messages": [said("user", "Hi"), said("assistant", "Hello.")]}
@@ -86,6 +87,45 @@ def test_what_follows_the_answer_is_kept(tmp_path):
     chat = [said("user", "Hi"), said("assistant", "Hello."), said("user", "Bye")]
     trace = one(openai_chat, tmp_path, {"messages": chat})
     assert (len(trace.prompt), trace.response, trace.details["messages"]) == (1, "Hello.", chat)
+
+
+PARTS = {
+    "LLaMA-Factory": [
+        {"type": "reasoning", "value": "Look it up."},
+        {"type": "text", "value": "One moment."},
+        {"type": "tool_call", "value": '{"name": "f", "arguments": {"x": 1}}'},
+    ],
+    "Anthropic": [
+        {"type": "thinking", "thinking": "Look it up.", "signature": "s"},
+        {"type": "text", "text": "One moment."},
+        {"type": "tool_use", "id": "c1", "name": "f", "input": {"x": 1}},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", PARTS)
+def test_thoughts_and_calls_among_the_parts_are_no_words(tmp_path, form):
+    words = [{"type": "text", "value" if form == "LLaMA-Factory" else "text": "Four."}]
+    run = [said("user", "2+2?"), said("assistant", PARTS[form]), said("tool", "4"), said("assistant", words)]
+    trace = one(openai_chat, tmp_path, {"messages": run})
+    assert (trace.response, [(call.tool_name, call.arguments, call.result) for call in trace.tool_calls]) == (
+        "Four.",
+        [("f", {"x": 1}, "4")],
+    )
+    assert [(step.step_type, step.content) for step in trace.reasoning_steps] == [
+        ("reasoning", "Look it up."),
+        ("message", "One moment."),
+    ]
+    later = one(openai_chat, tmp_path, {"messages": [*run, said("user", "Sure?"), said("assistant", "Yes.")]})
+    asked, (called, *_) = read_run(later.prompt, later.response, None, later.details).prompt, later.prompt[1:]
+    assert called == said("assistant", "One moment.")
+    assert [call["function"]["arguments"] for call in asked[1]["tool_calls"]] == [{"x": 1}]
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_thoughts_beside_the_words_are_thoughts(tmp_path, name):
+    trace = one(openai_chat, tmp_path, {"messages": [said("user", "Hi"), said("assistant", "Hello.", **{name: "Hm."})]})
+    assert (trace.response, [step.content for step in trace.reasoning_steps]) == ("Hello.", ["Hm."])
 
 
 def test_the_id_depends_on_the_content_and_not_on_the_place(tmp_path):

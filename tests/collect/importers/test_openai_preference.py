@@ -32,11 +32,14 @@ def test_a_row_is_two_answers_and_a_comparison(tmp_path):
         ({"input": 7}, "input must be an object"),
         ({"input": {"messages": []}}, "input.messages must be a list"),
         ({"preferred_output": []}, "preferred_output must be a list"),
-        ({"preferred_output": [said("user", "x")]}, "preferred_output has no message of the assistant"),
+        (
+            {"preferred_output": [said("user", "x")]},
+            "preferred_output is a whole chat that begins with another question",
+        ),
         ({"preferred_output": [said("assistant", "Bad.")]}, "the two answers are the same"),
         (
             {"non_preferred_output": [said("user", "x"), said("assistant", "y")]},
-            "the two answers belong to different prompts",
+            "non_preferred_output is a whole chat that begins with another question",
         ),
     ],
 )

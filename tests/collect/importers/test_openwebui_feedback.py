@@ -89,6 +89,49 @@ def test_models_side_by_side_are_compared(tmp_path, rating, choice):
     assert rival.prompt == rated.prompt
 
 
+def rated(message_id: str, rating: int, user: str = "u1", **data: Any) -> dict[str, Any]:
+    return {**feedback(message_id, rating=rating, **data), "user_id": user}
+
+
+def comparisons(folder: Any, *rows: dict[str, Any]) -> list[tuple[str, str]]:
+    """Which answer was preferred to which, whoever was rated."""
+    found = taken(openwebui_feedback, document(folder, list(rows)))
+    stated = [(trace.external_id, said) for trace in found for said in trace.feedback if said.kind == "comparison"]
+    return [(a, said.other_external_id) if said.choice == "left" else (said.other_external_id, a) for a, said in stated]
+
+
+@pytest.mark.parametrize("thumb", [1, -1])
+def test_who_gave_both_the_same_thumb_compared_nothing(tmp_path, thumb):
+    second = rated("m2", thumb, sibling_model_ids=["other"])
+    assert comparisons(tmp_path, rated("m3", thumb), second) == []
+    assert comparisons(tmp_path, second, rated("m3", thumb)) == []
+    remembered = changed(rated("m2", thumb, sibling_model_ids=["other"]), "m3", annotation={"rating": thumb})
+    assert comparisons(tmp_path, remembered) == []
+
+
+def test_another_thumb_or_that_of_another_person_is_a_comparison(tmp_path):
+    second = rated("m2", 1, sibling_model_ids=["other"])
+    assert comparisons(tmp_path, rated("m3", -1), second) == [("m2", "m3")]
+    assert comparisons(tmp_path, rated("m3", 1, user="u2"), second) == [("m2", "m3")]
+    assert comparisons(tmp_path, rated("m3", 1), rated("m2", -1, sibling_model_ids=["other"])) == [("m3", "m2")]
+
+
+@pytest.mark.parametrize("content", ["", " ", None, '<details type="reasoning">\n> Hm'])
+def test_a_rival_that_said_nothing_costs_the_rating_nothing(tmp_path, content):
+    row = changed(feedback(sibling_model_ids=["other"]), "m3", content=content)
+    (rated,) = taken(openwebui_feedback, document(tmp_path, [row]))
+    assert [said.kind for said in rated.feedback] == ["rating"]
+
+
+def test_a_duel_in_the_arena_is_a_comparison_of_those_that_answered(tmp_path):
+    row = feedback(model_id="llama", sibling_model_ids=["qwen"])
+    for message_id, model in (("m2", "llama"), ("m3", "qwen")):
+        changed(row, message_id, model="arena-model", selectedModelId=model, arena=True)
+    rival, rated = taken(openwebui_feedback, document(tmp_path, [row]))
+    assert (rated.model_version, rival.model_version) == ("llama", "qwen")
+    assert rated.feedback[1].other_external_id == rival.external_id == "m3"
+
+
 @pytest.mark.parametrize("depth", ["snapshot", "chat"])
 def test_the_history_is_found_where_older_versions_put_it(tmp_path, depth):
     row = feedback()

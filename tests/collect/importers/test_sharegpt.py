@@ -35,7 +35,7 @@ def test_function_calls_and_observations_are_tool_calls(tmp_path):
     )
     trace = one(sharegpt, tmp_path, {"conversations": talk, "tools": "[]"})
     assert trace.tool_calls == (ToolCall("f", {"x": 1}, "4"),)
-    assert trace.details == {"tools": "[]"}
+    assert trace.details == {"tools": []}
 
 
 def test_the_words_of_chat_are_understood_too(tmp_path):

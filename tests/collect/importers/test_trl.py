@@ -92,7 +92,7 @@ def test_completions_with_labels_are_the_steps_of_one_answer(tmp_path):
         ({"text": "x"}, "has no answer"),
         ({**GOOD, "prompt": 7}, "prompt must be text or a list"),
         ({**GOOD, "completion": {}}, "completion must be text or a list"),
-        ({**GOOD, "completion": "x", "label": "yes"}, "label must be true or false"),
+        ({**GOOD, "completion": "x", "label": "perhaps"}, "label must be true or false"),
         ({"chosen": "Blue.", "rejected": "Green."}, "has no prompt"),
         ({"chosen": "x", "rejected": []}, "chosen and rejected must both be text"),
         ({"prompt": "x", "chosen": "y", "rejected": "y"}, "the two answers are the same"),

@@ -79,7 +79,7 @@ def test_a_prompt_without_a_message_is_left_out_and_counted(agent, data_dir):
     empty = make_trace(agent, "When?")
     type(empty).objects.filter(pk=empty.pk).update(prompt=[])
     frozen = freeze(agent, ONE, method="prompts")
-    assert (frozen.train_rows, frozen.stats["skipped"]) == (1, {"prompt without a message": 1})
+    assert (frozen.train_rows, frozen.stats["skipped"]) == (1, {"prompt without words": 1})
 
 
 def test_prompts_do_not_come_from_files(agent, data_dir, tmp_path):
