@@ -51,6 +51,8 @@ class RatedAnswer:
     """What the agent did before its last words, here and below: its turns that call tools, and their results."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Schemas of the tools that it was offered."""
+    is_broken_off: bool = False
+    """It did not end by itself, here and below: it may be disliked, never imitated."""
 
     @property
     def verdict(self) -> Literal["up", "down", "tie"]:
@@ -114,6 +116,7 @@ class JudgedAnswer:
     steps: tuple[Message, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
     widget: WidgetChoice | None = None
+    is_broken_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import feedback_behind_reward
-from rl.data_formatter.opinions import DUPLICATE, OVER_LIMIT, stable_hash
+from rl.data_formatter.opinions import BROKEN_OFF, DUPLICATE, OVER_LIMIT, stable_hash
 from rl.data_formatter.runs import answer_key, answer_messages, prompt_messages, tools_column
 from rl.data_formatter.scored import DIGITS, usable_reward
 
@@ -55,6 +55,9 @@ class RewardGroup:
     def take(self, answer: JudgedAnswer) -> None:
         reward = usable_reward(answer, self._skipped)
         if reward is None:
+            return
+        if answer.is_broken_off:  # among worse ones it would be the one to imitate
+            self._skipped[BROKEN_OFF] += 1
             return
         key = answer_key(answer.response, answer.steps)
         if key in self._texts:

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
+from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER, LOW_CONFIDENCE
 from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 
 NEUTRAL = "mean rating in the middle of the scale"
@@ -57,11 +57,15 @@ def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> La
 
 
 def usable_label(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> Label | None:
-    """As ``label_of``; None for an empty answer too."""
+    """As ``label_of``; None for an empty answer too, and for a good one that is broken off."""
     if not answer.response.strip():
         skipped[EMPTY_ANSWER] += 1
         return None
-    return label_of(answer, rule, skipped)
+    label = label_of(answer, rule, skipped)
+    if label and label.good and answer.is_broken_off:
+        skipped[BROKEN_OFF] += 1
+        return None
+    return label
 
 
 def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> dict[str, Any] | None:

@@ -27,8 +27,10 @@ class _Same:
     corrections: list[str] = field(default_factory=list)
     proposed: list[tuple[bool, float]] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    is_broken_off: bool = True
 
     def add(self, answer: JudgedAnswer) -> None:
+        self.is_broken_off &= answer.is_broken_off
         self.trace_ids += answer.trace_ids
         self.ratings += answer.ratings
         self.in_reward += answer.in_reward
@@ -49,6 +51,7 @@ class _Same:
             corrections=tuple(dict.fromkeys(self.corrections)),
             proposed=max(self.proposed, key=lambda label: label[1], default=None),
             reward=round(fmean(self.rewards), DIGITS) if self.rewards else None,
+            is_broken_off=self.is_broken_off,
         )
 
 

@@ -23,6 +23,7 @@ NOT_RATED = "not rated"
 TIE = "tie between raters"
 LOW_CONFIDENCE = "low confidence"
 EMPTY_ANSWER = "empty answer"
+BROKEN_OFF = "good, and broken off before its end"
 NO_WIDGET = "no widget choice"
 UNKNOWN_SCENARIO = "scenario not on the list"
 MIXED_SCENARIO = "scenario liked and disliked"
@@ -116,6 +117,8 @@ def _is_evidence(opinion: Opinion, options: Options, skipped: Counter[str]) -> b
         skipped[TIE] += 1
     elif opinion.confidence < options.min_confidence:
         skipped[LOW_CONFIDENCE] += 1
+    elif opinion.verdict == "up" and all(answer.is_broken_off for answer in opinion.answers):
+        skipped[BROKEN_OFF] += 1
     else:
         return True
     return False

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import NO_LABEL, LabelRule, feedback_behind_reward, is_sure
-from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
+from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER, LOW_CONFIDENCE
 from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 
 NO_REWARD = "no reward yet"
+MIDDLE = 0.5
+"""A broken-off answer that is not worse is in no row."""
 DIGITS = 6
 """Decimal places of a reward in a row: what means and floating point add behind them is noise."""
 
@@ -38,6 +40,8 @@ def usable_reward(answer: JudgedAnswer, skipped: Counter[str]) -> float | None:
         skipped[NO_REWARD] += 1
     elif not answer.response.strip():
         skipped[EMPTY_ANSWER] += 1
+    elif answer.is_broken_off and answer.reward >= MIDDLE:
+        skipped[BROKEN_OFF] += 1
     else:
         return answer.reward
     return None
@@ -80,6 +84,9 @@ def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> 
         skipped[EMPTY_ANSWER] += 1
         return None
     score = score_of(answer, rule, skipped)
+    if score and score.value >= MIDDLE and answer.is_broken_off:
+        skipped[BROKEN_OFF] += 1
+        return None
     if score is None:
         return None
     return {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import Q
@@ -36,6 +36,31 @@ def may_be_used(trace: str = "") -> Q:
     """Traces that may be in rows. ``trace``: the way to the trace, such as ``trace__``, where there is one."""
     column = f"{trace}details__{SPLIT}"
     return Q(**{f"{column}__isnull": True}) | ~Q(**{column: NEVER})  # NOT alone is NULL where nothing is said
+
+
+_FAILURES = ("error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource")
+_LIMITS = ("length", "max_tokens", "max_output_tokens", "model_length", "incomplete")
+_FILTERS = ("content_filter", "content_filtered", "safety", "sensitive", "recitation", "prohibited_content", "refusal")
+_CUTS = (*_FAILURES, *_LIMITS, *_FILTERS)
+_SPELLINGS = [*_CUTS, *map(str.upper, _CUTS), *(cut.replace("_", "-") for cut in _CUTS)]
+
+
+def server_failed(finish_reason: object) -> bool:
+    """Whether a server says by it that it could not go on."""
+    return isinstance(finish_reason, str) and finish_reason.lower() in _FAILURES
+
+
+def is_broken_off(details: Mapping[str, Any]) -> bool:
+    """Whether an answer with these details did not end by itself: to imitate it would teach to stop there."""
+    return details.get("finish_reason") in _SPELLINGS or details.get("complete") is False or bool(details.get("error"))
+
+
+def ended_by_itself(trace: str = "") -> Q:
+    """Traces that are not broken off. ``trace`` as ``may_be_used`` has it."""
+    details = f"{trace}details__"
+    cut = Q(**{f"{details}finish_reason__in": _SPELLINGS})
+    whole = Q(**{f"{details}complete__isnull": True}) | ~Q(**{f"{details}complete": False})
+    return (Q(**{f"{details}finish_reason__isnull": True}) | ~cut) & whole & ~Q(**{f"{trace}details__has_key": "error"})
 
 
 GATEWAY = "gateway"

@@ -9,17 +9,18 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from rl.models import Agent, ApiKey, Feedback
-from rl.models.traces import may_be_used
+from rl.models.traces import ended_by_itself, may_be_used
 
 NEWEST: Final = 2000
 """Feedback of an agent among which they are looked for: a page must not read all that there is."""
 MIDDLE: Final = 0.5
 """A rating above it accepts an answer, one below rules it out."""
 _KIND, _CHOICE = Feedback.Kind, Feedback.Choice
+_OWN: Final = Q(kind=_KIND.RATING, value__gt=MIDDLE) | Q(kind=_KIND.COMPARISON, choice=_CHOICE.LEFT)
 _ACCEPTS: Final = (
     Q(kind=_KIND.CORRECTION)
-    | Q(kind=_KIND.RATING, value__gt=MIDDLE)
-    | Q(kind=_KIND.COMPARISON, choice__in=(_CHOICE.LEFT, _CHOICE.RIGHT))
+    | _OWN & ended_by_itself("trace__")
+    | Q(kind=_KIND.COMPARISON, choice=_CHOICE.RIGHT) & ended_by_itself("other_trace__")
 )
 _COLUMNS: Final = (
     *("kind", "choice", "text", "user_id", "api_key__kind", "trace_id", "trace__prompt_key", "trace__response"),

@@ -1,5 +1,5 @@
-"""OpenTelemetry spans as answers, tool calls and feedback. Knows the two dialects that instrumentations speak:
-OpenTelemetry's own ``gen_ai.*`` and OpenInference's ``llm.*``.
+"""OpenTelemetry spans as answers, tool calls and feedback. Knows the dialects that instrumentations speak: OpenTelemetry's
+own ``gen_ai.*``, OpenInference's ``llm.*`` and ``ai.*`` of Vercel's AI SDK.
 
 Imports: base.
 """

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
-from rl.collect.otlp.messages import as_text, as_value, full_message, message, schema, with_calls
-from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
+from rl.collect.otlp.message_events import CONTENT, messages_on_events
+from rl.collect.otlp.messages import as_text, as_value, message, schema, with_calls
+from rl.collect.otlp.parts import messages_of, parts_of, read_answer, read_parts
+from rl.collect.otlp.spans import Answer, Span, ToolRun
 from rl.collect.otlp.values import count, number, text
 
 MODEL_CALLS = ("chat", "text_completion", "generate_content")
-CONTENT = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions")
-"""Attributes that hold texts."""
-_TEXT_PARTS = ("content", "text")
 
 
 def read(span: Span) -> Answer | ToolRun | None:
@@ -32,18 +31,19 @@ def read(span: Span) -> Answer | ToolRun | None:
     return _tool_run(span) if operation == "execute_tool" else None
 
 
-def _answer(span: Span, kind: Any) -> Answer:
-    attributes = span.attributes
-    messages = _messages(attributes, "gen_ai.output.messages")
-    first = messages[0] if messages else {}  # the others are alternatives
-    requested = tuple(_requested_calls(first))
+def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
+    attributes = {**messages_on_events(span.events), **span.attributes}
+    messages = _messages(attributes, CONTENT[1])
+    before, last = _split_run(messages) if kind == "agent" else ([], messages[0] if messages else {})
+    answer = read_answer(parts_of(last), "\n")
     return Answer(
         kind=kind,
-        prompt=_prompt(attributes),
-        response=with_calls(_content(first), requested),
-        requested=requested,
+        prompt=(*_prompt(attributes), *(full for entry in before for full in messages_of(entry))),
+        response=with_calls(answer.text, answer.calls),
+        requested=answer.calls,
         tools=tuple(_tools(attributes)),
-        reasoning=tuple(as_text(part.get("content")) for part in _parts(first) if part.get("type") == "reasoning"),
+        reasoning=answer.thoughts,
+        finish_reason=_finish_reason(attributes, last),
         model=text(attributes, "gen_ai.response.model", "gen_ai.request.model"),
         response_id=text(attributes, "gen_ai.response.id"),
         session_id=text(attributes, "gen_ai.conversation.id", "session.id"),
@@ -54,21 +54,32 @@ def _answer(span: Span, kind: Any) -> Answer:
     )
 
 
+def _split_run(messages: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    """What an agent did, and its last words; calls whose results are not told are left out."""
+    spoken = [number for number, entry in enumerate(messages) if _is_said(entry)]
+    last = spoken[-1] if spoken else 0
+    has_results = any(_role(entry) == "tool" for entry in messages[:last])
+    return messages[:last] if has_results else [], messages[last] if messages else {}
+
+
+def _is_said(entry: Mapping[str, Any]) -> bool:
+    return _role(entry) in ("assistant", "") and bool(read_parts(parts_of(entry)).text.strip())
+
+
+def _role(entry: Mapping[str, Any]) -> str:
+    return as_text(entry.get("role")).lower()
+
+
+def _finish_reason(attributes: Mapping[str, Any], message: Mapping[str, Any]) -> str:
+    reasons = attributes.get("gen_ai.response.finish_reasons")
+    first = reasons[0] if isinstance(reasons, list) and reasons else None
+    return as_text(message.get("finish_reason") or first)
+
+
 def _prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
-    rules = _content({"parts": _list(attributes, "gen_ai.system_instructions")})
-    messages = [full for entry in _messages(attributes, CONTENT[0]) for full in _full_messages(entry)]
+    rules = read_parts(_list(attributes, "gen_ai.system_instructions"), "\n", names_others=True).text
+    messages = [full for entry in _messages(attributes, CONTENT[0]) for full in messages_of(entry)]
     return (*([message("system", rules)] if rules else []), *messages)
-
-
-def _full_messages(entry: Mapping[str, Any]) -> Iterator[Message]:
-    """One, or as many as it has results of tools."""
-    results = [part for part in _parts(entry) if part.get("type") == "tool_call_response"]
-    if len(results) < 2:
-        call_id = as_text(results[0].get("id")) if results else ""
-        yield full_message(entry.get("role"), _content(entry), _requested_calls(entry), call_id)
-        return
-    for result in results:
-        yield full_message(entry.get("role"), _part(result), (), as_text(result.get("id")))
 
 
 def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -94,33 +105,6 @@ def _list(attributes: Mapping[str, Any], name: str) -> list[Any]:
                 f"{name} is not JSON; was it cut off? OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must not be set"
             ) from None
     return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
-
-
-def _parts(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    parts = entry.get("parts")
-    yield from (part for part in (parts if isinstance(parts, list) else ()) if isinstance(part, dict))
-
-
-def _content(entry: Mapping[str, Any]) -> str:
-    """The text of all parts; what is not text is named in brackets."""
-    return "\n".join(filter(None, map(_part, _parts(entry))))
-
-
-def _part(part: Mapping[str, Any]) -> str:
-    kind = part.get("type", "text")
-    if kind == "text":
-        return as_text(next((part[name] for name in _TEXT_PARTS if name in part), None))
-    if kind == "tool_call_response":
-        return as_text(part.get("response", part.get("result")))
-    if kind in ("tool_call", "reasoning"):
-        return ""
-    return f"[{as_text(part.get('modality')) or as_text(kind)}]"
-
-
-def _requested_calls(entry: Mapping[str, Any]) -> Iterator[Requested]:
-    for part in _parts(entry):
-        if part.get("type") == "tool_call":
-            yield Requested(as_text(part.get("name")), as_value(part.get("arguments")), as_text(part.get("id")))
 
 
 def _tool_run(span: Span) -> ToolRun:

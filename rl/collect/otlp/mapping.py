@@ -15,7 +15,7 @@ from rl.base.messages import has_calls
 from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.base.slugs import check_slug, one_line
 from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH
-from rl.collect.otlp import gen_ai, openinference
+from rl.collect.otlp import gen_ai, openinference, vercel
 from rl.collect.otlp.history import History, split, turn
 from rl.collect.otlp.messages import with_calls
 from rl.collect.otlp.spans import Answer, Span, ToolRun, moment
@@ -28,7 +28,8 @@ NO_CONTENT = (
     "carried no messages and were left out: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, "
     "or what switches messages on in your client"
 )
-_STORED_ELSEWHERE = (*gen_ai.CONTENT, *openinference.CONTENT)
+NO_QUESTION = "the last message of its user has no text: nothing can be learned from that"
+_STORED_ELSEWHERE = (*gen_ai.CONTENT, *openinference.CONTENT, *vercel.CONTENT)
 NAME = "gen_ai.evaluation.result"
 VERDICTS: Mapping[str, float] = {
     "pass": 1.0,
@@ -119,9 +120,9 @@ def slug(name: str) -> str:
 
 
 def _take(span: Span, agent: str, mapped: Mapped) -> None:
-    content = gen_ai.read(span) or openinference.read(span)
+    content = vercel.read(span) or gen_ai.read(span) or openinference.read(span)
     judgements = list(evaluations(span))
-    empty = isinstance(content, Answer) and not (content.prompt and content.response)
+    empty = isinstance(content, Answer) and not (content.prompt and content.response.strip())
     if isinstance(content, Answer) and content.kind == "model" and empty:
         mapped.without_content += 1
     if not judgements and (content is None or empty):
@@ -130,16 +131,24 @@ def _take(span: Span, agent: str, mapped: Mapped) -> None:
     if not owner:
         raise UsageError(NO_AGENT)
     if isinstance(content, Answer) and not empty:
+        _check_question(content)
         mapped.answers.append(_answer(span, owner, content))
     if isinstance(content, ToolRun) or judgements:
         mapped.loose.append(_check_storable(_loose(span, owner, content, judgements)))
+
+
+def _check_question(content: Answer) -> None:
+    """Raises UsageError for one that is blank."""
+    asked = [message["content"] for message in content.prompt if message["role"] == "user"]
+    if asked and not asked[-1].strip():
+        raise UsageError(NO_QUESTION)
 
 
 def _answer(span: Span, owner: str, content: Answer) -> FoundAnswer:
     history = split(content.prompt)
     last_turn = turn(content.response.removesuffix(with_calls("", content.requested)).rstrip("\n"), content.requested)
     record = _record(span, content, history)
-    if has_calls(history.given):
+    if has_calls(history.given) or (content.kind == "agent" and history.steps):
         record = replace(record, details={**record.details, "messages": [*history.given, *history.steps, last_turn]})
     return FoundAnswer(owner, span.trace_id, span.span_id, content.kind, record, history, last_turn)
 
@@ -159,7 +168,11 @@ def _record(span: Span, answer: Answer, history: History) -> ImportedTrace:
         llm_calls=1 if answer.kind == "model" else None,
         cost=answer.cost,
         duration_ms=span.duration_ms,
-        details={"otel": _details(span, answer), **({"tools": list(answer.tools)} if answer.tools else {})},
+        details={
+            "otel": _details(span, answer),
+            **({"tools": list(answer.tools)} if answer.tools else {}),
+            **({"finish_reason": reason[:100]} if (reason := "error" if span.failed else answer.finish_reason) else {}),
+        },
         occurred_at=moment(span.start),
     )
 

@@ -69,7 +69,7 @@ def schema(value: object) -> dict[str, Any] | None:
     function = value.get("function", value) if isinstance(value, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return None
-    parameters = function.get("parameters", function.get("input_schema"))
+    parameters = function.get("parameters", function.get("input_schema", function.get("inputSchema")))
     known = {"name": function["name"], "description": as_text(function.get("description"))}
     shape = parameters if isinstance(parameters, dict) else {"type": "object", "properties": {}}
     return {"type": "function", "function": {**known, "parameters": shape}}

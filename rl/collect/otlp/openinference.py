@@ -10,8 +10,9 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
-from rl.collect.otlp.messages import as_text, as_value, full_message, message, schema, with_calls
-from rl.collect.otlp.spans import Answer, Requested, Span, ToolRun
+from rl.collect.otlp.messages import as_value, message, schema, with_calls
+from rl.collect.otlp.parts import messages_of, read_answer
+from rl.collect.otlp.spans import Answer, Span, ToolRun
 from rl.collect.otlp.values import count, number, text
 
 CONTENT = ("llm.input_messages.", "llm.output_messages.", "llm.tools.", "input.value", "output.value")
@@ -35,16 +36,20 @@ def _answer(span: Span) -> Answer:
             "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000"
         )
     attributes = span.attributes
-    prompt = tuple(full_message(*parts) for parts in _messages(attributes, "llm.input_messages."))
-    messages = list(_messages(attributes, "llm.output_messages."))
-    requested = tuple(call for _, _, calls, _ in messages for call in calls)
-    words = next((words for _, words, _, _ in messages if words), "")  # others are alternatives
+    given = _entries(attributes, "llm.input_messages.")
+    prompt = tuple(made for fields in given for made in messages_of({**fields, "parts": _parts(fields)}))
+    messages = [read_answer(_parts(fields), "\n") for fields in _entries(attributes, "llm.output_messages.")]
+    requested = tuple(call for answer in messages for call in answer.calls)
+    words = next((answer.text for answer in messages if answer.text), "")  # others are alternatives
     return Answer(
         prompt=prompt or _plain_prompt(attributes),
         response=with_calls(words, requested) or _plain(attributes, "output"),
         requested=requested,
         tools=tuple(_tools(attributes)),
+        reasoning=tuple(thought for answer in messages for thought in answer.thoughts),
+        finish_reason=text(attributes, "llm.finish_reason"),
         model=text(attributes, "llm.model_name"),
+        response_id=_response_id(attributes),
         session_id=text(attributes, "session.id"),
         agent_name=text(attributes, "agent.name"),
         tokens_in=count(attributes, "llm.token_count.prompt"),
@@ -63,13 +68,24 @@ def _plain(attributes: Mapping[str, Any], side: str) -> str:
     return "" if attributes.get(f"{side}.mime_type") == "application/json" else text(attributes, f"{side}.value")
 
 
-def _messages(attributes: Mapping[str, Any], prefix: str) -> Iterator[tuple[object, str, list[Requested], str]]:
-    """Role, text and tool calls of each, and the id of the call whose result it is."""
-    for entry in _items(_tree(attributes, prefix)):
-        fields = entry.get("message")
-        if isinstance(fields, dict):
-            calls = [_request(call) for call in _items(fields.get("tool_calls"))]
-            yield fields.get("role"), _content(fields), calls, as_text(fields.get("tool_call_id"))
+def _response_id(attributes: Mapping[str, Any]) -> str:
+    """The id of the provider's own answer, which stands there whole as JSON: OpenAI's or Anthropic's, or what LangChain made
+    of it."""
+    output = as_value(attributes.get("output.value"))
+    if not isinstance(output, dict):
+        return ""
+    if any(name in output for name in ("choices", "output", "content")):
+        return text(output, "id")
+    try:
+        details = output["generations"][0][0]["message"]["kwargs"]["response_metadata"]
+    except (KeyError, IndexError, TypeError):
+        return ""
+    return text(details, "id") if isinstance(details, dict) else ""
+
+
+def _entries(attributes: Mapping[str, Any], prefix: str) -> list[Tree]:
+    messages = (entry.get("message") for entry in _items(_tree(attributes, prefix)))
+    return [fields for fields in messages if isinstance(fields, dict)]
 
 
 def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -79,23 +95,22 @@ def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield made
 
 
-def _content(fields: Tree) -> str:
-    if isinstance(fields.get("content"), str):
-        return str(fields["content"])
-    parts = (part.get("message_content") for part in _items(fields.get("contents")))
-    return "\n".join(_part(part) for part in parts if isinstance(part, dict))
+def _parts(fields: Tree) -> list[Any]:
+    """As OpenTelemetry has them. Some clients tell a call twice: in the message, and among its contents."""
+    contents = (part.get("message_content") for part in _items(fields.get("contents")))
+    inner = [_call(part) if "tool_call" in part else part for part in contents if isinstance(part, dict)]
+    words = [text(fields, "content")] if text(fields, "content") else inner
+    calls = [_call(call) for call in _items(fields.get("tool_calls"))]
+    return [*(part for part in words if part not in calls), *calls]
 
 
-def _part(part: Tree) -> str:
-    return as_text(part["text"]) if "text" in part else f"[{as_text(part.get('type')) or 'content'}]"
-
-
-def _request(call: Tree) -> Requested:
+def _call(call: Tree) -> Tree:
     inner = call.get("tool_call")
     inner = inner if isinstance(inner, dict) else {}
     function = inner.get("function")
     function = function if isinstance(function, dict) else {}
-    return Requested(as_text(function.get("name")), as_value(function.get("arguments")), as_text(inner.get("id")))
+    named = {"id": inner.get("id"), "name": function.get("name"), "arguments": function.get("arguments")}
+    return {"type": "tool_call", **named}
 
 
 def _tree(attributes: Mapping[str, Any], prefix: str) -> Tree:

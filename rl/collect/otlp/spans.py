@@ -71,6 +71,8 @@ class Answer:
     tools: tuple[dict[str, Any], ...] = ()
     """Schemas of those that it was offered."""
     reasoning: tuple[str, ...] = ()
+    finish_reason: str = ""
+    """Why the model ended, in its server's word."""
     model: str = ""
     response_id: str = ""
     session_id: str = ""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -21,6 +21,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from rl.base.errors import UsageError
+from rl.collect.otlp.mending import UNREADABLE, mend, reason_of
 from rl.collect.otlp.spans import Span, SpanEvent
 from rl.collect.traces.imported import Rejected
 
@@ -39,22 +40,45 @@ _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{16}){1,2}")
 
 def decode(body: bytes, media_type: str) -> list[Span | Rejected]:
     """Raises UsageError for a body that is not an ExportTraceServiceRequest, or has more than MOST_SPANS."""
-    request = _from_json(body) if media_type == JSON else _from_protobuf(body)
+    refused: list[Rejected] = []
+    request = _from_json(body, refused) if media_type == JSON else _from_protobuf(body, refused)
     if sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans) > MOST_SPANS:
         raise UsageError(TOO_MANY)
-    return list(_spans(request))
+    return [*_spans(request), *refused]
 
 
-def _from_protobuf(body: bytes) -> ExportTraceServiceRequest:
+def _from_protobuf(body: bytes, refused: list[Rejected]) -> ExportTraceServiceRequest:
+    """``refused`` as ``_from_json`` has it: some clients cut a text in the middle of a character."""
     try:
         if has_more_spans(body, MOST_SPANS):
             raise UsageError(TOO_MANY)
-        return ExportTraceServiceRequest.FromString(body)
+        try:
+            return ExportTraceServiceRequest.FromString(body)
+        except DecodeError:
+            return _span_by_span(body, refused)
     except DecodeError as error:
         raise UsageError(f"the body is not a protobuf ExportTraceServiceRequest: {error}") from None
 
 
-def _from_json(body: bytes) -> ExportTraceServiceRequest:
+def _span_by_span(body: bytes, refused: list[Rejected]) -> ExportTraceServiceRequest:
+    """Raises DecodeError where it is not a span that cannot be read."""
+    request = ExportTraceServiceRequest.FromString(_without(body, (0, len(body)), 1))
+    for of_resource in _messages(body, (0, len(body)), 1):
+        resource = request.resource_spans.add()
+        resource.MergeFromString(_without(body, of_resource, 2))
+        for of_scope in _messages(body, of_resource, 2):
+            scope = resource.scope_spans.add()
+            scope.MergeFromString(_without(body, of_scope, 2))
+            for start, end in _messages(body, of_scope, 2):
+                try:
+                    scope.spans.append(WireSpan.FromString(body[start:end]))
+                except DecodeError as error:
+                    refused.append(Rejected("a span", f"it cannot be read: {error}"[:300]))
+    return request
+
+
+def _from_json(body: bytes, refused: list[Rejected]) -> ExportTraceServiceRequest:
+    """``refused``: spans that cannot be read are added."""
     if body.count(b"{") > MOST_OBJECTS:
         raise UsageError(f"the body has more than {MOST_OBJECTS:,} braces; send fewer spans at a time, or protobuf")
     try:
@@ -63,12 +87,15 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
             raise ValueError("it is not an object")
         for span in _span_objects(document):
             _ids_to_base64(span)
-        return ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)
+        try:
+            return ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)
+        except UNREADABLE:
+            mended = mend(document, refused)
+        return ParseDict(mended, ExportTraceServiceRequest(), ignore_unknown_fields=True)
     except RecursionError:
         raise UsageError("the body is nested too deeply") from None
-    except (ParseError, ValueError, TypeError, AttributeError) as error:  # the parser raises them all for odd shapes
-        reason = str(error).rsplit("field: ", 1)[-1]  # the parser names each field on the way to the wrong one
-        raise UsageError(f"the body is not a JSON ExportTraceServiceRequest: {reason[:300]}") from None
+    except UNREADABLE as error:
+        raise UsageError(f"the body is not a JSON ExportTraceServiceRequest: {reason_of(error)}") from None
 
 
 def _span_objects(document: Any) -> Iterator[dict[str, Any]]:
@@ -170,21 +197,32 @@ def has_more_spans(body: bytes, most: int) -> bool:
 
 
 def _messages(body: bytes, extent: Extent, field: int) -> Iterator[Extent]:
+    return ((start, end) for tag, _, start, end in _fields(body, extent) if tag == field << 3 | 2)
+
+
+def _without(body: bytes, extent: Extent, field: int) -> bytes:
+    return b"".join(body[begin:end] for tag, begin, _, end in _fields(body, extent) if tag != field << 3 | 2)
+
+
+def _fields(body: bytes, extent: Extent) -> Iterator[tuple[int, int, int, int]]:
+    """Tag, where the field begins, where what it holds begins, and where it ends."""
     at, end = extent
     while at < end:
+        begin = at
         tag, at = _number(body, at, end)
-        kind = tag & 7
+        kind, start = tag & 7, at
         if kind == 0:
             _, at = _number(body, at, end)
         elif kind == 2:
-            size, at = _number(body, at, end)
-            if tag >> 3 == field:
-                yield at, min(at + size, end)
-            at += size
+            size, start = _number(body, at, end)
+            at = start + size
         elif kind in _SIZES:
             at += _SIZES[kind]
         else:
             raise DecodeError(f"wire type {kind} at byte {at}")
+        if at > end:
+            raise DecodeError(f"the field at byte {begin} is cut off")
+        yield tag, begin, start, at
 
 
 def _number(body: bytes, at: int, end: int) -> Extent:

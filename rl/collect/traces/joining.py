@@ -195,9 +195,11 @@ def sums_of(run: Run) -> dict[str, Any]:
 
 
 def stored_run(trace: Trace, name: str = OTEL) -> Run | None:
-    """None for an answer that no tool had to do with. ``name`` as ``details_of`` has it."""
+    """None for an answer that no tool had to do with, and for an agent's as a whole. ``name`` as ``details_of`` has it."""
     known, messages = trace.details.get(name), trace.details.get("messages")
     if not isinstance(known, dict) or not isinstance(messages, list) or len(messages) <= len(trace.prompt):
+        return None
+    if known.get("kind") == "agent":
         return None
     begin = len(trace.prompt)
     own = {"span_id": known.get("span_id", ""), "trace_id": known.get("trace_id", ""), "at": _text(trace.occurred_at)}

@@ -22,6 +22,7 @@ from rl.collect.otlp import FoundAnswer, LooseSpan, history
 from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span
 from rl.collect.traces import joining
+from rl.collect.traces.doubles import as_gateway_knows_them, give_way
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.rows import find_traces, run_ids, same_words, take_turns
 from rl.collect.traces.write import TraceStore
@@ -46,7 +47,8 @@ def store(agent: Agent, answers: Sequence[FoundAnswer], loose: Sequence[LooseSpa
                 take_turns([agent.pk])  # an answer and its tool call may come at once: the later one sees the earlier
                 runs, others = _join_runs(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
                 refused += _store_answers(agent, others)
-                _settle(agent, {answer.trace_id for answer in chunk} | runs, [])
+                trace_ids = {answer.trace_id for answer in chunk} | runs
+                _settle(agent, trace_ids, give_way(agent, trace_ids))
     for chunk in _chunks(loose):
         with transaction.atomic():
             take_turns([agent.pk])
@@ -68,6 +70,7 @@ def _chunks(spans: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def _store_answers(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Rejected]:
+    answers = as_gateway_knows_them(agent, answers)
     traces, _ = _store_records(agent, [answer.record for answer in answers])
     again = [at for at, trace in enumerate(traces) if trace is None]
     second, refused = _store_records(agent, [by_span(answers[at].record, answers[at].span_id) for at in again])

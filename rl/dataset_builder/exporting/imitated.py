@@ -12,7 +12,7 @@ from typing import Any
 from rl.base.records import JudgedAnswer
 from rl.data_formatter.labelled import LabelRule, label_of
 from rl.data_formatter.merging import merge_same_texts
-from rl.data_formatter.opinions import EMPTY_ANSWER
+from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER
 from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
 from rl.dataset_builder.read.judged import Wanted, judged_answers
 from rl.dataset_builder.rows.judged import label_rule
@@ -38,6 +38,9 @@ class ImitatedRows(RowFormat):
         """Empty: left out, and counted."""
         if not answer.response.strip():
             self._tally.skipped[EMPTY_ANSWER] += 1
+            return ()
+        if answer.is_broken_off:
+            self._tally.skipped[BROKEN_OFF] += 1
             return ()
         label = label_of(answer, rule, Counter())
         if label and not label.good:

@@ -14,7 +14,7 @@ ENOUGH = DataOptions().min_samples
 
 How = Literal["about", "at least"]
 REMARKS: dict[How, str] = {
-    "about": "equal texts and answers without text are found only when the rows are written",
+    "about": "equal texts, answers without text and those that broke off are found only when the rows are written",
     "at least": f"the newest {RATINGS:,} ratings and {REWARDED:,} rewarded answers were looked at, and answers that "
     "may be in a pair are not counted again",
 }

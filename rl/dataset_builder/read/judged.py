@@ -25,7 +25,7 @@ from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
 from rl.dataset_builder.read.tools import OfferedTools
 from rl.models import Agent, Feedback, Trace
-from rl.models.traces import may_be_used
+from rl.models.traces import is_broken_off, may_be_used
 from rl.rewards.decision import is_rater_of_decision
 
 _SPACE = " \t\n\r\f\v"
@@ -160,6 +160,7 @@ def _answer(
         steps=run.steps,
         tools=offered(details),
         widget=widget_choice(details, prompt) if wanted.widgets else None,
+        is_broken_off=is_broken_off(details),
     )
 
 

@@ -18,6 +18,7 @@ from django.db.models import Q, QuerySet
 from rl.base.ratings import Vote
 from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.collect.command_center import widget_choice
+from rl.data_formatter.opinions import BROKEN_OFF
 from rl.dataset_builder.read.columns import Prompts, as_text, trace_id
 from rl.dataset_builder.read.groups import (
     BOTH_BAD,
@@ -34,7 +35,7 @@ from rl.dataset_builder.read.reliability import learn_reliability, weigh_votes
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
 from rl.dataset_builder.read.tools import OfferedTools, Tools
 from rl.models import Agent, Feedback, Trace
-from rl.models.traces import may_be_used
+from rl.models.traces import is_broken_off, may_be_used
 
 if TYPE_CHECKING:
     from rl.raters.dawid_skene import Reliability
@@ -215,6 +216,7 @@ def _rated_answer(
         votes=tuple([vote for _, vote in votes]),
         steps=answer.steps,
         tools=answer.tools,
+        is_broken_off=is_broken_off(answer.details),
     )
 
 
@@ -232,7 +234,11 @@ def _direct_preference(row: _Row, left: _Answer, skipped: Counter[str]) -> Direc
     except CannotBeRead:
         skipped[CUT_CALLS] += 1
         return None
-    return _preference(row, *((left, right) if row.choice == Feedback.Choice.LEFT else (right, left)))
+    better, worse = (left, right) if row.choice == Feedback.Choice.LEFT else (right, left)
+    if is_broken_off(better.details):
+        skipped[BROKEN_OFF] += 1
+        return None
+    return _preference(row, better, worse)
 
 
 def _preference(row: _Row, chosen: _Answer, rejected: _Answer) -> DirectPreference:

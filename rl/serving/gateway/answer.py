@@ -1,4 +1,8 @@
-"""What a model says, put together from the pieces of a stream or taken from a whole completion."""
+"""What a model says, put together from the pieces of a stream or taken from a whole completion.
+
+Servers differ in how they write tool calls and parts of a text. What is taken is given back as OpenAI's clients put it
+together, so that they show what is stored.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rl.base.messages import as_data
 from rl.collect.limits import MAX_WHOLE_NUMBER
+from rl.collect.otlp.messages import arguments_of
+from rl.collect.otlp.parts import read_parts
 from rl.collect.otlp.spans import Requested
+from rl.serving.gateway.calls import Calls
 from rl.serving.gateway.chat_request import parse_tool_calls
 
 _THOUGHTS: Final = ("reasoning_content", "reasoning")
@@ -21,45 +29,29 @@ _HALVES: Final = re.compile("[\ud800-\udfff]")
 class Choice:
     text: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    """{index, id, name, arguments}"""
+    calls: Calls = field(default_factory=Calls)
     finish_reason: str = ""
 
-    def take(self, message: dict[str, Any]) -> None:
-        """A delta, or a whole message."""
+    def take(self, message: dict[str, Any], is_whole: bool = False) -> dict[str, Any]:
+        """A delta, or a whole message; gives it back as OpenAI writes it."""
+        if isinstance(message.get("content"), list):
+            message = _without_parts(message)
         for name in ("content", "refusal"):
             _append(self.text, message.get(name))
         _append(self.thoughts, next((message[name] for name in _THOUGHTS if message.get(name)), None))
-        calls = message.get("tool_calls")
-        for index, call in enumerate(calls if isinstance(calls, list) else ()):
-            if isinstance(call, dict):
-                self._take_call(call, index)
-
-    def _take_call(self, delta: dict[str, Any], position: int) -> None:
-        """The first piece of a call has its id and name, and some servers give every call the index 0."""
-        index = delta.get("index", position)
-        call_id, function = delta.get("id"), delta.get("function")
-        call_id = call_id if isinstance(call_id, str) else ""
-        call = next((known for known in reversed(self.calls) if known["index"] == index), None)
-        if call is None or (call_id and call["id"] and call_id != call["id"]):
-            call = {"index": index, "id": "", "name": "", "arguments": ""}
-            self.calls.append(call)
-        call["id"] = call["id"] or call_id
-        for name in ("name", "arguments"):
-            piece = function.get(name) if isinstance(function, dict) else None
-            call[name] += piece if isinstance(piece, str) else ""
+        return self.calls.take(message, is_whole)
 
     def tool_calls(self) -> list[Requested]:
         return parse_tool_calls(
             [
-                {"id": clean(call["id"]), "function": {name: clean(call[name]) for name in ("name", "arguments")}}
-                for call in self.calls
+                {"id": clean(call.id), "function": {"name": clean(call.name), "arguments": clean(call.arguments)}}
+                for call in self.calls.known
             ]
         )
 
     @property
     def says_something(self) -> bool:
-        return bool(self.text or self.thoughts or self.calls or self.finish_reason)
+        return bool(self.text or self.thoughts or self.calls.known or self.finish_reason)
 
 
 @dataclass(slots=True)
@@ -71,19 +63,24 @@ class Answer:
     complete: bool = False
     error: str = ""
 
-    def take(self, piece: dict[str, Any]) -> None:
-        """A chunk of a stream, or a whole completion."""
+    def take(self, piece: dict[str, Any]) -> dict[str, Any]:
+        """A chunk of a stream, or a whole completion; gives it back as OpenAI writes it."""
         if isinstance(usage := piece.get("usage"), dict):
             self.usage = usage
-        for document in _choices(piece):
-            index = document.get("index", 0)
-            choice = self.choices.setdefault(index if isinstance(index, int) else 0, Choice())
-            message = document.get("delta", document.get("message"))
-            choice.take(message if isinstance(message, dict) else {})
-            if isinstance(reason := document.get("finish_reason"), str):
-                choice.finish_reason = clean(reason)[:100]
+        taken = [self._take_choice(document) for document in _choices(piece)]
         if self.first_at is None and self.says_something:
             self.first_at = time.monotonic()
+        return {**piece, "choices": taken} if taken else piece
+
+    def _take_choice(self, document: dict[str, Any]) -> dict[str, Any]:
+        index = document.get("index", 0)
+        choice = self.choices.setdefault(index if isinstance(index, int) else 0, Choice())
+        if isinstance(reason := document.get("finish_reason"), str):
+            choice.finish_reason = clean(reason)[:100]
+        name = "delta" if "delta" in document else "message"
+        message = document.get(name)
+        taken = choice.take(message if isinstance(message, dict) else {}, name == "message")
+        return {**document, name: taken} if taken else document
 
     def tokens(self, name: str) -> int | None:
         """``prompt_tokens`` or ``completion_tokens``."""
@@ -115,6 +112,17 @@ def clean(text: str) -> str:
 def _choices(piece: dict[str, Any]) -> Iterator[dict[str, Any]]:
     choices = piece.get("choices")
     return (choice for choice in (choices if isinstance(choices, list) else ()) if isinstance(choice, dict))
+
+
+def _without_parts(message: dict[str, Any]) -> dict[str, Any]:
+    """Its text as text, and what it thinks and calls where OpenAI's clients look for that."""
+    parts = read_parts(message["content"])
+    made = {**message, "content": parts.text}
+    if parts.thoughts:
+        made["reasoning_content"] = "".join(parts.thoughts)
+    if parts.calls:
+        made["tool_calls"] = [as_data(call.name, arguments_of(call), call.id) for call in parts.calls]
+    return made
 
 
 def _append(pieces: list[str], piece: object) -> None:

@@ -86,7 +86,7 @@ class EventStream(Response):
         try:
             async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
                 async for piece in pieces(self._exchange, self._upstream):
-                    self._exchange.answer.take(piece)
+                    piece = self._exchange.answer.take(piece)
                     if event := self._event(piece):
                         if piece:
                             await self._record(event)

@@ -10,6 +10,8 @@ from typing import Any, Final
 import httpx
 from django.conf import settings
 
+from rl.models.traces import server_failed
+from rl.serving.gateway.answer import Answer
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal, broken_upstream, not_ready
 from rl.serving.gateway.routing import Served
@@ -68,12 +70,13 @@ async def _post(client: httpx.AsyncClient, served: Served, url: str, document: M
 
 
 async def completion(exchange: Exchange, response: httpx.Response) -> Piece:
-    """Raises Refusal."""
+    """As OpenAI writes it. Raises Refusal."""
     served = exchange.route.served
     document = _json(await _read(served, response))
     if not isinstance(document.get("choices"), list):
         raise broken_upstream(served.version, "did not answer with a chat completion")
-    return document
+    _check(served.version, document)
+    return Answer().take(document)
 
 
 async def _read(served: Served, response: httpx.Response) -> bytes:
@@ -89,19 +92,19 @@ async def _read(served: Served, response: httpx.Response) -> bytes:
 async def pieces(exchange: Exchange, response: httpx.Response) -> AsyncIterator[Piece]:
     """The chunks of an event stream; an empty one stands for a sign of life. Raises Refusal, too when the stream ends before
     the answer does."""
-    version = exchange.route.served.version
+    version, is_done = exchange.route.served.version, False
     try:
         async for line in _lines(response):
             if line.startswith(b":"):
                 yield {}
             if not line.startswith(b"data:"):
                 continue
-            if (data := line[5:].strip()) == _DONE:
-                return
+            if is_done := (data := line[5:].strip()) == _DONE:
+                break
             yield _chunk(version, data)
     except httpx.HTTPError as error:
         raise _explain_loss(exchange.route.served, error) from None
-    if not exchange.answer.is_finished:
+    if not (exchange.answer.choices if is_done else exchange.answer.is_finished):
         raise broken_upstream(version, "ended the stream before the answer was complete")
 
 
@@ -117,12 +120,23 @@ async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
 
 
 def _chunk(version: str, data: bytes) -> Piece:
+    """What is none, such as a ping, is a sign of life. Raises Refusal."""
     document = _json(data)
-    if error := document.get("error"):
+    _check(version, document)
+    if isinstance(document.get("choices"), list):
+        return document
+    return {**document, "choices": []} if isinstance(document.get("usage"), dict) else {}
+
+
+def _check(version: str, document: Piece) -> None:
+    """Raises Refusal where the server says that it could not go on."""
+    error = document.get("error") or (document if document.get("object") == "error" else None)
+    choices = document.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and server_failed(choice.get("finish_reason")):
+            error = error or choice.get("error") or f"it ended the answer by {choice['finish_reason']!r:.100}"
+    if error:
         raise broken_upstream(version, f"broke off: {_message_of(error)}")
-    if "choices" not in document:
-        raise broken_upstream(version, "sent what is not a chunk of a chat completion")
-    return document
 
 
 def _json(data: bytes) -> Piece:

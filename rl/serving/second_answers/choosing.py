@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from rl.models import Agent, AnswerPair, Feedback, LabelProposal, Trace
-from rl.models.traces import answered_by, may_be_used
+from rl.models.traces import answered_by, ended_by_itself, may_be_used
 from rl.serving.gateway.routing import KnownAgent, Served
 
 SOURCE = "second_answer"
@@ -85,9 +85,8 @@ def _open_answers(agent: Agent, side: Served) -> QuerySet[Trace]:
     doubled = Trace.objects.filter(agent=agent, source=SOURCE, prompt_key=OuterRef("prompt_key"))
     by = Q(model_version=side.version_id) if side.version_id is not None else answered_by(None)
     return (
-        Trace.objects.filter(by, may_be_used(), agent=agent, tool_calls=[])
-        .exclude(Q(response="") | Q(source=SOURCE) | Q(details__has_key="tools") | Q(details__has_key="error"))
-        .exclude(Q(details__complete=False) & Q(details__has_key="complete"))
+        Trace.objects.filter(by, may_be_used(), ended_by_itself(), agent=agent, tool_calls=[])
+        .exclude(Q(response="") | Q(source=SOURCE) | Q(details__has_key="tools"))
         .exclude(Q(Exists(paired)) | Q(Exists(doubled)))
         .order_by("-created_at", "id")
     )

@@ -45,7 +45,7 @@ class ApiKeyAuthentication(BaseAuthentication):
             )  # calls for what comes often pass Django's request
             bare = request.headers.get(getattr(view, "key_header", "") or "-", "").strip()
             return self.recognise(bare) if bare else None
-        scheme, _, secret = header.partition(" ")
+        scheme, _, secret = header.replace("%20", " ", 1).partition(" ")  # some exporters send their setting as it is
         if scheme.lower() != "bearer" or not secret.strip():
             raise AuthenticationFailed("send the API key as 'Authorization: Bearer sk_…'")
         return self.recognise(secret.strip())

@@ -17,7 +17,7 @@ from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, rater_for
 from rl.web.api.base import ApiView
 from rl.web.api.early_ratings import Waits, forget
 from rl.web.api.feedback_lines import FeedbackLines, Lines, LinesParser, store
-from rl.web.api.feedback_writing import SOURCE, answer_to, find_trace, store_feedback
+from rl.web.api.feedback_writing import SOURCE, answer_to, find_trace, store_feedback, with_ids
 from rl.web.api.filters import FeedbackFilter
 from rl.web.api.known import find_key
 from rl.web.api.openapi import BAD_BODY, operation
@@ -105,7 +105,7 @@ class OwnRatingRetract(ApiView):
         "retract_rating", "Withdraw a rater's rating of a trace", {200: Retracted}, *BAD_BODY, 404, tags=["feedback"]
     )
     def post(self, request: Request) -> Response:
-        data = self.check_body(RetractOwn)
+        data = with_ids(self.key, self.check_body(RetractOwn))
         check_tokens(self.key, data)
         rater = rater_for(self.key, data["rater"])
         if data.get("token") and forget(self.key, data, rater):

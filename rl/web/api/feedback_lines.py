@@ -17,7 +17,7 @@ from rl.collect.feedback.waiting import Kept
 from rl.collect.feedback.write import CHUNK, Rated, UnknownTrace, record_each
 from rl.models import ApiKey, Feedback
 from rl.web.api.base import success
-from rl.web.api.feedback_writing import WAITS, Outcome, check_kind, common, store_checked
+from rl.web.api.feedback_writing import WAITS, Outcome, check_kind, common, store_checked, with_ids
 from rl.web.api.parsers import parse_json
 from rl.web.api.problems import TooLarge, problem_response
 from rl.web.api.serializers.fields import ObjectField
@@ -107,6 +107,7 @@ def _store_part(sender: _Sender, part: Sequence[tuple[int, bytes]]) -> list[Resu
         try:
             kind, checked = check_kind(sender.key, parse_json(line))
             if kind == "rating":
+                checked = with_ids(sender.key, checked)
                 ratings[number] = checked, _event(sender, checked)
             else:
                 outcomes[number] = sender.store(kind, checked)

@@ -19,6 +19,8 @@ from rl.web.api.auth import rater_for, visible_to
 from rl.web.api.base import success
 from rl.web.api.early_ratings import wait
 from rl.web.api.known import agents
+from rl.web.api.lookups import by_external_id
+from rl.web.api.problems import BadRequest
 from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut
 from rl.web.api.tokens import check_tokens
 
@@ -54,6 +56,7 @@ def check_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
 
 def store_checked(key: ApiKey, kind: str, checked: dict[str, Any], address: str) -> Outcome:
     """``checked`` as the serializer of its kind gives it. Raises APIException or UsageError."""
+    checked = with_ids(key, checked)
     rated = _WRITERS[kind](key, checked, common(key, checked, address))
     if isinstance(rated, Kept):
         return rated
@@ -62,6 +65,22 @@ def store_checked(key: ApiKey, kind: str, checked: dict[str, Any], address: str)
         raise NotFound("the agent was deleted just now, with everything that was said about it")
     rated.event.agent = agent
     return rated
+
+
+def with_ids(key: ApiKey, checked: dict[str, Any]) -> dict[str, Any]:
+    """The data with the ids of traces that it names by ids of other systems. Raises NotFound, and BadRequest where traces of
+    several agents have one."""
+    names = {field: name for field in ("trace", "other_trace") if isinstance(name := checked.get(field), str)}
+    return {**checked, **{field: _id_of(key, name) for field, name in names.items()}}
+
+
+def _id_of(key: ApiKey, name: str) -> UUID:
+    ids = list(by_external_id(visible_to(key, Trace.objects.order_by()), [name]).values_list("pk", flat=True)[:2])
+    if len(ids) > 1:
+        raise BadRequest(f"several agents have an answer {name!r}: send the id of the trace, or a key of one agent")
+    if not ids:
+        raise NotFound(f"there is no trace {name!r}, or this key is not for its agent")
+    return ids[0]
 
 
 def common(key: ApiKey, checked: dict[str, Any], address: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 
 from rl.models import Agent, Feedback, Trace
+from rl.serving.gateway import pending
 from rl.web.api.lookups import by_external_id
 
 
@@ -61,6 +62,7 @@ class TraceFilter(OfAgent):
         fields: list[str] = []
 
     def has_external_id(self, rows: QuerySet, name: str, value: str) -> QuerySet:
+        pending.deliver_named([value])  # of the gateway, a moment ago
         return by_external_id(rows, [value])
 
     def is_rated(self, rows: QuerySet, name: str, value: bool) -> QuerySet:

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from rl.collect.traces.rows import run_id
 from rl.models import Feedback, Trace
+from rl.serving.gateway import pending
 from rl.web.api.auth import INGEST, READ
 from rl.web.api.base import ApiView, success
 from rl.web.api.filters import TraceFilter
@@ -81,6 +82,7 @@ class TraceDetail(ApiView):
         try:
             trace = self.get_object()
         except Http404:
+            pending.deliver_named([str(self.kwargs["pk"])])  # of the gateway, a moment ago
             self.kwargs["pk"] = run_id(self.kwargs["pk"])
             trace = self.get_object()
         events = trace.feedback.order_by("-created_at", "id")

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import permission_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -20,8 +20,10 @@ from django.utils.http import urlencode
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.write import correct, current_rating, retract
 from rl.collect.traces import records as trace_records
+from rl.collect.traces.rows import run_id
 from rl.dataset_builder import get_training_stats
 from rl.models import Agent, Feedback, Trace
+from rl.serving.gateway import pending
 from rl.web import trace_lists
 from rl.web.drawings import tags_of
 from rl.web.pages.guards import for_users, for_users_who_post
@@ -81,7 +83,11 @@ def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
 @permission_required("rl.view_trace", raise_exception=True)
 def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     rows = Trace.objects.select_related("agent", "model_version", "label_proposal", "episode")
-    trace = get_object_or_404(rows, pk=pk)
+    try:
+        trace = get_object_or_404(rows, pk=pk)
+    except Http404:
+        pending.deliver_named([str(pk)])  # of the gateway, a moment ago
+        trace = get_object_or_404(rows, pk=run_id(pk))
     if request.method != "POST":
         context: dict[str, Any] = {
             "page": "traces",

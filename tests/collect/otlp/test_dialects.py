@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rl.base.errors import UsageError
-from rl.collect.otlp import PROTOBUF, decode, gen_ai, openinference
+from rl.collect.otlp import PROTOBUF, decode, gen_ai, openinference, vercel
 from rl.collect.otlp.spans import Answer, Requested, ToolRun
 from tests.collect.otlp.make_spans import body, chat, inference, say, span, tool
 
@@ -17,7 +17,7 @@ CALL = '<tool_call>{"name": "track", "arguments": {"number": "4711"}}</tool_call
 
 def read(attributes: dict[str, Any], **more: Any) -> Answer | ToolRun | None:
     (found,) = decode(body(span(attributes, **more)), PROTOBUF)
-    return gen_ai.read(found) or openinference.read(found)
+    return vercel.read(found) or gen_ai.read(found) or openinference.read(found)
 
 
 def answer(attributes: dict[str, Any], **more: Any) -> Answer:
@@ -277,3 +277,178 @@ def test_other_spans_are_passed_over():
 def test_figures_of_another_type_are_as_good_as_missing():
     found = answer(chat(gen_ai__usage__input_tokens="12", gen_ai__usage__output_tokens=-1, gen_ai__response__id=7))
     assert (found.tokens_in, found.tokens_out, found.response_id) == (None, None, "")
+
+
+PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"type": "thinking", "content": "hm"}, "thought"),
+    ({"type": "thinking", "thinking": "hm", "signature": "x"}, "thought"),
+    ({"type": "reasoning", "text": "hm"}, "thought"),
+    ({"type": "tool_use", "id": "c1", "name": "track", "input": {"number": "4711"}}, "call"),
+    ({"type": "function_call", "call_id": "c1", "name": "track", "arguments": '{"number": "4711"}'}, "call"),
+    ({"type": "tool-call", "toolCallId": "c1", "toolName": "track", "input": {"number": "4711"}}, "call"),
+]
+
+
+@pytest.mark.parametrize(("part", "kind"), PARTS)
+@pytest.mark.parametrize("form", ["parts", "content"])
+def test_parts_have_many_names(part: dict[str, Any], kind: str, form: str):
+    parts = [part, {"type": "text", "text": "Here."}]
+    found = answer(chat(gen_ai__output__messages=json.dumps([{"role": "assistant", form: parts}])))
+    asked = (Requested("track", {"number": "4711"}, "c1"),)
+    assert found.reasoning == (("hm",) if kind == "thought" else ())
+    assert found.requested == (asked if kind == "call" else ())
+    assert found.response == (f"Here.\n{CALL}" if kind == "call" else "Here.")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "in Bonn"}]},
+        {"type": "tool-result", "toolCallId": "c1", "output": {"type": "text", "value": "in Bonn"}},
+        {"type": "function_call_output", "call_id": "c1", "output": "in Bonn"},
+    ],
+)
+def test_results_of_tools_have_many_names(result: dict[str, Any]):
+    messages = [*CONVERSATION[:2], {"role": "tool", "content": [result]}]
+    (*_, last) = answer(chat(gen_ai__input__messages=json.dumps(messages))).prompt
+    assert last == {"role": "tool", "content": "in Bonn", "tool_call_id": "c1"}
+
+
+@pytest.mark.parametrize("part", [{"type": "thinking", "content": "hm"}, {"type": "blob", "modality": "image"}])
+def test_an_answer_without_words_is_refused_with_the_reason(part: dict[str, Any]):
+    with pytest.raises(UsageError, match="is a thought alone|is of the kind 'image'"):
+        read(chat(gen_ai__output__messages=json.dumps([{"role": "assistant", "parts": [part]}])))
+
+
+ON_EVENTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "whole": [
+        (
+            "gen_ai.client.inference.operation.details",
+            {name: EVERYTHING["gen_ai"][name] for name in ("gen_ai.input.messages", "gen_ai.output.messages")},
+        )
+    ],
+    "of 2024": [
+        ("gen_ai.content.prompt", {"gen_ai.prompt": json.dumps([{"role": "user", "content": "Where is 4711?"}])}),
+        ("gen_ai.content.completion", {"gen_ai.completion": '[{"role": "assistant", "content": "It is in Bonn."}]'}),
+    ],
+    "one each": [
+        ("gen_ai.user.message", {"content": "Where is 4711?"}),
+        ("gen_ai.choice", {"message": '{"content": "It is in Bonn."}', "finish_reason": "stop"}),
+    ],
+    "in one attribute": [
+        ("gen_ai.user.message", {"gen_ai.event.content": '{"content": "Where is 4711?"}'}),
+        ("gen_ai.choice", {"gen_ai.event.content": '{"message": {"content": "It is in Bonn."}, "index": 0}'}),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", ON_EVENTS)
+def test_messages_may_stand_on_events(form: str):
+    found = answer({"gen_ai.operation.name": "chat"}, events=ON_EVENTS[form])
+    assert ("user", "Where is 4711?") in [(one["role"], one["content"]) for one in found.prompt]
+    assert found.response == "It is in Bonn."
+
+
+def test_earlier_calls_on_events_are_calls():
+    call = {"id": "c1", "type": "function", "function": {"name": "track", "arguments": '{"number": "4711"}'}}
+    events = [
+        ("gen_ai.user.message", {"content": "Where is 4711?"}),
+        ("gen_ai.assistant.message", {"gen_ai.event.content": json.dumps({"tool_calls": [call]})}),
+        ("gen_ai.tool.message", {"content": "in Bonn", "id": "c1"}),
+        ("gen_ai.choice", {"message": '{"content": "It is in Bonn."}'}),
+    ]
+    found = answer({"gen_ai.operation.name": "chat"}, events=events)
+    assert [one["content"] for one in found.prompt] == ["Where is 4711?", CALL, "in Bonn"]
+    assert found.prompt[2]["tool_call_id"] == "c1"
+
+
+@pytest.mark.parametrize("operation", ["ai.generateText.doGenerate", "ai.streamText.doStream"])
+def test_what_vercels_kit_says_is_read_whole(operation: str):
+    messages = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Where is 4711?"}]},
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c0", "toolName": "f", "input": {}}]},
+        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c0", "toolName": "f", "output": "no"}]},
+    ]
+    calls = [{"toolCallId": "c1", "toolName": "track", "input": '{"number": "4711"}'}]
+    found = answer(
+        {
+            "ai.operationId": operation,
+            "gen_ai.operation.name": "chat",
+            "ai.prompt.messages": json.dumps(messages),
+            "ai.prompt.tools": [json.dumps({"type": "function", "name": "track", "inputSchema": {"type": "object"}})],
+            "ai.response.text": "Let me look.",
+            "ai.response.reasoning": "hm",
+            "ai.response.toolCalls": json.dumps(calls),
+            "ai.response.finishReason": "tool-calls",
+            "ai.response.id": "chatcmpl-1",
+            "ai.model.id": "tiny",
+            "ai.usage.inputTokens": 12,
+            "ai.usage.outputTokens": 4,
+            "ai.telemetry.metadata.sessionId": "talk-9",
+        }
+    )
+    assert [one["role"] for one in found.prompt] == ["system", "user", "assistant", "tool"]
+    assert found.prompt[3] == {"role": "tool", "content": "no", "tool_call_id": "c0"}
+    assert (found.response, found.reasoning) == (f"Let me look.\n{CALL}", ("hm",))
+    assert (found.response_id, found.session_id, found.finish_reason) == ("chatcmpl-1", "talk-9", "tool-calls")
+    assert (found.model, found.tokens_in, found.tokens_out) == ("tiny", 12, 4)
+    assert [tool["function"]["name"] for tool in found.tools] == ["track"]
+
+
+def test_a_tool_of_vercels_kit_is_a_tool():
+    named = {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "track", "ai.toolCall.id": "c1"}
+    found = run({**named, "ai.toolCall.args": '{"number": "4711"}', "ai.toolCall.result": '"in Bonn"'})
+    assert (found.name, found.call_id, found.arguments) == ("track", "c1", {"number": "4711"})
+    assert read({"ai.operationId": "ai.generateText", "ai.prompt": "x", "ai.response.text": "y"}) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "response_id"),
+    [
+        ({"id": "chatcmpl-1", "choices": []}, "chatcmpl-1"),
+        ({"id": "msg_1", "type": "message", "content": []}, "msg_1"),
+        ({"generations": [[{"message": {"kwargs": {"response_metadata": {"id": "chatcmpl-1"}}}}]]}, "chatcmpl-1"),
+        ({"generations": [[]]}, ""),
+        ({"id": 7, "choices": []}, ""),
+        ({"id": "of something else"}, ""),
+        ([1], ""),
+    ],
+)
+def test_an_answer_has_the_id_that_its_server_gave_it(output: Any, response_id: str):
+    given = {**EVERYTHING["openinference"], "output.value": json.dumps(output), "output.mime_type": "application/json"}
+    assert answer(given).response_id == response_id
+
+
+def test_a_call_that_is_told_twice_is_one():
+    inner = "llm.output_messages.0.message.contents.0.message_content"
+    given = {
+        **ASKING["openinference"],
+        f"{inner}.type": "tool_use",
+        f"{inner}.tool_call.id": "c1",
+        f"{inner}.tool_call.function.name": "track",
+        f"{inner}.tool_call.function.arguments": '{"number": "4711"}',
+    }
+    del given["llm.output_messages.0.message.content"]
+    assert answer(given).requested == (Requested("track", {"number": "4711"}, "c1"),)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [say("assistant", "Done.")],
+        [say("assistant", calls={"c1": ("track", {})}), say("assistant", "Done.")],
+        [say("assistant", "Let me look.", calls={"c1": ("track", {})}), *CONVERSATION[2:], say("assistant", "Done.")],
+        [
+            say("assistant", calls={"c1": ("track", {})}),
+            *CONVERSATION[2:],
+            say("assistant", "Done."),
+            *CONVERSATION[2:],
+        ],
+    ],
+)
+def test_the_last_words_of_an_agent_are_its_answer(messages: list[Any]):
+    given = chat(gen_ai__operation__name="invoke_agent", gen_ai__output__messages=json.dumps(messages))
+    found = answer(given)
+    assert (found.kind, found.response) == ("agent", "Done.")
+    assert [one["role"] for one in found.prompt[1:]] == (["assistant", "tool"] if len(messages) > 2 else [])

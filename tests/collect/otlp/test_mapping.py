@@ -7,8 +7,9 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
 from rl.collect.otlp import PROTOBUF, Mapped, decode, map_spans, slug
-from rl.collect.otlp.mapping import by_span
+from rl.collect.otlp.mapping import NO_QUESTION, by_span
 from rl.collect.traces.checks import problem
+from rl.models.traces import is_broken_off
 from tests.collect.otlp.make_spans import body, chat, evaluation, inference, span, tool
 
 
@@ -136,3 +137,31 @@ def test_messages_nested_without_end_are_refused():
     assert "deeper than 64" in problem(found.record)
     deep = deep.replace("[" * 400, "[" * 100_000)
     assert len(mapped(span(chat(gen_ai__output__messages=deep))).refused) == 1
+
+
+VERCEL = {
+    "ai.operationId": "ai.streamText.doStream",
+    "ai.prompt.messages": '[{"role": "user", "content": "Q?"}]',
+    "ai.response.text": "A",
+    "ai.response.finishReason": "content-filter",
+}
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (span(chat(gen_ai__response__finish_reasons=["length"])), "length"),
+        (span(chat(), error="gone"), "error"),
+        (span(VERCEL), "content-filter"),
+        (span(inference("LLM", input__value="Q?", output__value="A", llm__finish_reason="max_tokens")), "max_tokens"),
+    ],
+)
+def test_an_answer_says_why_it_ended_where_it_is_not_to_be_imitated(sent: Any, reason: str):
+    (found,) = mapped(sent).answers
+    assert found.record.details["finish_reason"] == reason
+    assert is_broken_off(found.record.details)
+
+
+def test_a_question_without_words_is_refused_with_the_reason():
+    blank = span(chat(asked=" \n"))
+    assert [one.reason for one in mapped(blank).refused] == [NO_QUESTION]

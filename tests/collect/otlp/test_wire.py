@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
@@ -162,10 +163,7 @@ def test_counting_ends_whatever_the_bytes_are(sent: bytes):
         b'{"resourceSpans": NaN}',
         b'{"resourceSpans": {"a": 1}}',
         b"9" * 10_000,
-        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 5}]}]}]}',
-        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "x"}]}]}]}',
-        b'{"resourceSpans": [{"resource": {"attributes": [{"key": "\\ud800"}]}}]}',
-        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"links": [7], "attributes": "x"}]}]}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": 7}]}]}',
     ],
 )
 def test_json_of_another_shape_is_refused_in_one_line(sent: bytes):
@@ -182,8 +180,79 @@ def test_values_that_are_nested_deeply_are_cut_off():
     assert json.dumps(found.attributes).count("[") == 33
     value = '{"arrayValue": {"values": [' * 200 + "]}}" * 200
     sent = '{"resourceSpans": [{"resource": {"attributes": [{"key": "a", "value": ' + value + "}]}}]}"
-    with pytest.raises(UsageError, match="too deep"):
-        decode(sent.encode(), JSON)
+    assert decode(sent.encode(), JSON) == []
+
+
+ODD_SPANS: list[dict[str, Any]] = [
+    {"traceId": 5},
+    {"startTimeUnixNano": "x"},
+    {"links": [7]},
+    {"attributes": "x"},
+    {"attributes": [7]},
+    {"name": ["a"]},
+]
+
+
+@pytest.mark.parametrize("odd", ODD_SPANS)
+def test_a_span_that_cannot_be_read_is_refused_alone(odd: dict[str, Any]):
+    found = decode(among_others(odd), JSON)
+    assert [getattr(one, "name", "") for one in found] == ["before", "behind", ""]
+    assert isinstance(found[2], Rejected)
+    assert found[2].reason
+
+
+ODD_VALUES: list[tuple[Any, Any]] = [
+    ({"stringValue": "x\ud83d"}, "x\ufffd"),
+    ({"intValue": 1.5}, 1.5),
+    ({"intValue": 2.0}, 2),
+    ({"intValue": 10**30}, None),
+    ({"intValue": True}, None),
+    ({"boolValue": "maybe"}, None),
+    ({"stringValue": 7}, None),
+    ({"bytesValue": "?"}, None),
+    ({"stringValue": "a", "intValue": 1}, None),
+    ({"arrayValue": {"values": [{"intValue": 0.5}, {"stringValue": "\udc00"}]}}, [0.5, "\ufffd"]),
+    ({"kvlistValue": {"values": [{"key": "\ud800", "value": {"stringValue": "a"}}]}}, {"\ufffd": "a"}),
+]
+
+
+@pytest.mark.parametrize(("value", "read"), ODD_VALUES)
+def test_a_value_that_cannot_be_read_costs_neither_its_span_nor_others(value: Any, read: Any):
+    attributes = [{"key": "odd", "value": value}, {"key": "fine", "value": {"intValue": 1}}]
+    spans = decode(among_others({"attributes": attributes, "events": [{"attributes": attributes}]}), JSON)
+    assert [one.name for one in spans] == ["before", "odd", "behind"]
+    assert spans[1].attributes == spans[1].events[0].attributes == {"odd": read, "fine": 1}
+    of_resource = {"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": [{"spans": [named("a")]}]}]}
+    assert only(decode(json.dumps(of_resource).encode(), JSON)).resource == {"odd": read, "fine": 1}
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, 2**40, "many", None, True])
+@pytest.mark.parametrize("name", ["droppedAttributesCount", "droppedEventsCount", "droppedLinksCount", "flags"])
+def test_a_count_that_is_none_is_left_out(name: str, count: Any):
+    assert [getattr(one, "name", "") for one in decode(among_others({name: count}), JSON)] == [
+        "before",
+        "odd",
+        "behind",
+    ]
+
+
+def test_a_text_that_is_cut_within_a_character_costs_its_span_alone():
+    sent = body(span({"a": 1}, name="before"), span({"text": "x"}, name="oddly"), span(name="behind"), id=7)
+    found = decode(sent.replace(b"oddly", b"odd\xf0\x9f"), PROTOBUF)
+    assert [getattr(one, "name", "") for one in found] == ["before", "behind", ""]
+    assert isinstance(found[2], Rejected)
+    assert "UTF-8" in found[2].reason
+    assert found[0].resource == {"service.name": "support-chat", "id": 7}
+    assert found[0].scope == "tests"
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"traceId": TRACE, "spanId": SPAN, "name": name}
+
+
+def among_others(odd: dict[str, Any]) -> bytes:
+    spans = [named("before"), {**named("odd"), **odd}, named("behind")]
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
 
 
 @settings(max_examples=200, deadline=None)

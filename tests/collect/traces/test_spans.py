@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,9 +16,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from rl.collect.otlp import PROTOBUF, decode, map_spans
 from rl.collect.traces import spans
 from rl.collect.traces.imported import Rejected
-from rl.models import Agent, Feedback, PendingSpan, Trace
-from tests.collect.otlp.make_spans import body, chat, evaluation, inference, span, tool
+from rl.models import Agent, Feedback, PendingSpan, Trace, TrainingSetTrace
+from tests.admin.records import make_training_set
+from tests.collect.otlp.make_spans import NOON, body, chat, evaluation, inference, say, span, tool
 from tests.conftest import make_trace
+from tests.dataset_builder.ratings import rate
 from tests.web.api.conftest import run_together
 
 RESULT = "gen_ai.evaluation.result"
@@ -186,6 +188,64 @@ def test_an_agent_is_an_answer_only_where_its_model_says_nothing(agent: Agent):
     deliver(agent, agents_span("known", id=2, trace=2), span(chat(said="part"), id=3, trace=2))
     deliver(agent, agents_span("later", id=4, trace=2))
     assert sorted(results()) == ["part", "whole"]
+
+
+def test_an_agent_gives_way_to_the_calls_of_its_model_that_come_later(agent: Agent):
+    whole = agents_span("done", id=1, events=[(RESULT, evaluation(score=1.0))])
+    deliver(agent, whole, span(tool(), id=5, at=2))
+    assert [call["tool_name"] for call in Trace.objects.get().tool_calls] == ["track"]
+    deliver(agent, span(chat(said="first"), id=2, at=1), span(chat(said="done"), id=3, at=3))
+    deliver(agent, whole)
+    assert (results(), Trace.objects.count()) == ({"first": ["in Bonn"], "done": []}, 2)
+    assert Feedback.objects.get().trace.response == "done"
+
+
+@pytest.mark.parametrize("words", ["done", "other words"])
+def test_what_a_person_said_of_an_agent_is_said_of_the_call_with_the_same_words(agent: Agent, words: str):
+    deliver(agent, agents_span("done", id=1))
+    rate(Trace.objects.get(), 1)
+    deliver(agent, span(chat(said=words), id=2, at=1))
+    assert Feedback.objects.get().trace.response == "done"
+    assert sorted(Trace.objects.values_list("response", flat=True)) == sorted({"done", words})
+    assert Trace.objects.get(response=words).details["otel"]["kind"] == "model"
+
+
+def test_what_is_in_a_training_set_stays(agent: Agent):
+    deliver(agent, agents_span("done", id=1))
+    TrainingSetTrace.objects.create(training_set=make_training_set(agent), trace=Trace.objects.get())
+    deliver(agent, span(chat(said="done"), id=2, at=1))
+    assert Trace.objects.count() == 2
+
+
+def of_gateway(agent: Agent, response: str, seconds: int = 0) -> Trace:
+    at = datetime.fromtimestamp(NOON // 10**9, UTC) + timedelta(seconds=seconds)
+    trace = make_trace(agent, "Where is 4711?", response, source="gateway", occurred_at=at)
+    Trace.objects.filter(pk=trace.pk).update(external_id=str(trace.pk))
+    return trace
+
+
+def test_a_client_without_ids_tells_of_the_gateways_answers(agent: Agent):
+    same = [of_gateway(agent, "In Bonn.", seconds) for seconds in (0, 4)]
+    of_gateway(agent, "In Bonn.", -60)
+    said = {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "In Bonn."}
+    named = inference("LLM", input__value="Where is 4711?", llm__model_name="tiny", **said)
+    for _ in range(2):
+        assert deliver(agent, span(named, id=1, at=0.1), span(named, id=2, trace=2, at=4.1)) == []
+    assert Trace.objects.count() == 3
+    told = [Trace.objects.get(pk=trace.pk) for trace in same]
+    assert [trace.otel_trace_id for trace in told] == [f"{number:032x}" for number in (1, 2)]
+    deliver(agent, span(named, id=3, trace=3, at=4.2))
+    assert Trace.objects.count() == 4
+
+
+def test_a_loop_of_tools_without_ids_is_the_gateways_run(agent: Agent):
+    run = of_gateway(agent, "In Bonn.")
+    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "in Bonn"}]}
+    told = [say("user", "Where is 4711?"), say("assistant", calls=CALLS), result]
+    last = chat(said="In Bonn.", gen_ai__input__messages=json.dumps(told))
+    for _ in range(2):
+        assert deliver(agent, span(chat(said="", calls=CALLS), id=1), span(last, id=2, at=2)) == []
+    assert Trace.objects.get().pk == run.pk
 
 
 def test_an_evaluation_of_an_agent_judges_its_last_answer(agent: Agent):

@@ -63,8 +63,10 @@ deployed(nobody_judges, "v1", "champion")
 Deployment.objects.filter(agent=nobody_judges).update(best_of=3)
 half = Agent.objects.create(name="half")
 there, gone = deployed(half, "v1"), version(half, "v2")
+tried = Agent.objects.create(name="tried")
+once = deployed(tried, "v1").version
 arms = {{}}
-for agent, versions in ((split, [side.version for side in sides]), (half, [there.version, gone])):
+for agent, versions in ((split, [side.version for side in sides]), (half, [there.version, gone]), (tried, [once])):
     trial = Experiment.objects.create(agent=agent, name="trial", state="running", started_at=timezone.now())
     arms[agent.name] = {{
         (row.name if row else "base"): Arm.objects.create(experiment=trial, version=row, is_control=not at).pk

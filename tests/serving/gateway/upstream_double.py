@@ -9,14 +9,27 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+STREAMS = Path(__file__).with_name("streams")
+ODD_CHOICES: dict[str, dict[str, Any]] = {
+    "fail with 200": {"message": {"content": "half"}, "finish_reason": "error", "error": {"message": "died"}},
+    "answer in parts": {
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Let me look."}],
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "weather", "arguments": {"a": 1}}}],
+        },
+        "finish_reason": "tool_calls",
+    },
+}
 USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 CALL = {
     "index": 0,
@@ -60,6 +73,10 @@ def upstream_double() -> Iterator[UpstreamDouble]:
             await _wait(double, request)
         if order == "be silent":
             await asyncio.sleep(3)
+        if order.startswith("play "):
+            return FileResponse(STREAMS / f"{order.split()[1]}.sse", media_type="text/event-stream")
+        if order in ODD_CHOICES:
+            return JSONResponse({**_completion(body, order), "choices": [{"index": 0, **ODD_CHOICES[order]}]})
         if body.get("stream"):
             return StreamingResponse(_stream(double, body, order), media_type="text/event-stream")
         if order == "talk nonsense":

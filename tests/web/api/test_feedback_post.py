@@ -95,7 +95,7 @@ def test_a_server_reports_an_outcome(server: Caller, trace: Trace):
         ({"kind": ["rating"]}, "/kind"),
         ({"kind": None}, "/kind"),
         ({"kind": "retraction"}, "/kind"),
-        ({"trace": "17"}, "/trace"),
+        ({"trace": 1.7}, "/trace"),
         ({"trace": None}, "/trace"),
         ({"rater": ""}, "/rater"),
         ({"rater": "   "}, "/rater"),

@@ -200,6 +200,12 @@ def test_what_may_work_later_is_answered_so_that_exporters_send_it_again(
     assert not Trace.objects.exists()
 
 
+def test_a_space_that_came_as_in_an_address_is_one(secret_key: str, agent: Agent):
+    headers = {"authorization": f"Bearer%20{secret_key}"}
+    answer = Client().post(URL, body(span(chat())), content_type=PROTOBUF, headers=headers)
+    assert (answer.status_code, Trace.objects.count()) == (200, 1)
+
+
 # --- hostile bodies ----------------------------------------------------------------------------------------------------
 
 LIMIT = 16_777_216

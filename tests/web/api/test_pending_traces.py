@@ -61,3 +61,16 @@ def test_opentelemetry_tells_more_of_the_same_answer_and_makes_no_second_one(sec
     assert (trace.pk, trace.source) == (trace_id, "gateway")
     assert trace.details["otel"]["kind"] == "model"
     assert trace.details["complete"] is True
+
+
+def test_it_can_be_looked_at_at_once(server: Caller, waiting: str):
+    assert server.get(f"/api/v1/traces/{waiting}/").json()["id"] == waiting
+
+
+def test_it_is_found_by_its_id_at_once(server: Caller, waiting: str):
+    (found,) = server.get(f"/api/v1/traces/?external_id={waiting}").json()["results"]
+    assert found["id"] == waiting
+
+
+def test_its_page_is_there_at_once(admin_client, waiting: str):
+    assert admin_client.get(f"/traces/{waiting}/").status_code == 200

@@ -21,9 +21,12 @@ from rl.web.api.serializers.fields import (
     RatingValueField,
     StrictSerializer,
     TextField,
+    TraceField,
     notes_field,
     tags_field,
 )
+
+ANSWER = "The id of the trace, or the one that the answer had where it was given, such as chatcmpl-…"
 
 
 def rater_field() -> NameField:
@@ -41,7 +44,7 @@ def token_field(help_text: str) -> TextField:
 class FeedbackIn(StrictSerializer):
     """What all kinds have in common."""
 
-    trace = serializers.UUIDField()
+    trace = TraceField(help_text=ANSWER)
     rater = rater_field()
     tags = tags_field()
     notes = notes_field()
@@ -64,7 +67,7 @@ class RatingIn(FeedbackIn):
 
 class ComparisonIn(FeedbackIn):
     kind = serializers.ChoiceField(["comparison"])
-    other_trace = serializers.UUIDField(help_text="The right-hand answer; trace is the left-hand one.")
+    other_trace = TraceField(help_text="The right-hand answer; trace is the left-hand one.")
     choice = serializers.ChoiceField(Feedback.Choice.choices)
     other_token = token_field("For the other trace.")
 
@@ -148,7 +151,7 @@ _WRITTEN: dict[type, Callable[[Any], Any]] = {serializers.UUIDField: str, serial
 class RetractOwn(StrictSerializer):
     """Names a rating by its trace and rater."""
 
-    trace = serializers.UUIDField()
+    trace = TraceField(help_text=ANSWER)
     rater = rater_field()
     token = token_field("For the trace.")
 

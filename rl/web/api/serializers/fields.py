@@ -18,6 +18,7 @@ from rl.base.records import Message
 from rl.base.slugs import check_name
 from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import (
+    MAX_ID_LENGTH,
     MAX_MESSAGES,
     MAX_NOTES_LENGTH,
     MAX_STEPS,
@@ -122,6 +123,23 @@ def _refuse_halves(text: str) -> None:
     """What REST framework's validator says, which looks at each character by itself. Raises ValidationError."""
     if not text.isascii() and POISON.search(text):
         ProhibitSurrogateCharactersValidator()(text)
+
+
+_AS_ID = serializers.UUIDField()
+
+
+@extend_schema_field({"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH})
+class TraceField(TextField):
+    """The id of a trace, as a UUID; or the one in the system that it came from, as text."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(max_length=MAX_ID_LENGTH, **kwargs)
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        try:
+            return _AS_ID.run_validation(data)
+        except ValidationError:
+            return super().run_validation(data)
 
 
 class ShortListField(serializers.ListField):

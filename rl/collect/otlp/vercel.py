@@ -1,0 +1,87 @@
+"""The AI SDK of Vercel: ``ai.*`` attributes, with its own names for messages, tools and what a model said.
+
+https://ai-sdk.dev/docs/ai-sdk-core/telemetry
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rl.base.errors import UsageError
+from rl.collect.otlp.messages import as_text, as_value, schema, with_calls
+from rl.collect.otlp.parts import Parts, messages_of, read_answer
+from rl.collect.otlp.spans import Answer, Span, ToolRun
+from rl.collect.otlp.values import count, text
+
+CONTENT: Final = (
+    "ai.prompt",
+    *("ai.response.text", "ai.response.object", "ai.response.reasoning", "ai.response.toolCalls"),
+    *("ai.toolCall.args", "ai.toolCall.result"),
+)
+"""Beginnings of attributes that hold texts."""
+_CALLS: Final = (".doGenerate", ".doStream")
+"""The calls of a model within an operation, whose own span says the same once more."""
+
+
+def read(span: Span) -> Answer | ToolRun | None:
+    """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError for messages that are
+    not messages."""
+    operation = text(span.attributes, "ai.operationId")
+    if operation == "ai.toolCall":
+        return _tool_run(span)
+    return _answer(span.attributes) if operation.startswith("ai.") and operation.endswith(_CALLS) else None
+
+
+def _answer(attributes: Mapping[str, Any]) -> Answer:
+    prompt = _list(attributes, "ai.prompt.messages")
+    answer = _said(attributes)
+    return Answer(
+        prompt=tuple(made for entry in prompt if isinstance(entry, dict) for made in messages_of(entry)),
+        response=with_calls(answer.text, answer.calls),
+        requested=answer.calls,
+        tools=tuple(_tools(attributes)),
+        reasoning=answer.thoughts,
+        finish_reason=text(attributes, "ai.response.finishReason"),
+        model=text(attributes, "ai.response.model", "gen_ai.response.model", "ai.model.id", "gen_ai.request.model"),
+        response_id=text(attributes, "ai.response.id", "gen_ai.response.id"),
+        session_id=text(attributes, "ai.telemetry.metadata.sessionId", "session.id"),
+        agent_name=text(attributes, "ai.telemetry.functionId"),
+        tokens_in=count(attributes, "ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens"),
+        tokens_out=count(
+            attributes, "ai.usage.outputTokens", "ai.usage.completionTokens", "gen_ai.usage.output_tokens"
+        ),
+    )
+
+
+def _said(attributes: Mapping[str, Any]) -> Parts:
+    thought = {"type": "reasoning", "text": text(attributes, "ai.response.reasoning")}
+    words = {"type": "text", "text": text(attributes, "ai.response.text", "ai.response.object")}
+    calls = [
+        {**call, "type": "tool-call"} for call in _list(attributes, "ai.response.toolCalls") if isinstance(call, dict)
+    ]
+    return read_answer([thought, words, *calls])
+
+
+def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    tools = attributes.get("ai.prompt.tools")
+    yield from filter(None, map(schema, tools if isinstance(tools, list) else ()))
+
+
+def _list(attributes: Mapping[str, Any], name: str) -> list[Any]:
+    value = as_value(attributes.get(name))
+    if isinstance(value, str) and value:
+        raise UsageError(f"{name} is not JSON; was it cut off? OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must not be set")
+    return value if isinstance(value, list) else []
+
+
+def _tool_run(span: Span) -> ToolRun:
+    attributes = span.attributes
+    return ToolRun(
+        name=text(attributes, "ai.toolCall.name") or span.name,
+        call_id=text(attributes, "ai.toolCall.id"),
+        arguments=as_value(attributes.get("ai.toolCall.args")),
+        result=as_value(attributes.get("ai.toolCall.result")),
+        failed=span.failed,
+        error=as_text(span.status_message),
+    )
