@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,15 +125,22 @@ def serving(site: Site, **environment: str) -> Iterator[str]:
     """The address of the site with its gateway, as ``serve`` starts both."""
     port = reserve_port()
     process = site.start("serve", "--port", str(port), **environment)
+    reading = threading.Thread(target=process.communicate, daemon=True)  # else a full pipe would hold it up
+    reading.start()
     url = f"http://127.0.0.1:{port}"
-    for _ in range(200):
-        try:
-            urllib.request.urlopen(f"{url}/healthz", timeout=2)
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield url
-    kill_session(process)
+    try:
+        until(lambda: _answers(f"{url}/healthz"), 60)
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        reading.join()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return bool(urllib.request.urlopen(url, timeout=2).status == 200)
+    except OSError:
+        return False
 
 
 def prepare(data: Path, overrides: dict[str, Any]) -> Site:

@@ -63,7 +63,8 @@ def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
     if mixed.ready and from_people >= ENOUGH:
         return Advice("mpo", f"every kind of rating trains in one run: {mixed.made_of}")
     if groups.ready:
-        return Advice("grpo", f"rewards tell the answers to {_number(groups)} prompts apart, and few are rated")
+        apart = f"rewards tell the answers to {_number(groups)} prompts apart, and few are rated"
+        return Advice("grpo", f"{apart}; with --rollouts offline it learns from these answers")
     if mixed.ready:
         return Advice("mpo", f"{mixed.made_of}; GRPO becomes possible with a second answer to each prompt")
     nearest = max((mixed, groups), key=lambda plan: plan.rows)
@@ -163,6 +164,8 @@ def _reward_model(figures: Figures, uses_direct: bool, agent: str) -> MethodPlan
     if rows < ENOUGH:
         missing = f"{plural(ENOUGH - rows, 'more scored answer')}: rate single answers, by thumb, stars or score"
         missing += f"; {_calculate(agent)}" if figures.rewarded < figures.traces else ""
+    elif not pairs and not figures.scores_differ:
+        missing = "all answers have the same score: rate some of them otherwise"
     exact = figures.all_ratings_seen and figures.all_rewards_seen and not (direct or figures.proposed)
     how: How = "about" if exact and not (kind == "of rewards" and pairs) else "at least"
     return MethodPlan(

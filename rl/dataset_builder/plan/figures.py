@@ -45,6 +45,9 @@ class Figures:
     """Rated answers without a reward that are in none of these pairs."""
     paired_and_rewarded: int
     """Rated answers with a reward that are in one of these pairs, were there no limit."""
+    lowest_rating: int
+    """Of an answer with text, in thousandths: the mean of its raters."""
+    highest_rating: int
     # of the rewarded answers that were looked at
     rewarded: int
     rewarded_good: int
@@ -56,6 +59,9 @@ class Figures:
     """Prompts with one rewarded answer."""
     undiffering: int
     """Rewarded answers to prompts whose rewards do not differ."""
+    lowest_reward: int
+    """In thousandths."""
+    highest_reward: int
     # all of them
     picks: int
     """Side-by-side picks that have a winner."""
@@ -73,6 +79,14 @@ class Figures:
     def judged(self) -> int:
         """Answers that people found good or bad."""
         return self.good + self.bad + 2 * self.both_bad
+
+    @property
+    def scores_differ(self) -> bool:
+        """Those of answers that stand alone: a rating goes before a reward."""
+        scores = {self.lowest_rating, self.highest_rating} if self.ratings else set()
+        if self.rewarded > self.rated_and_rewarded:
+            scores |= {self.lowest_reward, self.highest_reward}
+        return len(scores) > 1
 
     @property
     def all_ratings_seen(self) -> bool:
@@ -123,9 +137,11 @@ SELECT sum(ratings) AS ratings, count(*) AS rated_prompts, sum(good) AS good, su
        sum(CASE WHEN liked = 0 OR disliked = 0 THEN good + bad ELSE 0 END) AS judged_alone,
        sum(undecided) AS undecided,
        sum(CASE WHEN liked * disliked > 0 THEN unrewarded - decided_unrewarded ELSE unrewarded END) AS unpaired,
-       sum(CASE WHEN liked * disliked > 0 THEN decided_rewarded ELSE 0 END) AS paired_and_rewarded
+       sum(CASE WHEN liked * disliked > 0 THEN decided_rewarded ELSE 0 END) AS paired_and_rewarded,
+       round(1000 * min(low)) AS lowest_rating, round(1000 * max(high)) AS highest_rating
 FROM (
     SELECT t.prompt_key, sum(a.ratings) AS ratings,
+           min(CASE WHEN t.response <> '' THEN a.mean END) AS low, max(CASE WHEN t.response <> '' THEN a.mean END) AS high,
            sum(CASE WHEN t.response <> '' AND a.up > a.down THEN 1 ELSE 0 END) AS liked,
            sum(CASE WHEN t.response <> '' AND a.down > a.up THEN 1 ELSE 0 END) AS disliked,
            sum(CASE WHEN t.response = '' OR a.mean = 0.5 THEN a.ratings ELSE 0 END) AS undecided,
@@ -158,7 +174,8 @@ SELECT sum(rewarded) AS rewarded, sum(good) AS rewarded_good,
        sum(CASE WHEN high - low > 5e-7 THEN 1 ELSE 0 END) AS differing_prompts,
        sum(CASE WHEN high - low <= 5e-7 AND rewarded > 1 THEN 1 ELSE 0 END) AS equal_prompts,
        sum(CASE WHEN rewarded = 1 THEN 1 ELSE 0 END) AS single_prompts,
-       sum(CASE WHEN high - low <= 5e-7 THEN rewarded ELSE 0 END) AS undiffering
+       sum(CASE WHEN high - low <= 5e-7 THEN rewarded ELSE 0 END) AS undiffering,
+       round(1000 * min(low)) AS lowest_reward, round(1000 * max(high)) AS highest_reward
 FROM (
     SELECT count(*) AS rewarded, min(reward) AS low, max(reward) AS high,
            sum(CASE WHEN reward >= %s THEN 1 ELSE 0 END) AS good

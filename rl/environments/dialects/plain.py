@@ -9,9 +9,45 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rl.environments.dialects.hermes import SHAPE
+from rl.base.messages import has_calls
+from rl.environments.contract import Action
+from rl.environments.dialects.hermes import SHAPE, write_calls
+from rl.environments.dialects.rounds import Round, rounds_of
 
 RESULT, RESULT_END = "<tool_response>", "</tool_response>"
+Chat = Sequence[Mapping[str, Any]]
+
+
+def write_chat(chat: Chat, tools: Chat) -> list[Mapping[str, Any]]:
+    """The chat for a template that knows users and assistants alone. Raises ValueError for calls that cannot be read."""
+    written: list[Mapping[str, Any]] = []
+    for part in rounds_of(chat) if has_calls(chat) else chat:
+        if isinstance(part, Round):
+            written.append(turn(part.action))
+            written += [results(list(map(guard_result, part.results)))] if part.results else []
+        else:
+            written.append(part)
+    return with_tools(written, tools)
+
+
+def with_tools(chat: Chat, tools: Chat) -> list[Mapping[str, Any]]:
+    """The tools are described at the end of the instructions."""
+    about = describe_tools(tools)
+    if not about:
+        return list(chat)
+    if chat and chat[0]["role"] == "system":
+        return [{"role": "system", "content": f"{chat[0]['content']}\n\n{about}"}, *chat[1:]]
+    return [{"role": "system", "content": about}, *chat]
+
+
+def turn(action: Action) -> dict[str, str]:
+    content = "\n".join(part for part in (action.text, write_calls(action.calls)) if part)
+    return {"role": "assistant", "content": content}
+
+
+def results(texts: Sequence[str]) -> dict[str, str]:
+    """One message: many templates refuse two of the user in a row."""
+    return {"role": "user", "content": "\n".join(map(wrap_result, texts))}
 
 
 def describe_tools(tools: Sequence[Mapping[str, Any]]) -> str:

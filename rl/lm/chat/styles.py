@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rl.environments.contract import ToolRequest
-from rl.environments.dialects.hermes import write_calls
-from rl.environments.dialects.plain import describe_tools, wrap_result
+from rl.environments.contract import Action, ToolRequest
+from rl.environments.dialects import plain
 from rl.lm.chat.template import Chat
 
 
@@ -59,21 +58,13 @@ class Plain:
     """The template needs to know nothing but users and assistants."""
 
     def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
-        about = describe_tools(tools)
-        if not about:
-            return chat, ()
-        if chat and chat[0]["role"] == "system":
-            instructions = f"{chat[0]['content']}\n\n{about}"
-            return [{"role": "system", "content": instructions}, *chat[1:]], ()
-        return [{"role": "system", "content": about}, *chat], ()
+        return plain.with_tools(chat, tools), ()
 
     def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
-        content = "\n".join(part for part in (text, write_calls(calls)) if part)
-        return {"role": "assistant", "content": content}
+        return plain.turn(Action(text, tuple(calls)))
 
     def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
-        """One message: many templates refuse two of the user in a row."""
-        return [{"role": "user", "content": "\n".join(map(wrap_result, results))}]
+        return [plain.results(results)]
 
 
 def _call_id(number: int) -> str:

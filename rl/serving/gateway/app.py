@@ -36,7 +36,7 @@ from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, route
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.gateway.table import Table
 from rl.serving.gateway.turns import Turns
-from rl.serving.gateway.upstream import completion, new_client
+from rl.serving.gateway.upstream import new_client
 from rl.serving.gateway.writer import Writer
 
 CALLER: Final = "ratchet.caller"
@@ -148,17 +148,17 @@ def _without_names(request: Request, refusal: Refusal) -> Refusal:
 
 
 async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
-    """One of a closed set, and the best of several, are there whole before they can be streamed."""
+    """One of a closed set, the best of several, and calls in words are there whole before they can be streamed."""
     if gateway.chooser.chooses(exchange):
         document = await gateway.chooser.answer(gateway.turns, exchange)
         exchange.answer.take(document)
     elif asks_for_several(exchange):
         document = await answer_best(gateway.forms, gateway.turns, exchange)
-    elif exchange.request.streams:
+    elif exchange.request.streams and not await gateway.forms.reads_calls(exchange):
         return await _stream(gateway, exchange)
     else:
         async with gateway.turns.of(exchange):
-            document = await completion(exchange, await gateway.forms.ask(exchange))
+            document = await gateway.forms.complete(exchange)
         exchange.answer.take(document)
     exchange.answer.complete = True
     if error := await gateway.recorder.record_and_wait(exchange):

@@ -20,11 +20,10 @@ from rl.serving.gateway.forms import Forms
 from rl.serving.gateway.judging import Unjudged, rate
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.turns import Turns
-from rl.serving.gateway.upstream import Piece, completion
+from rl.serving.gateway.upstream import Piece
 
 TEMPERATURE: Final = 0.8
 """Where the request names none: answers that are alike are not worth choosing from. The default of llama.cpp and Ollama."""
-_STREAMING: Final = ("stream", "stream_options")
 log = logging.getLogger(__name__)
 
 
@@ -96,14 +95,13 @@ async def _ask_all(forms: Forms, turns: Turns, exchange: Exchange) -> list[Draw]
 
 async def _ask_one(forms: Forms, turns: Turns, exchange: Exchange, number: int) -> Draw:
     """Raises Refusal."""
-    body = {name: value for name, value in exchange.request.document.items() if name not in _STREAMING}
-    if body.get("temperature") is None:
-        body["temperature"] = TEMPERATURE
-    if isinstance(body.get("seed"), int):
-        body["seed"] += number
-    draw = replace(exchange, request=replace(exchange.request, document=body), answer=Answer())
+    body = exchange.request.document
+    changed: dict[str, Any] = {"temperature": body.get("temperature", TEMPERATURE)}
+    if "seed" in body:
+        changed["seed"] = body["seed"] + number
+    draw = replace(exchange, request=exchange.request.as_whole(**changed), answer=Answer())
     async with turns.of(draw):
-        document = await completion(draw, await forms.ask(draw))
+        document = await forms.complete(draw)
     draw.answer.take(document)
     return Draw(document, draw.answer)
 
@@ -126,14 +124,15 @@ def as_events(exchange: Exchange, document: Piece) -> bytes:
     """A completion that is there whole, in the form of a stream: what it says in one chunk, then its end."""
     kept: Piece = {name: document[name] for name in ("created", "system_fingerprint") if name in document}
     head = {**exchange.under_our_name(kept), "object": "chat.completion.chunk"}
-    choice = document["choices"][0]
-    words = {"index": 0, "delta": _delta(choice.get("message")), "finish_reason": None}
-    if choice.get("logprobs"):
-        words["logprobs"] = choice["logprobs"]
-    end = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason")}
-    chunks = [{**head, "choices": [words]}, {**head, "choices": [end]}]
+    chunks: list[Piece] = []
+    for number, choice in enumerate(document["choices"]):
+        words = {"index": number, "delta": _delta(choice.get("message")), "finish_reason": None}
+        if choice.get("logprobs"):
+            words["logprobs"] = choice["logprobs"]
+        end = {"index": number, "delta": {}, "finish_reason": choice.get("finish_reason")}
+        chunks += [{**head, "choices": [words]}, {**head, "choices": [end]}]
     if exchange.request.wants_usage:
-        chunks.append({**head, "choices": [], "usage": document["usage"]})
+        chunks.append({**head, "choices": [], "usage": document.get("usage")})
     lines = [json.dumps(chunk, separators=(",", ":")) for chunk in chunks]
     return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
 

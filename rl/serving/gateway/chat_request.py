@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
+from rl.base.slugs import check_name
 from rl.base.template_settings import template_settings
 from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import MAX_ID_LENGTH
@@ -18,13 +19,14 @@ from rl.collect.otlp.messages import as_value, full_message
 from rl.collect.otlp.spans import Requested
 from rl.collect.storable import pointer_to_unstorable, unstorable
 from rl.serving.gateway.fields import choose_fields
-from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.refusals import Refusal, unsupported_content
 from rl.serving.gateway.routing import KnownKey, Route
 
 UNIT_HEADER: Final = "x-ratchet-unit"
 SESSION_HEADER: Final = "x-ratchet-session"
 RATERS_HEADER: Final = "x-ratchet-raters"
 LENGTHS: Final = ("max_tokens", "max_completion_tokens")
+_STREAMING: Final = ("stream", "stream_options")
 _PARTS: Final = {"image_url": "image", "input_audio": "audio"}
 
 
@@ -55,19 +57,36 @@ class ChatRequest:
     def wants_usage(self) -> bool:
         return bool(self.document.get("stream_options", {}).get("include_usage"))
 
+    def as_whole(self, **changed: Any) -> ChatRequest:
+        """The same without a stream. ``changed``: fields with other values, None for none."""
+        document = {name: value for name, value in {**self.document, **changed}.items() if value is not None}
+        return replace(self, document={name: document[name] for name in document if name not in _STREAMING})
+
     def for_upstream(self, route: Route) -> dict[str, Any]:
-        """``route`` leads to an upstream."""
+        """``route`` leads to an upstream. Raises Refusal for what a server of ours cannot read."""
         assert route.served.upstream is not None  # noqa: S101
         upstream = route.served.upstream
+        if route.served.is_ours and (place := find_media(self.document["messages"])):
+            raise unsupported_content(f"{place} is no text, and the model of {route.model} reads texts alone", place)
         changed = {**self.document, "model": upstream.model}
         if self.streams:
             changed["stream_options"] = {"include_usage": True}
         if all(self.document.get(name) is None for name in LENGTHS):
             changed["max_tokens"] = route.agent.response_length
         changed |= {name: min(changed[name], upstream.context) for name in LENGTHS if name in changed}
-        if upstream.server is not None:  # as the versions of ours were trained, unless the client asks otherwise
+        if route.served.is_ours:  # as the versions of ours were trained, unless the client asks otherwise
             changed["chat_template_kwargs"] = {**template_settings(), **self.document.get("chat_template_kwargs", {})}
         return {**changed, "messages": with_system_prompt(self.document["messages"], self.messages, route)}
+
+
+def find_media(messages: Sequence[Any]) -> str:
+    """Where the first part stands that is no text, such as a picture; empty where there is none."""
+    for index, message in enumerate(messages):
+        content = message.get("content")
+        for number, part in enumerate(content if isinstance(content, list) else ()):
+            if part.get("type") != "text":
+                return f"messages[{index}].content[{number}]"
+    return ""
 
 
 def with_system_prompt(messages: Sequence[Any], texts: Sequence[Message], route: Route) -> list[Any]:
@@ -162,11 +181,12 @@ def _arguments(arguments: object) -> Any:
 def _check_label(value: object, name: str) -> str:
     if value is None or value == "":
         return ""
-    if not isinstance(value, str) or len(value) > MAX_ID_LENGTH or not value.isprintable():
-        raise Refusal(
-            400, f"{name} must be text of at most {MAX_ID_LENGTH} characters without control characters", param=name
-        )
-    return value
+    if not isinstance(value, str) or len(value) > MAX_ID_LENGTH:
+        raise Refusal(400, f"{name} must be text of at most {MAX_ID_LENGTH} characters", param=name)
+    try:
+        return check_name(value, name)
+    except UsageError as error:
+        raise Refusal(400, str(error), param=name) from None
 
 
 def _conversation(key: KnownKey, messages: Sequence[Message]) -> str:

@@ -23,7 +23,7 @@ from rl.collect.feedback.closed_answers import ClosedAnswers, question
 from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option, fit_trust
 from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.forms import Forms, Key, names_no_form, server_of
+from rl.serving.gateway.forms import MOST_KEPT, Forms, Key, keep, names_no_form, server_of
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import Route
 from rl.serving.gateway.turns import Turns
@@ -35,8 +35,6 @@ FEWEST_MEANT: Final = 4
 """Past questions that tell a mean."""
 MORE_KNOWN: Final = 1.2
 """Times as many accepted answers after which it is asked anew how much the model's scores count."""
-MOST_KEPT: Final = 100
-"""Servers and sets of answers of which something is kept."""
 SHOWN: Final = 20
 """Answers whose probabilities are told, the likeliest."""
 _LIFT: Final = 30.0
@@ -71,13 +69,13 @@ class Chooser:
 
     def chooses(self, exchange: Exchange) -> bool:
         """Whether it is to be one of a closed set, and its server can be brought to that."""
-        return is_chosen(exchange) and (_is_ours(exchange) or self.forms.has_left(exchange))
+        return is_chosen(exchange) and (exchange.route.served.is_ours or self.forms.has_left(exchange))
 
     async def answer(self, turns: Turns, exchange: Exchange) -> Piece:
         """A completion; the exchange says how it was chosen. Raises Refusal."""
         route, closed = exchange.route, exchange.route.agent.closed
         assert closed is not None  # noqa: S101  whoever has none does not get here
-        if not _is_ours(exchange):
+        if not exchange.route.served.is_ours:
             return await self.forms.choose(turns, exchange)
         async with turns.of(exchange):
             ids, tree = await self._read(route, closed, exchange.request.for_upstream(route))
@@ -102,7 +100,7 @@ class Chooser:
         key = (server_of(route), closed.values)
         if key not in self._trees:
             behind = {value: await self._behind(route, text, ids, value) for value in closed.values}
-            self._trees = {**dict(list(self._trees.items())[-MOST_KEPT:]), key: AnswerTree(behind)}
+            self._trees = keep(self._trees, key, AnswerTree(behind))
         return ids, self._trees[key]
 
     async def _behind(self, route: Route, text: str, ids: Sequence[int], value: str) -> tuple[int, ...]:
@@ -234,11 +232,6 @@ def is_chosen(exchange: Exchange) -> bool:
     if agent.closed is None or exchange.request.document.get("n") not in (None, 1) or not names_no_form(exchange):
         return False
     return agent.closed.answers(exchange.request.messages, agent.system_prompt)
-
-
-def _is_ours(exchange: Exchange) -> bool:
-    upstream = exchange.route.served.upstream
-    return upstream is not None and upstream.server is not None
 
 
 def completion_of(choice: Choice, exchange: Exchange, tokens_in: int, tokens_out: int) -> Piece:

@@ -6,7 +6,8 @@ JSON goes by ``response_format``, which llama.cpp, vLLM and Ollama know: Ollama 
 not know, so what counts is the answer. To Ollama the set goes as a schema too: its answer is a JSON text, of which the
 quotation marks are taken off.
 
-A server that refuses a form (400, 422) is asked once more without, and not in that form again for this set or schema.
+A server that refuses a request (400, 422) is asked once more without what it refuses (``changes.py``), and from then on.
+One of ours whose model has no tools gets them in words.
 """
 
 from __future__ import annotations
@@ -15,27 +16,30 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 
 from rl.collect.feedback.structured_answers import StructuredAnswers
+from rl.serving.gateway import tools_in_words
+from rl.serving.gateway.changes import REFUSES, SCHEMA, changed, next_change
 from rl.serving.gateway.chat_request import LENGTHS
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import Route
 from rl.serving.gateway.turns import Turns
-from rl.serving.gateway.upstream import Piece, ask, completion
+from rl.serving.gateway.upstream import Piece, ask, call, completion
 
 MOST_KEPT: Final = 100
-"""Servers, with a set or schema each, of which the forms are known."""
-_REFUSES: Final = (400, 422)
+"""Servers, with a set or schema each, of which something is known."""
 _OTHER: Final = ("response_format", "tools", "tool_choice")
-_WHOLE: Final = {"stream": False, "stream_options": None, "temperature": 0}
 _AROUND: Final = 8
 """Tokens beside those of an answer, such as quotation marks."""
+_HALF: Final = "does not match the expected"
+"""What llama.cpp says where an answer breaks a character in two."""
 Form = Mapping[str, Any]
 Key = tuple[Any, ...]
+Value = TypeVar("Value")
 log = logging.getLogger(__name__)
 
 
@@ -54,6 +58,11 @@ def names_no_form(exchange: Exchange) -> bool:
     return not any(exchange.request.document.get(name) for name in _OTHER)
 
 
+def keep(known: dict[Key, Value], key: Key, value: Value) -> dict[Key, Value]:
+    """With one more, of the MOST_KEPT newest."""
+    return {**dict(list(known.items())[-MOST_KEPT:]), key: value}
+
+
 def server_of(route: Route) -> Key:
     upstream = route.served.upstream
     return (upstream.server or upstream.base_url, upstream.model, route.served.version) if upstream else ()
@@ -66,27 +75,83 @@ class Forms:
     client: httpx.AsyncClient
     _left: dict[Key, tuple[str, ...]] = field(default_factory=dict)
     """By server and what is asked for: the forms that it has not refused."""
+    _changes: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    """By server and schema: what it was asked without, when it answered."""
+    _knows_tools: dict[Key, bool] = field(default_factory=dict)
 
     async def ask(self, exchange: Exchange) -> httpx.Response:
-        """As ``upstream.ask``, with the schema of the agent. Raises Refusal."""
+        """As ``upstream.ask``, in the form that the agent and its server need. Raises Refusal."""
         structure = exchange.route.agent.structure
         if structure is None or not names_no_form(exchange):
-            return await ask(self.client, exchange)
-        key = (*server_of(exchange.route), json.dumps(structure.schema))
-        exchange.keeping.update({"form": "json_schema", "reason": structure.reason})
-        if self._left.get(key) != ():
-            try:
-                return await ask(self.client, exchange, _with_room(exchange, structure))
-            except Refusal as refusal:
-                if refusal.status not in _REFUSES:
-                    raise
-                response = await ask(self.client, exchange)  # may be refused as well: then the form was not the fault
-                self._keep(key, ())
-                log.warning("%s answers freely, it refuses the schema: %s", exchange.route.model, refusal.message)
-        else:
-            response = await ask(self.client, exchange)
-        exchange.keeping.update({"form": "refused"})
+            return (await self._ask(exchange, {}))[0]
+        response, changes = await self._ask(exchange, _with_room(exchange, structure), is_schema=True)
+        form = "refused" if SCHEMA in changes else "json_schema"
+        exchange.keeping.update({"form": form, "reason": structure.reason})
         return response
+
+    async def _ask(
+        self, exchange: Exchange, form: Form, *, is_schema: bool = False
+    ) -> tuple[httpx.Response, tuple[str, ...]]:
+        """The answer, and what it was asked without. Raises Refusal, the first one."""
+        route, key = exchange.route, (*server_of(exchange.route), json.dumps(form) if is_schema else "")
+        body = {**exchange.request.for_upstream(route), **await self._tools(exchange)}
+        changes = self._changes.get(key, ())
+        first: Refusal | None = None
+        while True:
+            has_schema = is_schema and SCHEMA not in changes
+            sent = changed({**body, **(form if has_schema or not is_schema else {})}, changes)
+            try:
+                response = await ask(self.client, exchange, sent)
+                break
+            except Refusal as refusal:
+                first = first or refusal
+                more = next_change(refusal, sent, changes, is_ours=route.served.is_ours, has_schema=has_schema)
+                if more is None:
+                    raise first from None
+                changes = (*changes, more)
+        if first:
+            self._changes = keep(self._changes, key, changes)
+            log.warning("%s is asked without %s from now on: %s", route.model, ", ".join(changes), first.message)
+        return response, changes
+
+    async def complete(self, exchange: Exchange) -> Piece:
+        """The whole completion, also of a request that streams. Raises Refusal."""
+        whole = replace(exchange, request=exchange.request.as_whole())
+        try:
+            document = await completion(whole, await self.ask(whole))
+        except Refusal as refusal:
+            if _HALF not in refusal.message:
+                raise
+            seed = exchange.request.document.get("seed")
+            again = exchange.request.as_whole(seed=None if seed is None else seed + 1)
+            document = await completion(whole, await self.ask(replace(exchange, request=again)))
+        return tools_in_words.with_calls_read(document, whole.request) if await self.reads_calls(whole) else document
+
+    async def reads_calls(self, exchange: Exchange) -> bool:
+        """Whether it may call tools, and does so in words; the answer must be there whole then. Raises Refusal."""
+        return tools_in_words.may_call(exchange.request) and not await self._has_own_tools(exchange)
+
+    async def _tools(self, exchange: Exchange) -> Form:
+        """Fields that put tools into words, where they must be. Raises Refusal."""
+        if not tools_in_words.has_tools(exchange.request) or await self._has_own_tools(exchange):
+            return {}
+        return tools_in_words.in_words(exchange.request, exchange.route)
+
+    async def _has_own_tools(self, exchange: Exchange) -> bool:
+        """Of a server of ours: whether its template writes tools; others see to that themselves. Raises Refusal."""
+        upstream, key = exchange.route.served.upstream, server_of(exchange.route)
+        if upstream is None or not exchange.route.served.is_ours:
+            return True
+        if key not in self._knows_tools:
+            url = f"{upstream.base_url.removesuffix('/v1')}/apply-template"
+            try:
+                written = str((await call(self.client, exchange.route.served, url, tools_in_words.TRIAL)).get("prompt"))
+            except Refusal as refusal:
+                if refusal.status in (503, 504):  # it is being started, or slow
+                    raise
+                written = ""  # the template refuses such messages
+            self._knows_tools = keep(self._knows_tools, key, tools_in_words.knows_tools(written))
+        return self._knows_tools[key]
 
     def has_left(self, exchange: Exchange) -> bool:
         """Whether a form is known, or still to be tried, in which its server takes the set."""
@@ -103,20 +168,20 @@ class Forms:
             for number, form in enumerate(left):
                 document = await self._try(whole, form, closed.values)
                 if document is not None:
-                    self._keep(self._key(exchange), left[number:])
+                    self._left = keep(self._left, self._key(exchange), left[number:])
                     exchange.choosing = {"among": len(closed.values), "form": form}
                     return document
-            document = await completion(whole, await ask(self.client, whole))
-        self._keep(self._key(exchange), ())
+            document = await completion(whole, (await self._ask(whole, {}))[0])
+        self._left = keep(self._left, self._key(exchange), ())
         log.warning("%s answers freely, it keeps to no set: %s were tried", exchange.route.model, ", ".join(left))
         return document
 
     async def _try(self, whole: Exchange, form: str, values: Sequence[str]) -> Piece | None:
         """None where it is refused, or passed over."""
         try:
-            document = await completion(whole, await ask(self.client, whole, CHOICE_FORMS[form](values)))
+            document = await completion(whole, (await self._ask(whole, CHOICE_FORMS[form](values)))[0])
         except Refusal as refusal:
-            if refusal.status not in _REFUSES:
+            if refusal.status not in REFUSES:
                 raise
             return None
         text = _text_of(document)
@@ -135,26 +200,22 @@ class Forms:
         closed = exchange.route.agent.closed
         return (*server_of(exchange.route), closed.values if closed else ())
 
-    def _keep(self, key: Key, left: tuple[str, ...]) -> None:
-        self._left = {**dict(list(self._left.items())[-MOST_KEPT:]), key: left}
-
 
 def _with_room(exchange: Exchange, structure: StructuredAnswers) -> Form:
     """The schema; where the request names no length, a process of ours gets the room to come to an end."""
     form, upstream = json_schema(structure.schema), exchange.route.served.upstream
     names_length = any(exchange.request.document.get(name) is not None for name in LENGTHS)
-    if upstream is None or upstream.server is None or names_length or not structure.ends:
+    if upstream is None or not exchange.route.served.is_ours or names_length or not structure.ends:
         return form
     return {**form, "max_tokens": upstream.context}
 
 
 def _as_whole(exchange: Exchange, values: Sequence[str]) -> Exchange:
     """The request without a stream, for the likeliest answer, with room for the longest."""
-    body = {**exchange.request.document, **_WHOLE}
     room = max(len(value.encode()) for value in values) + _AROUND
-    body |= {name: max(body[name], room) for name in LENGTHS if name in body}
-    document = {name: value for name, value in body.items() if value is not None}
-    return replace(exchange, request=replace(exchange.request, document=document))
+    body = exchange.request.document
+    lengths = {name: max(body[name], room) for name in LENGTHS if name in body}
+    return replace(exchange, request=exchange.request.as_whole(temperature=0, **lengths))
 
 
 def _text_of(document: Piece) -> str:

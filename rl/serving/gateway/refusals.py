@@ -48,9 +48,14 @@ class Refusal(Exception):
         return json_response(self.body(), self.status, {**self.headers, **(headers or {})})
 
 
-def broken_upstream(version: str, what: str, status: int = 502) -> Refusal:
-    code = "upstream_timeout" if status == 504 else "upstream_failed"
-    return Refusal(status, f"the server of {version} {what}", code=code, kind="upstream_error", blames_version=True)
+def unsupported_content(message: str, place: str) -> Refusal:
+    """Of a picture or a sound that the model cannot take, which is no fault of its version."""
+    return Refusal(400, message, code="unsupported_content", param=place)
+
+
+def broken_upstream(version: str, what: str, status: int = 502, headers: Mapping[str, str] | None = None) -> Refusal:
+    message, code = f"the server of {version} {what}", "upstream_timeout" if status == 504 else "upstream_failed"
+    return Refusal(status, message, code=code, kind="upstream_error", headers=headers, blames_version=True)
 
 
 def too_slow(version: str) -> Refusal:

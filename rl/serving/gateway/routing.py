@@ -36,6 +36,11 @@ class Served:
     best_of: int = 1
     """Answers of which the judge picks one."""
 
+    @property
+    def is_ours(self) -> bool:
+        """A llama.cpp process of ours serves it."""
+        return self.upstream is not None and self.upstream.server is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Side:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
@@ -12,16 +13,19 @@ from django.conf import settings
 
 from rl.models.traces import server_failed
 from rl.serving.gateway.answer import Answer
+from rl.serving.gateway.chat_request import find_media
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.refusals import Refusal, broken_upstream, not_ready
+from rl.serving.gateway.refusals import Refusal, broken_upstream, not_ready, unsupported_content
 from rl.serving.gateway.routing import Served
 
 CONNECT_SECONDS: Final = 10
 KEEP_ALIVE_SECONDS: Final = 4
 """Less than the five after which many servers close an idle connection: a request on a closing one would be lost."""
 MOST_CONNECTIONS: Final = 1000
-OURS: Final = (401, 403, 404)
+OURS: Final = (401, 404)
 """Statuses that speak of how the gateway calls (its key, the model's name) and not of what the client sent."""
+_OF_MEDIA: Final = re.compile("image|audio|vision|multi-?modal|modalit|mmproj", re.IGNORECASE)
+"""What servers say in many statuses where a model reads texts alone."""
 _DONE: Final = b"[DONE]"
 Piece = dict[str, Any]
 logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
@@ -38,12 +42,10 @@ def new_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=timeout, limits=limits, headers=identity, trust_env=False)
 
 
-async def ask(client: httpx.AsyncClient, exchange: Exchange, form: Mapping[str, Any] | None = None) -> httpx.Response:
-    """An answer with 2xx whose body is still to be read; whoever gets it closes it. ``form``: fields that go along. Raises
-    Refusal."""
+async def ask(client: httpx.AsyncClient, exchange: Exchange, body: Mapping[str, Any]) -> httpx.Response:
+    """An answer with 2xx whose body is still to be read; whoever gets it closes it. Raises Refusal."""
     served = exchange.route.served
     assert served.upstream is not None  # noqa: S101  whoever has none does not get here
-    body = {**exchange.request.for_upstream(exchange.route), **(form or {})}
     return await _post(client, served, f"{served.upstream.base_url}/chat/completions", body)
 
 
@@ -62,7 +64,7 @@ async def _post(client: httpx.AsyncClient, served: Served, url: str, document: M
         if response.is_success:
             return response
         try:
-            raise _explain_refusal(served, response.status_code, response.headers, await response.aread())
+            raise _explain_refusal(served, response, await response.aread(), find_media(document.get("messages", ())))
         finally:
             await response.aclose()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -150,7 +152,7 @@ def _json(data: bytes) -> Piece:
 def _explain_loss(served: Served, error: Exception) -> Refusal:
     """A process of ours that is gone comes back."""
     version = served.version
-    if served.upstream and served.upstream.server and not isinstance(error, httpx.TimeoutException):
+    if served.is_ours and not isinstance(error, httpx.TimeoutException):
         return not_ready(version)
     if isinstance(error, httpx.ConnectTimeout):
         return broken_upstream(version, "cannot be reached: it does not take connections")
@@ -161,23 +163,28 @@ def _explain_loss(served: Served, error: Exception) -> Refusal:
     return broken_upstream(version, f"broke the connection ({type(error).__name__})")
 
 
-def _explain_refusal(served: Served, status: int, headers: httpx.Headers, body: bytes) -> Refusal:
-    """A 4xx is the client's, in OpenAI's shape."""
-    document = _json(body)
+def _explain_refusal(served: Served, response: httpx.Response, body: bytes, media: str) -> Refusal:
+    """A 4xx is the client's, in OpenAI's shape. ``media``: where the request has a part that is no text."""
+    document, status, version = _json(body), response.status_code, served.version
     error = document.get("error", document.get("detail", document.get("message")))
-    version = served.version
-    if status == 503 and served.upstream and served.upstream.server:  # it loads the model
+    message = _message_of(error)
+    wait = {"Retry-After": response.headers["retry-after"]} if "retry-after" in response.headers else {}
+    if status == 503 and served.is_ours:  # it loads the model
         return not_ready(version)
     if status in OURS or not 400 <= status < 500:
-        return broken_upstream(version, f"answered {status}: {_message_of(error) or 'no reason'}")
+        if media and _OF_MEDIA.search(message):
+            return unsupported_content(f"the server of {version} refused {media}: {message}", media)
+        return broken_upstream(
+            version, f"answered {status}: {message or 'no reason'}", status if status == 503 else 502, wait
+        )
     details = error if isinstance(error, dict) else {}
     return Refusal(
         status,
-        _message_of(error) or f"the server of {version} refused the request",
+        message or f"the server of {version} refused the request",
         kind=_text(details.get("type")),
         param=_text(details.get("param")) or None,
         code=_text(details.get("code")) or None,
-        headers={"Retry-After": headers["retry-after"]} if "retry-after" in headers else {},
+        headers=wait,
     )
 
 

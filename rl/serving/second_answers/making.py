@@ -16,18 +16,22 @@ from django.db import transaction
 
 from rl.base.errors import Interrupted
 from rl.base.locks import try_lock
+from rl.collect.feedback.kept_answers import Reader
 from rl.models import Agent, AnswerPair, Trace, TrainingRun
 from rl.serving import machine
 from rl.serving.activity import seconds_since_request
 from rl.serving.gateway.answer_rows import store
 from rl.serving.gateway.best_of import TEMPERATURE
 from rl.serving.gateway.chat_request import ChatRequest
+from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.fields import check_field
+from rl.serving.gateway.forms import Forms
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route
 from rl.serving.gateway.snapshot import load
-from rl.serving.gateway.upstream import ask, completion, new_client
+from rl.serving.gateway.turns import Turns
+from rl.serving.gateway.upstream import new_client
 from rl.serving.second_answers.choosing import SOURCE, Choice, choose, contestants, waiting
 
 QUIET_SECONDS = 60.0
@@ -54,22 +58,22 @@ def tick() -> int:
 def make(agents: Iterable[Agent], *, limit: int | None = None, seconds: float = float("inf")) -> int:
     """At most ``limit`` pairs, and of each agent no more than may wait; how many were made. It ends early when somebody asks
     the gateway or a training comes, and does nothing while another process is at it."""
-    ends, made = time.monotonic() + seconds, 0
+    ends, made, reader = time.monotonic() + seconds, 0, Reader()
     with _alone() as alone:
         for agent in agents if alone else ():
             for _ in range(agent.second_answers - waiting(agent).count()):
                 over = made == limit or time.monotonic() > ends or why_not_now()
-                if over or not _make_one(agent):
+                if over or not _make_one(agent, reader):
                     break
                 made += 1
     return made
 
 
-def _make_one(agent: Agent) -> bool:
-    """False where nothing can be made for this agent now."""
-    known = load().agents.get(agent.name.lower())
+def _make_one(agent: Agent, reader: Reader) -> bool:
+    """False where nothing can be made for this agent now. ``reader``: of what answers are kept to."""
+    known = load(reader).agents.get(agent.name.lower())
     choice = choose(agent, contestants(known), random.SystemRandom()) if known else None
-    if known is None or choice is None:
+    if known is None or choice is None or (choice.repeats and known.closed):  # it would choose the same again
         return False
     first = Trace.objects.get(pk=choice.first)
     try:
@@ -83,7 +87,8 @@ def _make_one(agent: Agent) -> bool:
 
 
 def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, choice: Choice) -> bool:
-    """Neither without the other. The first one may be gone meanwhile; sides are drawn."""
+    """Neither without the other, but for an answer in the same words, which makes no pair. The first one may be gone
+    meanwhile; sides are drawn."""
     document = {**exchange.document(), "source": SOURCE, "prompt": first.prompt}
     if not document["response"].strip():
         return False
@@ -93,6 +98,8 @@ def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, ch
         if not Trace.objects.select_for_update().filter(pk=first.pk).exists():
             return False
         store({exchange.id: document})
+        if document["response"] == first.response:
+            return False
         pair = AnswerPair.Origin.SECOND
         AnswerPair.objects.create(
             agent=agent, left_id=sides[0], right_id=sides[1], origin=pair, is_disputed=choice.is_disputed
@@ -115,7 +122,7 @@ def _alone() -> Iterator[bool]:
 
 
 _LOOK_SECONDS: Final = 0.2
-_SAME: Final = ("temperature", "top_p", "max_tokens", "max_completion_tokens")
+_SAME: Final = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "response_format")
 """Parameters of the first answer that the second is asked with too."""
 
 
@@ -158,5 +165,12 @@ async def _watch(exchange: Exchange, may_go_on: Callable[[], bool]) -> None:
 
 
 async def _complete(client: httpx.AsyncClient, exchange: Exchange) -> None:
-    exchange.answer.take(await completion(exchange, await ask(client, exchange)))
+    """As the gateway would."""
+    forms, turns = Forms(client), Turns()
+    chooser = Chooser(client, forms)
+    if chooser.chooses(exchange):
+        document = await chooser.answer(turns, exchange)
+    else:
+        document = await forms.complete(exchange)
+    exchange.answer.take(document)
     exchange.answer.complete = True

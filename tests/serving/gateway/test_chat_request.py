@@ -7,6 +7,8 @@ import pytest
 
 from rl.base.template_settings import template_settings
 from rl.serving.gateway.chat_request import parse_request
+from rl.serving.gateway.refusals import Refusal
+from tests.serving.gateway.test_forms import ServerDouble, complete, exchange
 from tests.serving.gateway.test_routing import ANY, agent, ask, served
 
 SETTINGS = template_settings()
@@ -33,3 +35,33 @@ def test_what_the_client_says_about_thoughts_wins():
 @pytest.mark.parametrize("more", [{}, {"chat_template_kwargs": {"enable_thinking": True}}])
 def test_a_server_of_others_gets_what_the_client_sent(more: dict):
     assert sent(None, **more).get("chat_template_kwargs") == more.get("chat_template_kwargs")
+
+
+PICTURE = [
+    {"type": "text", "text": "What is it?"},
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}},
+]
+SEEN = [{"role": "user", "content": "Hi"}, {"role": "user", "content": PICTURE}]
+BLIND = "image input is not supported - hint: you may need to provide the mmproj"
+
+
+def test_a_server_of_ours_reads_texts_alone():
+    with pytest.raises(Refusal, match="reads texts alone") as raised:
+        sent(7, messages=SEEN)
+    problem = raised.value
+    assert (problem.status, problem.code, problem.param) == (400, "unsupported_content", "messages[1].content[1]")
+    assert not problem.blames_version
+    assert sent(7, messages=[{"role": "user", "content": PICTURE[:1]}])["messages"][0]["content"] == PICTURE[:1]
+    assert sent(None, messages=SEEN)["messages"] == SEEN
+
+
+@pytest.mark.parametrize("status", [404, 500, 503])
+def test_a_picture_that_another_server_cannot_take_is_no_fault_of_its_version(status: int):
+    server = ServerDouble(lambda body: (status, {"error": {"message": BLIND}}))
+    with pytest.raises(Refusal, match="mmproj") as raised:
+        complete(server, exchange({}, messages=SEEN))
+    problem = raised.value
+    assert (problem.status, problem.code, problem.blames_version) == (400, "unsupported_content", False)
+    with pytest.raises(Refusal) as raised:
+        complete(server, exchange({}))
+    assert raised.value.blames_version

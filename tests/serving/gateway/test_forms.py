@@ -31,18 +31,25 @@ Body = dict[str, Any]
 
 
 class ServerDouble:
-    """Answers each body by a function: a text, or a status that is an error."""
+    """Answers each body by a function: a text, a status that is an error, or with a message of its own."""
 
-    def __init__(self, say: Callable[[Body], str | int]) -> None:
-        self.say = say
+    def __init__(self, say: Callable[[Body], str | int | tuple[int, Any]], written: str | int = "") -> None:
+        """``written``: what the template of a server of ours makes of tools."""
+        self.say, self.written = say, written
         self.bodies: list[Body] = []
+        self.tried = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/apply-template":
+            self.tried += 1
+            refused = isinstance(self.written, int)
+            return httpx.Response(self.written if refused else 200, json={"prompt": self.written})
         assert request.url.path == "/v1/chat/completions"
         self.bodies.append(body := json.loads(request.content))
         said = self.say(body)
-        if isinstance(said, int):
-            return httpx.Response(said, json={"error": {"message": "refused"}})
+        if not isinstance(said, str):
+            status, message = said if isinstance(said, tuple) else (said, {"error": {"message": "refused"}})
+            return httpx.Response(status, json=message)
         choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
         return httpx.Response(200, json={"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 1}})
 
@@ -98,6 +105,17 @@ def ask(server: ServerDouble, *exchanges: Exchange) -> None:
                 await (await forms.ask(each)).aread()
 
     asyncio.run(run())
+
+
+def complete(server: ServerDouble, *exchanges: Exchange) -> list[Any]:
+    """The first choice of each completion."""
+
+    async def run() -> list[Any]:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as client:
+            forms = Forms(client)
+            return [(await forms.complete(each))["choices"][0] for each in exchanges]
+
+    return asyncio.run(run())
 
 
 def test_vllm_is_given_the_set_as_choices():
@@ -201,3 +219,23 @@ def test_a_server_that_breaks_is_not_asked_again():
     with pytest.raises(Refusal, match="answered 500"):
         ask(server, exchange(structured_agent()))
     assert len(server.bodies) == 1
+
+
+HALF = (500, {"error": {"message": "The model produced output that does not match the expected peg-native format"}})
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_an_answer_that_breaks_a_character_in_two_is_asked_for_once_more_with_another_seed(seed: int | None):
+    server = ServerDouble(lambda body: HALF if len(server.bodies) == 1 else "{}")
+    sent = {} if seed is None else {"seed": seed}
+    [choice] = complete(server, exchange(structured_agent(), server=1, **sent))
+    assert choice["message"]["content"] == "{}"
+    assert [body.get("seed") for body in server.bodies] == ([None, None] if seed is None else [7, 8])
+    assert all(body["response_format"] == FORM for body in server.bodies)
+
+
+def test_an_answer_that_is_broken_twice_is_a_failure_of_the_server():
+    server = ServerDouble(lambda body: HALF)
+    with pytest.raises(Refusal, match="peg-native") as raised:
+        complete(server, exchange(structured_agent(), server=1))
+    assert (raised.value.status, len(server.bodies)) == (502, 2)

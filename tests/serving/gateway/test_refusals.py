@@ -149,6 +149,14 @@ def test_a_4xx_of_the_upstream_is_the_clients(gateway: Gateway):
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
 
 
+def test_what_a_server_forbids_or_puts_off_is_said_as_it_said_it(gateway: Gateway):
+    answer = send(gateway, {**HELLO, "messages": [{"role": "user", "content": "status 403"}]})
+    refused(answer, 403, "bad", "too long")
+    answer = send(gateway, {**HELLO, "messages": [{"role": "user", "content": "status 503"}]})
+    refused(answer, 503, "upstream_error", "answered 503: too long")
+    assert answer.headers["retry-after"] == "7"
+
+
 @pytest.mark.parametrize(
     ("order", "status", "words"),
     [

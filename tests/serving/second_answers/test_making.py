@@ -89,6 +89,32 @@ def test_parameters_that_whoever_sent_the_trace_made_up_are_left_out(agent, live
     assert "max_completion_tokens" not in body
 
 
+def test_both_sides_keep_to_the_schema_of_the_agent_or_the_form_that_the_first_was_asked_in(agent, live, upstream):
+    schema = {"type": "object", "properties": {"team": {"type": "string"}}}
+    Agent.objects.update(answer_kind="structured", answer_schema=schema)
+    asked(agent, live, "In my form?", details={"parameters": {"response_format": {"type": "json_object"}}})
+    assert tasks.make_second_answers() == 4
+    forms = {body["messages"][-1]["content"]: body["response_format"] for body in upstream.bodies}
+    assert forms.pop("In my form?") == {"type": "json_object"}
+    assert [form["json_schema"]["schema"] for form in forms.values()] == [schema] * 3
+
+
+def test_a_set_is_chosen_from_by_the_other_version_and_never_twice_by_the_same(agent, live, upstream):
+    Agent.objects.update(answer_kind="closed", answer_values=["cards", "cash"])
+    assert tasks.make_second_answers() == 0
+    assert upstream.bodies == []
+    deploy(agent, "v2", upstream)
+    tasks.make_second_answers()
+    assert upstream.bodies[0]["structured_outputs"] == {"choice": ["cards", "cash"]}
+
+
+def test_an_answer_in_the_same_words_makes_no_pair(agent, live, upstream):
+    Trace.objects.update(response="v1 says hello 0")
+    assert tasks.make_second_answers() == 0
+    assert not AnswerPair.objects.exists()
+    assert Trace.objects.filter(source=SOURCE).count() == 1
+
+
 @pytest.mark.database
 def test_no_more_wait_than_the_agent_says_and_a_comparison_makes_room(agent, live):
     Agent.objects.update(second_answers=2)

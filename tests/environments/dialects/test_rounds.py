@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rl.environments.contract import Action, ToolRequest
-from rl.lm.chat.rounds import Round, rounds_of
+from rl.environments.dialects.rounds import Round, rounds_of
 
 USER = {"role": "user", "content": "And Köln?"}
 
