@@ -80,6 +80,8 @@ class Answers(NamedTuple):
     """Answers of a closed set."""
     reason: str = ""
     """Why they are held to be so."""
+    rows: int = 0
+    """Those that imitation learns from, each text once; 0: as many as there are rows."""
 
 
 class Settled(NamedTuple):
@@ -100,6 +102,7 @@ def settle(
     depends on it keeps its default. ``repeats``: of the ratings, where the loss reads ``label_smoothing``."""
     chosen: dict[str, Any] = {"preferences": answers.kind == "free"}
     if imitates(config, method, answers.kind):
+        rows = min(rows, answers.rows or rows)
         chosen |= _for_imitation(config, rows, answers) | _size_for_imitation(config, rows, size, answers)
     else:
         chosen |= _by_rows(config, method, rows) | _by_size(config, method, rows, size)

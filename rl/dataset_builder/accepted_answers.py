@@ -13,7 +13,7 @@ from rl.data_formatter.answer_kinds import FIRST, FREE, AnswerKind, find_kind
 from rl.dataset_builder.frozen.files import TRAIN
 from rl.models import TrainingSet
 
-KIND, FOLDS, TESTED = "answer_kind", "folds", "tested"
+KIND, FOLDS, TESTED, IMITATED = "answer_kind", "folds", "tested", "imitated"
 """What is told of them in the figures of a training set."""
 OF_METHODS = ("mpo", "sft")
 """Rows that say which answers are accepted."""
@@ -26,9 +26,18 @@ class AcceptedAnswers:
         self.count = 0
         """Rows with an accepted answer, also runs with tools."""
         self._texts: list[str] = []
+        self._rows, self._distinct = 0, set[int]()
+
+    def imitated_of(self, rows: int) -> int:
+        """How many of so many rows imitation learns from: accepted ones, each text once. All where there are FIRST."""
+        few = len(self._distinct) < FIRST
+        return round(rows * len(self._distinct) / max(1, self._rows)) if few else rows
 
     def saw(self, row: Mapping[str, Any]) -> None:
         self.count += bool(row.get("chosen"))
+        self._rows += 1
+        if row.get("chosen") and len(self._distinct) < FIRST:
+            self._distinct.add(hash(f"{row['prompt']} {row['chosen']}"))
         if len(self._texts) < FIRST and (text := accepted_text(row)):
             self._texts.append(text)
 
@@ -71,5 +80,5 @@ def schema_of(training_set: TrainingSet) -> Mapping[str, Any] | None:
     return schema_for(training_set.agent) if is_asked else None
 
 
-def for_choosing(kind: AnswerKind) -> Answers:
-    return Answers(kind.kind, len(kind.values), kind.reason)
+def for_choosing(kind: AnswerKind, rows: int = 0) -> Answers:
+    return Answers(kind.kind, len(kind.values), kind.reason, rows)

@@ -110,6 +110,7 @@ def dry_run(
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     answers = for_choosing(texts.accepted.kind(agent.answer_kind))
     survey, tested = _cross_fitted(survey, config, options, method, answers)
+    answers = answers._replace(rows=texts.accepted.imitated_of(survey.train_rows))
     config, chosen = settle(config, method, survey.train_rows, shape, repeats_for(agent, config, options), answers)
     cost = learned = None
     if shape:

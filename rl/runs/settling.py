@@ -11,7 +11,7 @@ from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.config import DPOConfig, TrainingConfig, config_class
 from rl.config.automatic import OF_SIZE, Repeats, settle
-from rl.dataset_builder.accepted_answers import for_choosing, kind_of
+from rl.dataset_builder.accepted_answers import IMITATED, for_choosing, kind_of
 from rl.dataset_builder.plan.plan import TrainingPlan
 from rl.hardware import ModelShape
 from rl.lm.base_models import local_folder
@@ -33,7 +33,7 @@ def settle_run(
         return config
     size = _size(base_model) if set(config.automatic) & set(OF_SIZE) else None
     repeats = repeats_for(run.agent, config, options)
-    answers = for_choosing(kind_of(training_set))
+    answers = for_choosing(kind_of(training_set), training_set.stats.get(IMITATED, 0))
     settled, reason = settle(config, run.method, training_set.train_rows, size, repeats, answers)
     if reason:
         report("log", {"text": reason})
@@ -53,7 +53,8 @@ def foresee(agent: Agent, plan: TrainingPlan) -> str:
     with suppress(UsageError):
         size = model_shape(local_folder(agent.base_model))
     repeats = repeats_for(agent, config, RunOptions(data=dataset_builder.DataOptions()))
-    return settle(config, method, rows, size, repeats, for_choosing(plan.accepted.kind)).reason
+    answers = for_choosing(plan.accepted.kind, plan.accepted.accepted)
+    return settle(config, method, rows, size, repeats, answers).reason
 
 
 def _size(base_model: str) -> ModelShape | None:

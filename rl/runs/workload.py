@@ -102,7 +102,7 @@ class Run:
         longest_answer = max(texts.answers, default=0) / characters_per_token
         asked = 0 if method.scores or method.rows.of_tasks else self._asked
         return Workload(
-            rows=self.rows,
+            rows=texts.accepted.imitated_of(self.rows) if method.imitates else self.rows,
             tokens=fmean(texts.prompts) / characters_per_token + template + answer,
             answer_tokens=answer,
             longest=texts.longest_of(sequences) / characters_per_token + template + generated,

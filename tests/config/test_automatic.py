@@ -106,6 +106,15 @@ def test_each_answer_of_a_set_wants_steps_and_many_rows_want_passes():
     assert more.epochs == 2
 
 
+def test_steps_are_those_of_the_accepted_answers_however_many_others_there_are():
+    answers = Answers("closed", 2, "", rows=40)
+    config, reason = settle(preset("auto", "mpo"), "mpo", 1000, SMALL, answers=answers)
+    assert config.steps(40) >= 40
+    assert "40 rows on a" in reason
+    preferring = preset("auto", "mpo").with_overrides({"preferences": True})
+    assert "1,000 rows on a" in settle(preferring, "mpo", 1000, SMALL, answers=answers).reason
+
+
 def test_a_structure_is_learned_by_all_layers_in_more_steps():
     answers = Answers("structured", 0, "all are JSON")
     config = settle(preset("auto", "sft"), "sft", 40, SMALL, answers=answers).config

@@ -16,7 +16,7 @@ from rl.models import Agent, TrainingRun
 from rl.runs.dry_run import dry_run
 from rl.runs.run_options import RunOptions
 from rl.runs.settling import foresee, repeats_for, settle_run
-from tests.dataset_builder.ratings import rate, rate_prompts
+from tests.dataset_builder.ratings import rate, rate_prompts, rated
 from tests.training.conftest import Listener
 
 pytestmark = pytest.mark.django_db
@@ -118,6 +118,21 @@ def test_a_run_agrees_with_the_preset_that_left_it_the_choice(agent: Agent):
     assert _agree(preset("auto").with_overrides({"learning_rate": 1e-4}), run)
     assert not _agree(preset("auto").with_overrides({"learning_rate": 2e-4}), run)
     assert not _agree(preset("default"), run)
+
+
+def test_disliked_and_repeated_answers_take_no_steps_from_those_that_are_imitated(agent: Agent, data_dir, base: str):
+    for number in range(60):
+        rated(agent, f"Question {number}?", "yes" if number % 2 else "no", value=number < 10)
+    rated(agent, "Question 1?", "no", 0)
+    rated(agent, "Question 1?", "perhaps", 0)
+    config = agent.training_config("mpo")
+    run = TrainingRun.objects.create(agent=agent, method="mpo", config=config.as_dict(), options=OPTIONS.as_dict())
+    assert run.claim()
+    frozen, listener = freeze(agent, DATA, method="mpo"), Listener()
+    settled = settle_run(run, frozen, OPTIONS, base, listener)
+    assert (frozen.train_rows, frozen.stats["imitated"]) == (61, 10)
+    assert "10 rows on a" in listener.log
+    assert settled.steps(10) >= 40
 
 
 def test_a_plan_foresees_the_numbers_also_where_the_model_is_none(agent: Agent, data_dir, base: str):

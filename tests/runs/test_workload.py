@@ -68,6 +68,13 @@ def test_the_longest_of_some_rows_is_nearer_to_the_end_the_more_there_are():
     assert 25 < texts.longest_of(2) < texts.longest_of(8) < 40
 
 
+def test_what_imitates_works_on_accepted_answers_each_once():
+    disliked = {**pair(40, 80, 160), "chosen": None}
+    texts = texts_of(pair(40, 80, 160), pair(40, 80, 150), disliked, disliked)
+    assert planned("sft").workload(texts, 4.0, TIMED).rows == 10
+    assert planned().workload(texts, 4.0, TIMED).rows == 40
+
+
 def test_held_out_prompts_are_asked_sixteen_guarded_and_room_left_by_the_stored_answers(settings):
     texts = texts_of(pair(40, 80, 160))
     work = planned().workload(texts, 4.0, TIMED)

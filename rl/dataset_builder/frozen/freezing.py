@@ -19,7 +19,7 @@ from rl.base.records import Report, silent
 from rl.config import find_rows
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.dataset_builder.accepted_answers import FOLDS as FOLDED
-from rl.dataset_builder.accepted_answers import KIND, OF_METHODS, TESTED, AcceptedAnswers
+from rl.dataset_builder.accepted_answers import IMITATED, KIND, OF_METHODS, TESTED, AcceptedAnswers
 from rl.dataset_builder.capped import ROWS_A_LOOK, build_rows
 from rl.dataset_builder.frozen.files import (
     HELD_OUT,
@@ -198,7 +198,8 @@ def _new(
 def _answers(method: str, written: _Written) -> dict[str, Any]:
     if method not in OF_METHODS:
         return {}
-    return {KIND: written.kind.as_dict(), FOLDED: written.tested.folds, TESTED: list(written.tested.keys)}
+    tested, imitated = written.tested, written.accepted.imitated_of(written.train_rows)
+    return {KIND: written.kind.as_dict(), FOLDED: tested.folds, TESTED: list(tested.keys), IMITATED: imitated}
 
 
 def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:

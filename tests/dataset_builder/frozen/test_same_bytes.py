@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from rl.dataset_builder import DataOptions, freeze
-from rl.dataset_builder.accepted_answers import FOLDS, KIND, TESTED
+from rl.dataset_builder.accepted_answers import FOLDS, IMITATED, KIND, TESTED
 from rl.models import Feedback, TrainingSet
 from tests.dataset_builder.frozen.varied_feedback import make_agent
 
@@ -30,7 +30,7 @@ METHODS = ("dpo", "kto", "mpo", "reward_model", "grpo", "reward", "prompts")
 
 def digest(frozen: TrainingSet) -> str:
     """Of its files, but for the last digits of means, its members and what it marks; not of figures that came later."""
-    later = {"scores", KIND, FOLDS, TESTED}
+    later = {"scores", KIND, FOLDS, TESTED, IMITATED}
     stats = {name: value for name, value in frozen.stats.items() if name not in later}
     scores = {name: round(value, 12) for name, value in frozen.stats["scores"].items()}
     members = sorted(str(trace) for trace in frozen.members.values_list("trace_id", flat=True))
