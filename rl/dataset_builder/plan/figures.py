@@ -46,7 +46,7 @@ class Figures:
     paired_and_rewarded: int
     """Rated answers with a reward that are in one of these pairs, were there no limit."""
     lowest_rating: int
-    """Of an answer with text, in thousandths: the mean of its raters."""
+    """The mean of its raters for an answer with text, in thousandths."""
     highest_rating: int
     # of the rewarded answers that were looked at
     rewarded: int

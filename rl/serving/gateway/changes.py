@@ -14,7 +14,7 @@ from rl.serving.gateway.refusals import Refusal
 
 REFUSES: Final = (400, 422)
 SCHEMA: Final = "response_format"
-"""Of the agent's schema, where it goes along."""
+"""The field of the agent's schema, where it goes along."""
 Body = Mapping[str, Any]
 
 
@@ -22,19 +22,19 @@ def _without_usage(body: Body) -> Body:
     return {"stream_options": None}
 
 
-def _renamed(old: str, new: str) -> Callable[[Body], Body]:
+def _rename(old: str, new: str) -> Callable[[Body], Body]:
     return lambda body: {new: body.get(new, body[old]), old: None}
 
 
 _CHANGES: Final[Mapping[str, Callable[[Body], Body]]] = {
     "stream_options": _without_usage,
-    "max_tokens": _renamed(*LENGTHS),
-    "max_completion_tokens": _renamed(*reversed(LENGTHS)),
+    "max_tokens": _rename(*LENGTHS),
+    "max_completion_tokens": _rename(*reversed(LENGTHS)),
 }
 """By the field that is refused: the fields with other values, None for none."""
 
 
-def changed(body: Body, changes: Sequence[str]) -> dict[str, Any]:
+def apply(body: Body, changes: Sequence[str]) -> dict[str, Any]:
     for name in changes:
         if name in _CHANGES and body.get(name) is not None:
             body = {**body, **_CHANGES[name](body)}

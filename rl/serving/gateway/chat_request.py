@@ -66,8 +66,8 @@ class ChatRequest:
         """``route`` leads to an upstream. Raises Refusal for what a server of ours cannot read."""
         assert route.served.upstream is not None  # noqa: S101
         upstream = route.served.upstream
-        if route.served.is_ours and (place := find_media(self.document["messages"])):
-            raise unsupported_content(f"{place} is no text, and the model of {route.model} reads texts alone", place)
+        if route.served.is_ours and (part := find_media(self.document["messages"])):
+            raise unsupported_content(f"{part} is not text, and the model of {route.model} reads texts alone", part)
         changed = {**self.document, "model": upstream.model}
         if self.streams:
             changed["stream_options"] = {"include_usage": True}
@@ -80,7 +80,7 @@ class ChatRequest:
 
 
 def find_media(messages: Sequence[Any]) -> str:
-    """Where the first part stands that is no text, such as a picture; empty where there is none."""
+    """Where the first part stands that is not text, such as a picture; empty where there is none."""
     for index, message in enumerate(messages):
         content = message.get("content")
         for number, part in enumerate(content if isinstance(content, list) else ()):

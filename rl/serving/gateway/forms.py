@@ -22,7 +22,7 @@ import httpx
 
 from rl.collect.feedback.structured_answers import StructuredAnswers
 from rl.serving.gateway import tools_in_words
-from rl.serving.gateway.changes import REFUSES, SCHEMA, changed, next_change
+from rl.serving.gateway.changes import REFUSES, SCHEMA, apply, next_change
 from rl.serving.gateway.chat_request import LENGTHS
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal
@@ -99,7 +99,7 @@ class Forms:
         first: Refusal | None = None
         while True:
             has_schema = is_schema and SCHEMA not in changes
-            sent = changed({**body, **(form if has_schema or not is_schema else {})}, changes)
+            sent = apply({**body, **(form if has_schema or not is_schema else {})}, changes)
             try:
                 response = await ask(self.client, exchange, sent)
                 break

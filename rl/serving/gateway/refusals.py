@@ -48,9 +48,9 @@ class Refusal(Exception):
         return json_response(self.body(), self.status, {**self.headers, **(headers or {})})
 
 
-def unsupported_content(message: str, place: str) -> Refusal:
-    """Of a picture or a sound that the model cannot take, which is no fault of its version."""
-    return Refusal(400, message, code="unsupported_content", param=place)
+def unsupported_content(message: str, part: str) -> Refusal:
+    """Names the picture or sound that the model cannot take; its version is not to blame."""
+    return Refusal(400, message, code="unsupported_content", param=part)
 
 
 def broken_upstream(version: str, what: str, status: int = 502, headers: Mapping[str, str] | None = None) -> Refusal:

@@ -84,5 +84,5 @@ def _read(choice: Any, most: int | None) -> Any:
         }
         for call in action.calls[:most]
     ]
-    said = {**message, "content": action.text or None, "tool_calls": calls}
-    return {**choice, "message": said, "finish_reason": "tool_calls"} if calls else choice
+    turned = {**message, "content": action.text or None, "tool_calls": calls}
+    return {**choice, "message": turned, "finish_reason": "tool_calls"} if calls else choice

@@ -164,7 +164,7 @@ def _explain_loss(served: Served, error: Exception) -> Refusal:
 
 
 def _explain_refusal(served: Served, response: httpx.Response, body: bytes, media: str) -> Refusal:
-    """A 4xx is the client's, in OpenAI's shape. ``media``: where the request has a part that is no text."""
+    """A 4xx is the client's, in OpenAI's shape. ``media``: where the request has a part that is not text."""
     document, status, version = _json(body), response.status_code, served.version
     error = document.get("error", document.get("detail", document.get("message")))
     message = _message_of(error)
