@@ -138,7 +138,7 @@ class Forms:
         return tools_in_words.in_words(exchange.request, exchange.route)
 
     async def _has_own_tools(self, exchange: Exchange) -> bool:
-        """Of a server of ours: whether its template writes tools; others see to that themselves. Raises Refusal."""
+        """Whether the template of a server of ours writes tools; others see to that themselves. Raises Refusal."""
         upstream, key = exchange.route.served.upstream, server_of(exchange.route)
         if upstream is None or not exchange.route.served.is_ours:
             return True
