@@ -36,11 +36,13 @@ def wording_of(agent: Agent) -> Wording:
 
 
 def ask_agent(agent: Agent, prompt: Sequence[Message]) -> tuple[Message, ...]:
-    """A stored prompt as the agent's application asks it: where it is the state of a decision, in the words of its type.
-    With the template ``plain`` it stays as it is stored."""
-    if agent.prompt_template == DEFAULT:
-        return tuple(prompt)
-    return ask_for_decision(agent.name, prompt, agent.system_prompt)
+    """A stored prompt as the model reads it when the agent is served: behind the agent's system prompt, where it has none of
+    its own; where it is the state of a decision, in the words of its type, unless the template is ``plain``."""
+    rules = agent.system_prompt
+    asked = tuple(prompt) if agent.prompt_template == DEFAULT else ask_for_decision(agent.name, prompt, rules)
+    if not rules or any(message["role"] == "system" for message in asked):
+        return asked
+    return (Message(role="system", content=rules), *asked)
 
 
 def find_prompt_template(name: str) -> PromptTemplate:

@@ -1,4 +1,4 @@
-"""Data of the quickstart: a small support chat that is simulated, and says so.
+"""Data of the quickstart: messages, questions and people that are simulated, and say so.
 
 Imports: base, config, models; Django.
 """

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
+from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.config.embedded_models import SMOLLM2, TINY
 from rl.demo.everyday import Opinion, RatedQuestion, rated_questions
@@ -21,20 +22,25 @@ MOST_TOKENS = 96
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    agent: str
+    model: str
+    """The base model that it is for."""
     settings: dict[str, Any]
     """Fields of the agent."""
-    questions: Callable[[int], list[RatedQuestion]]
+    questions: Callable[[int], list[RatedQuestion]] | None = None
+    """None: the model is asked and corrected while one looks on."""
 
 
-def load_demo(model: str = SMOLLM2, seed: int = 0) -> Agent:
-    """The agent of the model's demo, with all its answers and simulated ratings; changes nothing when they are there
-    already."""
-    demo = DEMOS[model]
+def load_demo(model: str = SMOLLM2, seed: int = 0, name: str = "") -> Agent:
+    """The demo's agent, with all its answers and simulated ratings; changes nothing when they are there already. ``name``:
+    of DEMOS, empty: the model's own. Raises UsageError where the agent stands on another model."""
+    name = name or next(own for own, demo in DEMOS.items() if demo.model == model)
+    demo = DEMOS[name]
     with transaction.atomic():
-        agent, created = Agent.objects.get_or_create(name=demo.agent, defaults={"base_model": model, **demo.settings})
-        if created:
+        agent, created = Agent.objects.get_or_create(name=name, defaults={"base_model": model, **demo.settings})
+        if created and demo.questions:
             _load(agent, demo.questions(seed))
+    if agent.base_model != model:
+        raise UsageError(f"the agent {name} stands on {agent.base_model}: go on with --model {agent.base_model}")
     return agent
 
 
@@ -55,12 +61,12 @@ def _load(agent: Agent, questions: list[RatedQuestion]) -> None:
             for letter, answer in zip("abcdefgh", question.answers, strict=False)
         ]
         traces += of_question
-        feedback += [_feedback(agent, of_question, opinion) for opinion in question.opinions]
+        feedback += [make_feedback(agent, of_question, opinion) for opinion in question.opinions]
     Trace.objects.bulk_create(traces)
     Feedback.objects.bulk_create(feedback)
 
 
-def _feedback(agent: Agent, answers: list[Trace], opinion: Opinion) -> Feedback:
+def make_feedback(agent: Agent, answers: list[Trace], opinion: Opinion) -> Feedback:
     common = {"agent": agent, "trace": answers[opinion.answer], "rater": opinion.rater, "source": SOURCE}
     if opinion.kind == "pick":
         other = answers[opinion.other]
@@ -88,8 +94,17 @@ def _thumbs(answers: Any) -> Iterator[Opinion]:
 
 
 DEMOS = {
-    SMOLLM2: Demo(
-        agent="everyday",
+    "mailroom": Demo(
+        model=SMOLLM2,
+        settings={
+            "description": "Messages to an invented shop, sorted into six teams. The colleagues who correct are simulated.",
+            "response_length": 16,
+            "deploy_target": "llama_cpp",
+            "auto_deploy": True,
+        },
+    ),
+    "everyday": Demo(
+        model=SMOLLM2,
         settings={
             "description": "Everyday questions. The model answered them; the raters are simulated and like short answers.",
             "response_length": MOST_TOKENS,
@@ -100,8 +115,8 @@ DEMOS = {
         },
         questions=rated_questions,
     ),
-    TINY: Demo(
-        agent="support-chat",
+    "support-chat": Demo(
+        model=TINY,
         settings={
             "description": "A simulated support chat. Its questions, answers and raters were made up by Ratchet.",
             "training_overrides": DEMO_TRAINING,
@@ -111,4 +126,5 @@ DEMOS = {
         questions=_support_questions,
     ),
 }
-"""By the base model that the demo is for. The toy says nothing that makes sense before or after, so no guard rail asks."""
+"""By the agent's name, the first one of a model is its own. The toy says nothing that makes sense before or after, so no
+guard rail asks it."""

@@ -86,6 +86,9 @@ def _why_not_judged(version: ModelVersion, artifact: Artifact, training_set: Tra
     kind = find_rows(training_set.method)
     if not kind.has_answers:
         return f"{version} is measured by what it answers, not by pairs"
+    newest = version.evaluations.filter(training_set=training_set, artifact=None).first()
+    if newest and newest.report.get("measure") == "right":
+        return f"{version} is measured by how many answers are right, not by pairs"
     if not llama_process.is_available():
         return "the package xllamacpp is not installed"
     return ""

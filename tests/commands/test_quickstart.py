@@ -6,13 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from django.core.management import CommandError, call_command
 
+from rl.demo.mailroom import TEAMS
 from rl.export.llama_cpp.process import greedy_tokens
 from tests.commands.site import MANAGE, Site
 from tests.ports import reserve_port
@@ -86,6 +89,41 @@ def test_a_second_run_trains_nothing_and_tells_no_password(done):
     assert second["admin"]["password"] is None
     assert second["gguf"] == json.loads(first.stdout)["gguf"]
     assert site.query("SELECT COUNT(*) FROM rl_trainingrun") == [(1,)]
+
+
+@pytest.fixture(scope="module")
+def sorted_mail(tmp_path_factory) -> Iterator[tuple[Site, dict[str, Any]]]:
+    """The job of the demo, with the toy model."""
+    site = Site(tmp_path_factory.mktemp("mailroom") / "data")
+    result = quickstart(site, "--demo", "mailroom", "--no-serve", "--yes", "--json")
+    try:
+        assert result.returncode == 0, result.stderr
+        yield site, json.loads(result.stdout)
+    finally:
+        for (name,) in site.query("SELECT model_name FROM rl_deployment"):
+            site.run("deploy_model", "--agent", "mailroom", "--stop", "--version", name.partition(":")[2])
+
+
+@pytest.mark.slow
+def test_the_job_ends_with_the_messages_that_nobody_corrected_before_and_after(sorted_mail):
+    site, document = sorted_mail
+    right, questions = document["right"], document["questions"]
+    assert [set(row) for row in questions] == [{"prompt", "before", "after"}] * 60
+    assert (right["before"], right["of"]) == (0, 60)  # a toy that says what it likes names no team
+    assert sum(sum(row.values()) for row in document["confusion"].values()) == 60
+    assert {row["after"] for row in questions} <= set(TEAMS)  # it chooses
+    assert site.query("SELECT COUNT(*), COUNT(DISTINCT trace_id) FROM rl_feedback") == [(40, 40)]
+
+
+@pytest.mark.slow
+def test_the_job_is_done_once(sorted_mail):
+    site, first = sorted_mail
+    traces = site.query("SELECT COUNT(*) FROM rl_trace")
+    second = json.loads(quickstart(site, "--demo", "mailroom", "--no-serve", "--yes", "--json").stdout)
+    assert {name: second[name] for name in ("right", "questions")} == {
+        name: first[name] for name in ("right", "questions")
+    }
+    assert site.query("SELECT COUNT(*) FROM rl_trace") == traces == [(160,)]
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path):

@@ -145,3 +145,14 @@ def test_a_sample_is_chosen_by_what_the_pairs_say():
     rows = [pair(1, f"Answer {number}", "No") for number in range(300)]
     assert len(sample(rows)) == SAMPLED
     assert sample(rows).keys() == sample(rows[::-1]).keys()
+
+
+def test_what_is_measured_by_right_answers_has_no_pairs_to_be_judged_by(version, training_set, gguf):
+    evaluation = evaluate(version, training_set, silent)
+    Evaluation.objects.filter(pk=evaluation.pk).update(report={"measure": "right"})
+    told: list[str] = []
+    judged = exported_file.judge(
+        version, file_of(version, gguf), training_set, lambda event, values: told.append(values["text"])
+    )
+    assert (judged, Evaluation.objects.count()) == (None, 1)
+    assert told[0].endswith("is measured by how many answers are right, not by pairs")

@@ -13,18 +13,21 @@ from django.conf import settings
 from rich.table import Table
 from rich.text import Text
 
-from rl import quickstart
 from rl.config.embedded_models import EMBEDDED_MODELS
+from rl.demo.load import DEMOS
+from rl.demo.mailroom import TEAMS
 from rl.management.base import RatchetCommand
 from rl.management.options import option
 from rl.management.ports import port_number, require_free
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.models import Agent
+from rl.quickstart import steps
+from rl.quickstart.job import NO_TEAM, Job, Sorted
 
 Result = TypeVar("Result")
 
 
-def _introduce(admin: quickstart.Admin) -> str:
+def _introduce(admin: steps.Admin) -> str:
     """Said as soon as the account exists: whoever stops the rest half-way can log in all the same."""
     return f"{admin.username}, password {admin.password}" if admin.password else f"{admin.username} exists"
 
@@ -34,7 +37,7 @@ def _packages() -> str:
     return f"installed in {seconds} s" if seconds else "installed already"
 
 
-def _login(admin: quickstart.Admin) -> str:
+def _login(admin: steps.Admin) -> str:
     lost = f"(password lost? python3 manage.py changepassword {admin.username})"
     return f"log in as {admin.username} {f'with the password {admin.password}' if admin.password else lost}"
 
@@ -47,6 +50,28 @@ def _questions(pairs: list[dict[str, str]]) -> Table:
     return table
 
 
+def describe(mail: Sorted) -> str:
+    """Both figures, and who gave which answers."""
+    before, after, of = (mail.right[name] for name in ("before", "after", "of"))
+    return (
+        f"right team for {after} of {of} messages that nobody corrected, as {mail.answered_by} answers now; for {before} "
+        "before, when the base model said what it liked"
+    )
+
+
+def _confusion(mail: Sorted) -> Table:
+    named = [*TEAMS, *([NO_TEAM] if any(NO_TEAM in row for row in mail.confusion.values()) else [])]
+    title = "Now: teams that should answer (rows), and teams that were named (columns)"
+    table = Table("", *named, title=title, title_justify="left")
+    for team, row in mail.confusion.items():
+        table.add_row(team, *(str(row.get(name, "")) for name in named))
+    return table
+
+
+def _next_step(agent: Agent) -> str:
+    return f"next: rate some answers, then run 'manage.py train_mpo --agent {agent.name}' again"
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     model: str = option(
@@ -54,7 +79,12 @@ class Options:
         default=settings.DEFAULT_BASE_MODEL,
         help="; ".join(f"{name}: {what}" for name, what in EMBEDDED_MODELS.items()),
     )
-    seed: int = option(default=42, help="of the simulated raters and of the training (42)")
+    demo: str = option(
+        choices=list(DEMOS),
+        default="",
+        help="; ".join(f"{name}: {demo.settings['description']}" for name, demo in DEMOS.items()),
+    )
+    seed: int = option(default=42, help="of the simulated people and of the training (42)")
     no_serve: bool = option(action="store_true", help="start no site")
     yes: bool = option(action="store_true", help="install packages without asking")
     port: int = option(type=port_number, default=8000, help="of the site (8000)")
@@ -70,59 +100,73 @@ class Command(RatchetCommand):
         if not options.no_serve:
             require_free(options.port)
         self._step("packages", _packages)
-        self._step("database", quickstart.prepare_database)
-        admin = self._step("admin user", quickstart.prepare_admin, _introduce)
+        self._step("database", steps.prepare_database)
+        admin = self._step("admin user", steps.prepare_admin, _introduce)
         self._step(
             f"base model: {EMBEDDED_MODELS[options.model]}",
-            lambda: quickstart.prepare_model(options.model, self.report),
+            lambda: steps.prepare_model(options.model, self.report),
         )
         agent, _ = self._step(
-            "demo data", lambda: quickstart.prepare_demo(options.model, options.seed), lambda result: result[1]
+            "demo data", lambda: steps.prepare_demo(options.demo, options.model, options.seed), lambda result: result[1]
         )
-        if quickstart.serves(agent):
-            self._step("llama.cpp serves the base model", lambda: quickstart.deploy_base(agent, self.report))
+        if steps.serves(agent):
+            self._step("llama.cpp serves the base model", lambda: steps.deploy_base(agent, self.report))
         with self._site(options, agent) as site, suppress(KeyboardInterrupt):  # the way to stop it
             self._learn(agent, admin, options)
             if site:
                 site.wait()
 
     @contextmanager
-    def _site(self, options: Options, agent: Agent) -> Iterator[quickstart.Site | None]:
+    def _site(self, options: Options, agent: Agent) -> Iterator[steps.Site | None]:
         """Runs within the block, unless nobody wants it."""
         if options.no_serve:
             yield None
             return
-        site = self._step("the site", lambda: quickstart.Site(options.port), lambda result: result.address)
-        if quickstart.serves(agent):
+        site = self._step("the site", lambda: steps.Site(options.port), lambda result: result.address)
+        if steps.serves(agent):
             self._say(f"      ask the base model while it learns: {site.address}/try/{agent.name}/")
         try:
             yield site
         finally:
             site.stop()
 
-    def _learn(self, agent: Agent, admin: quickstart.Admin, options: Options) -> None:
+    def _learn(self, agent: Agent, admin: steps.Admin, options: Options) -> None:
+        job = Job(agent, admin.user_id, options.seed) if steps.is_job(agent) else None
+        if job:
+            self._correct(job)
         run = self._step(
             "training run on all ratings: training, held-out evaluation, GGUF; some minutes, and Ctrl-C keeps what is done",
-            lambda: quickstart.train(agent, options.seed, self._say),
+            lambda: steps.train(agent, options.seed, self._say),
             str,
         )
-        evaluation, gguf = self._step("gate", lambda: quickstart.outcome(run), lambda result: result[0].verdict)
-        links = {} if options.no_serve else quickstart.links(agent, run, options.port)
-        questions = evaluation.before_and_after[: quickstart.QUESTIONS]
+        evaluation, gguf = self._step("gate", lambda: steps.outcome(run), lambda result: result[0].verdict)
+        mail = self._step("the messages that nobody corrected, asked again", job.ask_after, describe) if job else None
+        links = {} if options.no_serve else steps.links(agent, run, options.port)
+        questions = mail.questions if mail else evaluation.before_and_after[: steps.QUESTIONS]
         document = {
             "admin": {"username": admin.username, "password": admin.password},
             "run": run.pk,
             "evaluation": evaluation_document(evaluation),
             "questions": questions,
+            **({"right": mail.right, "confusion": mail.confusion} if mail else {}),
             "gguf": str(gguf) if gguf else None,
             "links": links,
         }
         start = ["start the site: python3 manage.py serve"] if options.no_serve else []
         kept = f"GGUF: {gguf}" if gguf else "the version is kept, and neither exported nor served"
         lines = [verdict_line(evaluation), kept, *(f"{name}: {link}" for name, link in links.items())]
-        next_step = f"next: rate some answers, then run 'manage.py train_mpo --agent {agent.name}' again"
-        tables = [*evaluation_tables(evaluation), *([_questions(questions)] if questions else [])]
-        self.result(document, *tables, lines=[*lines, *start, _login(admin), next_step])
+        tables = [*evaluation_tables(evaluation), *([_questions(questions[: steps.QUESTIONS])] if questions else [])]
+        if mail:
+            tables, lines = [*tables, _confusion(mail)], [describe(mail), *lines]
+        self.result(document, *tables, lines=[*lines, *start, _login(admin), _next_step(agent)])
+
+    def _correct(self, job: Job) -> None:
+        self._step(
+            "the base model says what it likes to messages",
+            job.ask_before,
+            lambda answers: f"{len(answers)} answers, such as: {answers[0]!r}",
+        )
+        self._step("simulated colleagues look at the answers", job.correct, lambda count: f"{count} corrected")
 
     def _step(self, name: str, work: Callable[[], Result], tell: Callable[[Result], str] = str) -> Result:
         """Runs one numbered step and says what came of it, and how long it took."""

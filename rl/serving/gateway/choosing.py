@@ -156,6 +156,10 @@ class Chooser:
             scores[END] = math.log(max(1 - sum(shares.get(option, 0.0) for option in options), 1e-12))
         return scores
 
+    async def settle(self) -> None:
+        """Waits until everything that is being learned of answers is known."""
+        await asyncio.gather(*self._learning.values(), *self._fitting.values())
+
     # --- what answers have whatever is asked ---------------------------------------------------------------------------
 
     def _known_means(self, route: Route, closed: ClosedAnswers, tree: AnswerTree) -> Mapping[tuple[int, ...], Scores]:

@@ -1,7 +1,4 @@
-"""The first run of the whole loop, step by step. Every step looks at what is there already, so a second run is immediate.
-
-Imports: base, config, dataset_builder, demo, export, hardware, lm, models, operations, runs, serving; Django.
-"""
+"""The steps that every demo has: database, account, base model, agent, training, gate, site."""
 
 from __future__ import annotations
 
@@ -24,7 +21,8 @@ from rl.base.errors import RatchetError, TrainingFailed
 from rl.base.records import Report
 from rl.config import find_method
 from rl.config.authority import Owner
-from rl.demo.load import load_demo
+from rl.demo.load import DEMOS, load_demo
+from rl.demo.mailroom import draw_parts
 from rl.export.release import artifact_path
 from rl.hardware import usable_cores
 from rl.lm import base_models
@@ -44,6 +42,7 @@ QUESTIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Admin:
+    user_id: int
     username: str
     password: str | None
     """None when the account was there already: only its hash is kept."""
@@ -55,11 +54,10 @@ def prepare_database() -> str:
 
 
 def prepare_admin() -> Admin:
-    if User.objects.filter(username=ADMIN).exists():
-        return Admin(ADMIN, None)
+    if known := User.objects.filter(username=ADMIN).first():
+        return Admin(known.pk, ADMIN, None)
     password = secrets.token_urlsafe(12)
-    User.objects.create_superuser(ADMIN, password=password)
-    return Admin(ADMIN, password)
+    return Admin(User.objects.create_superuser(ADMIN, password=password).pk, ADMIN, password)
 
 
 def prepare_model(model: str, report: Report) -> str:
@@ -67,12 +65,20 @@ def prepare_model(model: str, report: Report) -> str:
     return base_models.resolve(model, report)
 
 
-def prepare_demo(model: str, seed: int) -> tuple[Agent, str]:
-    """``seed``: of the simulated raters."""
-    agent = load_demo(model, seed)
+def prepare_demo(name: str, model: str, seed: int) -> tuple[Agent, str]:
+    """``name``: of DEMOS, or empty: the model's own; ``seed``: of the simulated raters."""
+    agent = load_demo(model, seed, name)
+    if is_job(agent):
+        corrected, unseen, others = map(len, draw_parts(seed))
+        return agent, f"{corrected} messages to correct, {unseen} to test on, {others} left for you"
     answers, ratings = Trace.objects.filter(agent=agent), Feedback.objects.filter(agent=agent)
     prompts = answers.values("prompt_key").distinct().count()
     return agent, f"{prompts} prompts, {answers.count()} answers, {ratings.count()} ratings (simulated raters)"
+
+
+def is_job(agent: Agent) -> bool:
+    """Whether its model is asked and corrected while one looks on."""
+    return DEMOS[agent.name].questions is None
 
 
 def serves(agent: Agent) -> bool:
