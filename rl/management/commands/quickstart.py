@@ -69,6 +69,8 @@ def _confusion(mail: Sorted) -> Table:
 
 
 def _next_step(agent: Agent) -> str:
+    if steps.is_job(agent):
+        return f"next: type a message of your own under /try/{agent.name}/, correct the answer, and type a like one"
     return f"next: rate some answers, then run 'manage.py train_mpo --agent {agent.name}' again"
 
 
