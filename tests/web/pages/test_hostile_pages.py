@@ -119,7 +119,7 @@ def addresses(run: TrainingRun, models: Sequence[type[Model]]) -> Iterator[str]:
         if not isinstance(pattern, URLPattern) or pattern.name in (*POSTED, *ELSEWHERE):
             continue
         name = version.name if pattern.name == "version" else run.agent.name
-        pk = str(run.pk if pattern.name in ("run", "run_progress") else trace.pk)
+        pk = str(run.pk if pattern.name in ("run", "run_progress", "run_rows") else trace.pk)
         path = f"/{pattern.pattern}"
         for key, value in {**values, "name": name, "pk": pk}.items():
             for kind in ("str", "int", "uuid"):
