@@ -256,10 +256,10 @@ class Choosing:
     values: tuple[str, ...]
     supports: Mapping[str, Mapping[str, float]]
     """By key of a prompt: what other questions that read like it say for each answer, in the scale of log probabilities."""
-    accepted: Mapping[str, str] = field(default_factory=dict)
-    """By key of a prompt: the accepted answer."""
     by_model_alone: bool = False
     """Nothing is taken off what the base model thinks of an answer whatever is asked."""
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    """By key of a prompt: the accepted answer."""
 
 
 @dataclass(frozen=True, slots=True)

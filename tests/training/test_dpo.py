@@ -12,6 +12,7 @@ from datasets import Dataset
 
 from rl.base.errors import Interrupted, NotEnoughData, TrainingFailed
 from rl.base.records import TrainingResult, silent
+from rl.config.training_job import LEARNED_ROWS
 from rl.demo import DEMO_TRAINING, demo_answers
 from rl.hardware import REPLACED
 from rl.lm import checkpoints, loading
@@ -53,7 +54,7 @@ def test_the_adapter_is_whole_and_holds_no_pickle(uninterrupted_run: Run) -> Non
     assert {"adapter_config.json", "adapter_model.safetensors"} <= {path.name for path in result.weights_dir.iterdir()}
     assert not any(path.is_dir() for path in result.weights_dir.iterdir())
     assert not list(run.rglob("training_args.bin"))
-    assert {path.name for path in run.iterdir()} == {"adapter", "checkpoint-6"}
+    assert {path.name for path in run.iterdir()} == {"adapter", "checkpoint-6", LEARNED_ROWS}
 
 
 def test_dropout_stays_on_in_the_adapter(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.errors import Interrupted, TrainingFailed
 from rl.base.records import TrainingResult, silent
+from rl.config.training_job import LEARNED_ROWS
 from rl.evaluation.torch.answering import answer_versions
 from rl.evaluation.torch.scoring import score_versions
 from rl.lm import checkpoints, loading
@@ -52,7 +53,7 @@ def gain(base: Path, result: TrainingResult) -> float:
 
 def test_dpo_leaves_a_model_that_plain_transformers_load(tiny_base: Path, uninterrupted_run: Run) -> None:
     result, _ = uninterrupted_run
-    assert {path.name for path in result.weights_dir.parent.iterdir()} == {"model", "checkpoint-6"}
+    assert {path.name for path in result.weights_dir.parent.iterdir()} == {"model", "checkpoint-6", LEARNED_ROWS}
     assert base_of(result.weights_dir) == str(tiny_base)
     assert not is_reward_model(result.weights_dir)
     model = AutoModelForCausalLM.from_pretrained(result.weights_dir)

@@ -73,7 +73,7 @@ def choosing_for(agent: Agent, rows: Iterable[Mapping[str, Any]]) -> Choosing | 
     supports = {key: closed.remembered.support(text, of_others=True) for key, text in asked.items()}
     answered = dict(reversed(closed.answered))
     accepted = {key: answered[text] for key, text in asked.items() if text in answered}
-    return Choosing(closed.values, supports, accepted)
+    return Choosing(closed.values, supports, accepted=accepted)
 
 
 def schema_for(agent: Agent) -> Mapping[str, Any] | None:

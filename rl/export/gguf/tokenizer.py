@@ -196,7 +196,7 @@ def _scores(parts: dict[str, Any], vocabulary: list[str]) -> list[float]:
 
 def _write_special_tokens(writer: gguf.GGUFWriter, tokenizer: Any, model_eos: object) -> None:
     configured = model_eos if isinstance(model_eos, list) else [model_eos]
-    written = [answer_form(tokenizer).end_id] if tokenizer.chat_template else []
+    written = [answer_form(tokenizer).end_id] if tokenizer.chat_template and tokenizer.eos_token else []
     ends = [number for number in (tokenizer.eos_token_id, *written, *configured) if number is not None]
     if not ends:
         raise ExportFailed("neither the tokenizer nor the model names an end-of-text token; generation would not stop")
