@@ -46,7 +46,8 @@ def encode(
     kept: Sequence[str] = (),
 ) -> Iterator[EncodedRow]:
     """Rows in the order given, unshortened; one that the chat template refuses has ``refused``, the reason, and no ids.
-    Raises UsageError for a model whose template cannot write an answer, or no run with tools where a row is one.
+    Raises UsageError for a tokenizer without an end of text, or a template that cannot write runs with tools where a row is
+    one.
 
     ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers; there may be
     none, and a row may lack some. ``kept``: keys whose values go along.
@@ -97,11 +98,12 @@ def _encode_run(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], answ
 
 
 def answer_text(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], ids: Sequence[int]) -> str:
-    """What was generated after the prompt of the row; after one with tools, with the calls as the model writes them."""
+    """What was generated after the prompt of the row, without what its template has before an answer; after one with tools,
+    with the calls as the model writes them."""
     if _is_run(row, ()):
         return _chat_format(tokenizer).turn_text(ids)
     text: str = tokenizer.decode(ids, skip_special_tokens=True)
-    return text
+    return text.removeprefix(answer_form(tokenizer).shown_lead)
 
 
 def calls_tools(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], ids: Sequence[int]) -> bool:

@@ -27,7 +27,7 @@ from rl.data_formatter.mixed import LEAST_WEIGHT
 from rl.data_formatter.opinions import stable_hash
 from rl.judge.features import Reader
 from rl.judge.head import Head, sigmoid
-from rl.lm.encoding import calls_tools, encode
+from rl.lm.encoding import answer_text, calls_tools, encode
 from rl.lm.generating import Ids, sample
 from rl.lm.sentences import cut_whole
 
@@ -98,7 +98,7 @@ class _Sampler:
         texts: dict[str, None] = {}
         tokenizer = self.reader.tokenizer
         for ids in (ids for ids in answers if not calls_tools(tokenizer, row, ids)):
-            text, is_whole = tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids) < most
+            text, is_whole = answer_text(tokenizer, row, ids).strip(), len(ids) < most
             text = text if is_whole else cut_whole(text)
             if text and (is_whole or text.endswith(ENDS)):
                 texts[text] = None

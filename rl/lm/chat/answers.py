@@ -75,6 +75,11 @@ class AnswerForm:
         ]
 
     @property
+    def shown_lead(self) -> str:
+        """The lead as it stands in a text without special tokens: the name of a channel, the end of an empty thought."""
+        return str(self._tokenizer.decode(self.tokens([self.lead])[0], skip_special_tokens=True)) if self.lead else ""
+
+    @property
     def end_id(self) -> int:
         """The token that ends a turn."""
         return self.tokens([self.end])[0][-1]

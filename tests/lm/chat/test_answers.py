@@ -158,6 +158,16 @@ def test_what_stands_around_an_answer(name: str, lead: str, end: str) -> None:
     assert (form.lead, form.end) == (lead, end)
 
 
+@pytest.mark.parametrize("name", [*_templates(), *TRAPS])
+def test_a_generated_answer_reads_as_its_words(name: str) -> None:
+    from rl.lm.encoding import answer_text, encode
+
+    model, row = _tokenizer(name), {"prompt": [{"role": "user", "content": "Where is Bonn?"}]}
+    answer = [{"role": "assistant", "content": "On the Rhine."}]
+    [encoded] = encode(model, [{**row, "completion": answer}], 1, silent, ("completion",))
+    assert answer_text(model, row, encoded["completion_ids"]).rstrip("\n") == "On the Rhine."
+
+
 def test_a_tokenizer_that_begins_a_text_with_a_blank_puts_none_before_an_answer() -> None:
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
     from transformers import PreTrainedTokenizerFast
