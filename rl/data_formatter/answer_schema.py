@@ -77,7 +77,7 @@ def _of_type(name: str, values: Sequence[Any], depth: int) -> Schema:
 
 def _object(objects: Sequence[Mapping[str, Any]], depth: int) -> Schema:
     count = Counter(name for value in objects for name in value)
-    if depth >= _DEEPEST or not _is_all(count, len(objects)):
+    if depth >= _DEEPEST or not is_complete(count, len(objects)):
         return {"type": "object"}
     order = Counter(tuple(value) for value in objects).most_common(1)[0][0]
     names = dict.fromkeys([*order, *count])
@@ -92,12 +92,12 @@ def _object(objects: Sequence[Mapping[str, Any]], depth: int) -> Schema:
 def _text(values: Sequence[str]) -> Schema:
     count = Counter(values)
     longest = max(map(len, values))
-    if len(count) <= MOST_VALUES and longest <= LONGEST_VALUE and _is_all(count, len(values)):
+    if len(count) <= MOST_VALUES and longest <= LONGEST_VALUE and is_complete(count, len(values)):
         return {"enum": [value for value, _ in count.most_common()]}
     length = max(_LEAST, _ROOM * longest)
     return {"type": "string", "maxLength": length} if length <= _MOST else {"type": "string"}
 
 
-def _is_all(count: Counter[str], of: int) -> bool:
+def is_complete(count: Counter[str], of: int) -> bool:
     """Whether hardly a further one is to be expected."""
     return of >= FEWEST and sum(times == 1 for times in count.values()) <= MOST_NEW * of

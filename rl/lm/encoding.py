@@ -102,6 +102,11 @@ def answer_text(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], ids:
     with the calls as the model writes them."""
     if _is_run(row, ()):
         return _chat_format(tokenizer).turn_text(ids)
+    return answer_words(tokenizer, ids)
+
+
+def answer_words(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
+    """The words of an answer without tools."""
     text: str = tokenizer.decode(ids, skip_special_tokens=True)
     return text.removeprefix(answer_form(tokenizer).shown_lead)
 

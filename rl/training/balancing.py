@@ -17,6 +17,7 @@ from datasets import Dataset
 
 from rl.config import ImitationConfig
 from rl.data_formatter.answer_kinds import normalise
+from rl.lm.encoding import answer_words
 from rl.lm.own_tokens import plain
 from rl.training.preparing import Start
 
@@ -28,7 +29,7 @@ def repeat_rare(start: Start, good: Dataset) -> Dataset:
     config = start.job.config
     if start.job.kind != "closed" or not (isinstance(config, ImitationConfig) and config.balance_classes):
         return good
-    texts = (start.tokenizer.decode(plain(row["answer_ids"]), skip_special_tokens=True) for row in iter(good))
+    texts = (answer_words(start.tokenizer, plain(row["answer_ids"])) for row in iter(good))
     classes = [normalise(text) for text in texts]
     repeats = count_repeats(Counter(classes))
     order = [number for number, name in enumerate(classes) for _ in range(repeats.get(name, 1))]

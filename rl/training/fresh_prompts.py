@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import tee
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,7 +20,7 @@ from rl.base.records import Report, Scorer
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.fresh import fresh_trace
-from rl.lm.encoding import count_rows, encode
+from rl.lm.encoding import answer_words, count_rows, encode
 from rl.lm.lengths import LengthCount
 from rl.training.callbacks import COMPONENT
 from rl.training.preparing import Start, write_arrow
@@ -50,8 +51,8 @@ def tokenised_prompts(start: Start, answer_tokens: int) -> tuple[Dataset, Length
 def _fitting(
     path: Path, tokenizer: PreTrainedTokenizerBase, room: int, lengths: LengthCount, report: Report
 ) -> Iterator[dict[str, Any]]:
-    rows = read_training_rows(path, "prompts")
-    encoded = encode(tokenizer, read_training_rows(path, "prompts"), count_rows(path), report, ())
+    rows, asked = tee(read_training_rows(path, "prompts"))
+    encoded = encode(tokenizer, asked, count_rows(path), report, ())
     for row, ids in zip(rows, encoded, strict=True):
         if lengths.fit(ids, room + 1):
             messages = [{"role": message["role"], "content": message["content"]} for message in row["prompt"]]
@@ -74,7 +75,7 @@ def reward_function(
         values: list[float | None] = []
         components: defaultdict[str, list[float]] = defaultdict(list)
         for ids, text, prompt in zip(completion_ids, row, tokens, strict=True):
-            answer = tokenizer.decode(ids, skip_special_tokens=True)
+            answer = answer_words(tokenizer, ids)
             score = scorer(fresh_trace(json.loads(text), answer, prompt, len(ids)))
             values.append(score.value)
             for name, value in score.components.items():

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import tee
 from pathlib import Path
 
 from datasets import Dataset, Features, List, Value, disable_progress_bars
@@ -108,7 +109,7 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     """The rows as memory-mapped token ids, and what was too long of them. The first ones are kept for people to look at."""
     path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
     lengths = LengthCount()
-    kind, rows = find_rows(method), read_training_rows(source, method)
+    kind, (stored, rows) = find_rows(method), tee(read_training_rows(source, method))
     flags, numbers = kind.names(Column.FLAG), kind.names(Column.NUMBER, Column.SCORE)
     answers = kind.names(Column.MESSAGES)
     encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers, (*flags, *numbers))
@@ -118,7 +119,7 @@ def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     shown = ShownRows(start.tokenizer)
 
     def fitting() -> Iterator[EncodedRow | None]:
-        for row, ids in zip(read_training_rows(source, method), encoded, strict=True):
+        for row, ids in zip(stored, encoded, strict=True):
             learned = lengths.fit(ids, max_length)
             shown.add(row, ids, learned)
             yield learned

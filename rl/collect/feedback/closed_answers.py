@@ -12,14 +12,11 @@ from rl.collect.feedback.accepted import read_accepted
 from rl.config.closed_answers import LONGEST
 from rl.config.closed_answers import MOST as MOST_VALUES
 from rl.data_formatter.answer_kinds import find_kind, normalise
+from rl.data_formatter.answer_schema import is_complete
 from rl.data_formatter.listed_answers import listed_answers
 from rl.data_formatter.remembered import MOST, Remembered
 from rl.models import Agent, Trace
 
-FEWEST: Final = 20
-"""Accepted answers that tell a set which no prompt lists: whoever keeps to it says nothing else any more."""
-MOST_NEW: Final = 0.05
-"""Chance that the next accepted answer is none of it (Good, 1953: the share of those that were given once)."""
 MOST_PROMPTS: Final = 32
 """The newest questions, whose mean tells how likely each answer is whatever is asked."""
 
@@ -104,8 +101,7 @@ def _find_any(agent: Agent, accepted: Sequence[Accepted]) -> tuple[tuple[str, ..
     if set(spellings) <= set(map(normalise, listed)):
         return listed, listed, f"the prompt lists {len(listed)} answers"
     kind = find_kind(texts, agent.answer_kind)
-    once = sum(count == 1 for count in Counter(map(normalise, texts)).values())
-    is_sure = bool(agent.answer_kind) or (len(texts) >= FEWEST and once <= MOST_NEW * len(texts))
+    is_sure = bool(agent.answer_kind) or is_complete(Counter(map(normalise, texts)), len(texts))
     return (tuple(spellings.values()) if kind.kind == "closed" and is_sure else ()), (), kind.reason
 
 

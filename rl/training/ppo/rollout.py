@@ -20,6 +20,7 @@ from rl.base.records import AnswerScore, Scorer
 from rl.config.ppo_config import PPOConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.lm import processes
+from rl.lm.encoding import answer_words
 from rl.lm.shared_prompts import pad_left
 from rl.training.ppo import math as ppo_math
 from rl.training.ppo.networks import Networks, Sequences, token_log_probs
@@ -72,7 +73,7 @@ class Generator:
 
     def texts(self, sequences: Sequences) -> list[str]:
         answers = zip(sequences.answers, sequences.mask.bool(), strict=True)
-        return [self._tokenizer.decode(ids[kept], skip_special_tokens=True) for ids, kept in answers]
+        return [answer_words(self._tokenizer, ids[kept].tolist()) for ids, kept in answers]
 
     def is_unfinished(self, sequences: Sequences) -> Tensor:
         """(B,) bool: no end-of-turn token before the length ran out."""

@@ -80,7 +80,9 @@ def test_a_file_of_which_a_known_kind_of_column_is_not_read_is_refused(tmp_path,
 
 
 def test_a_few_records_are_no_reason_to_refuse_a_file(tmp_path):
-    noted(tmp_path, {**ROW, "rating": 4}, ROW).refuse_unread(tmp_path)
+    account = noted(tmp_path, {**ROW, "rating": 4}, ROW)
+    account.refuse_unread(tmp_path)
+    assert sum(account.columns["rating"].values()) == 1
 
 
 def test_an_opinion_beside_one_that_is_read_is_a_detail(tmp_path):
