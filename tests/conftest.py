@@ -30,7 +30,7 @@ from tests.template import use_template
 if TYPE_CHECKING:
     from tests.export.ollama_double import OllamaDouble
 
-pytest_plugins = ["tests.tiers", "tests.failed", "tests.missing"]
+pytest_plugins = ["tests.tiers", "tests.forks", "tests.failed", "tests.missing"]
 admin.autodiscover()  # as the addresses of the site do: some tests go through all of its pages
 
 
@@ -56,9 +56,7 @@ def _freeze_what_stays() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _test_root():
-    yield
+def pytest_unconfigure() -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(os.environ["RATCHET_TEST_ROOT"], ignore_errors=True)
 

@@ -21,14 +21,11 @@ from tests.failed import AGAIN
 
 ROOT = Path(__file__).resolve().parents[1]
 CORES = os.cpu_count() or 1
-BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
-"""Each test file in one process, for what its tests share."""
 ORDER = ("-p", "randomly", "--randomly-seed", str(random.randrange(2**32)))
 """Another each time, and said: with the same words pytest gives it again."""
-UNIT = ("--tier", "unit", *ORDER, "--numprocesses", str(min(4, CORES)), *BY_FILE)
+UNIT = ("--tier", "unit", *ORDER, "--forks", str(min(4, CORES)))
 PROCESS, LEARN = (
-    ("--tier", tier, "--numprocesses", str(min(4, CORES + more)), *BY_FILE)
-    for tier, more in (("process", 2), ("learn", 1))
+    ("--tier", tier, "--forks", str(min(4, CORES + more))) for tier, more in (("process", 2), ("learn", 1))
 )
 """More than there are cores: browsers, servers and installers are waited for while another test computes."""
 LUCK = 3

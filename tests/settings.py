@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
+# jsonschema imports it where it can, for seconds and for formats that nothing here asks for; it comes with a test tool.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 # One directory for the whole run, and in it one for each process that tests run in at the same time.
 _shared = Path(os.environ.setdefault("RATCHET_TEST_ROOT", tempfile.mkdtemp(prefix="ratchet-tests-")))
 _root = _shared / os.environ.get("PYTEST_XDIST_WORKER", "")

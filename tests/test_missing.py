@@ -41,7 +41,7 @@ def run(folder: Path, environment: dict[str, str], *options: str) -> str:
 
 @pytest.mark.process
 def test_its_end_says_what_is_missing_and_what_brings_it(tmp_path: Path):
-    said = run(tmp_path, {}, "--numprocesses", "2")
+    said = run(tmp_path, {}, "-p", "no:randomly")
     assert "4 tests were skipped for want of what this machine has not:" in said
     assert "      3  a spoon\n      1  PostgreSQL (SPOON_URL names it)\n" in said
     assert "what brings it: apt-get install cutlery spoon or sudo .ci/run" in said

@@ -53,11 +53,13 @@ def _watch_what_is_not_audited() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files that have nothing of the tier are not even imported: that takes most of a short run."""
-    tier = config.getoption("--tier")
-    if not tier or collection_path.suffix != ".py":
+    """Files that have nothing of the tier, or of the mark, are not even imported: that takes most of a short run."""
+    tier, mark = config.getoption("--tier"), config.getoption("markexpr")
+    if collection_path.suffix != ".py" or not (tier or mark.isidentifier()):
         return None
     text = collection_path.read_text(encoding="utf-8")
+    if not tier:
+        return f"mark.{mark}" not in text or None
     whole_file = _tiers_in("".join(_OF_MODULE.findall(text)))
     if tier == "unit":
         return bool(whole_file) or None
