@@ -272,7 +272,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "ENUM_NAME_OVERRIDES": {"DecisionWord": "rl.from_systems.ocd.calls.serializers.WORDS"},  # fields of two names
+    "ENUM_NAME_OVERRIDES": {"DecisionWord": "rl.from_systems.ocd.calls.base.WORDS"},  # fields of two names
 }
 CORS_URLS_REGEX = r"^/api/(v1/(feedback|ratings)|ratings|layer2/feedback)/"
 CORS_ALLOW_HEADERS = ("authorization", "content-type", "x-feedback-key")

@@ -29,8 +29,8 @@ class RatchetConfig(AppConfig):
         from rl.dataset_builder import exporting
         from rl.evaluation import DECIDING_FIELDS
         from rl.from_systems.command_center.callers import allow_origin_of_page
-        from rl.from_systems.n3 import results
-        from rl.from_systems.ocd.weights import WEIGHTS
+        from rl.from_systems.n3 import policies
+        from rl.from_systems.ocd.formulas import WEIGHTS
         from rl.operations import audit_signals
         from rl.operations.foreign_tables import refuse_foreign_database
         from rl.rewards.decision import FORMULAS
@@ -54,7 +54,7 @@ class RatchetConfig(AppConfig):
         check_request_enabled.connect(allow_origin_of_publishable_key)
         check_request_enabled.connect(allow_origin_of_page)
         audit_signals.connect()
-        results.connect()
+        policies.connect()
         post_spawn.connect(tasks.introduce_worker)
         pre_migrate.connect(refuse_foreign_database, sender=self)
         post_migrate.connect(tasks.ensure_schedules, sender=self)

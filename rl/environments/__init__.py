@@ -14,25 +14,18 @@ from rl.base.names import unknown_name
 from rl.environments.base import AgentEnv
 from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
 
-_CLASSES = {
-    "CodeExecEnv": "rl.environments.code_exec.CodeExecEnv",
-    "SearchEnv": "rl.environments.search.SearchEnv",
-    "ReplayEnv": "rl.environments.replay.ReplayEnv",
-    "ProgramEnv": "rl.environments.program.environment.ProgramEnv",
-}
-__all__ = ["ENVIRONMENTS", "AgentEnv", "BaseTool", "ToolFailed", "ToolRegistry", "environment_class", *_CLASSES]
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, _CLASSES)
-
-
 ENVIRONMENTS: dict[str, str] = {
     "code_exec": "rl.environments.code_exec:CodeExecEnv",
     "search": "rl.environments.search:SearchEnv",
     "replay": "rl.environments.replay:ReplayEnv",
     "program": "rl.environments.program.environment:ProgramEnv",
 }
+_CLASSES = {path.partition(":")[2]: path.replace(":", ".") for path in ENVIRONMENTS.values()}
+__all__ = ["ENVIRONMENTS", "AgentEnv", "BaseTool", "ToolFailed", "ToolRegistry", "environment_class", *_CLASSES]
+
+
+def __getattr__(name: str) -> Any:
+    return lazy_name(__name__, name, _CLASSES)
 
 
 def environment_class(name: str) -> type[AgentEnv]:

@@ -12,6 +12,7 @@ from rl.base.records import Message, ToolCall
 from rl.environments.contract import Action, Judgement, Step, ToolRequest
 from rl.environments.tasks.records import AnyTask, Task
 from rl.environments.tools import BaseTool, ToolFailed, ToolRegistry
+from rl.environments.tools.registry import cut
 
 LONGEST_OBSERVATION = 4000
 """Characters of one tool's result that the agent reads; the rest is cut and counted."""
@@ -139,7 +140,7 @@ class AgentEnv(ABC):
     def _record(self, call: ToolCall) -> str:
         """What the agent reads of a call that was made."""
         self.calls.append(call)
-        return f"error: {call.error}" if call.error else _cut(call.result or "")
+        return f"error: {call.error}" if call.error else cut(call.result or "", LONGEST_OBSERVATION)
 
     def _end(self, judgement: Judgement) -> Step:
         self.done = True
@@ -150,8 +151,3 @@ class AgentEnv(ABC):
 
     def _info(self) -> dict[str, Any]:
         return {"turn": self.turn, "tool_calls": len(self.calls)}
-
-
-def _cut(text: str) -> str:
-    left_out = len(text) - LONGEST_OBSERVATION
-    return text if left_out <= 0 else f"{text[:LONGEST_OBSERVATION]}… ({left_out} more characters)"

@@ -11,11 +11,43 @@ from rl.base.errors import UsageError
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, ToolRequest
 from rl.environments.tasks.records import CodeTask
-from rl.environments.tools import BaseTool
-from rl.environments.tools.exec_code import ExecCode
+from rl.environments.tools import BaseTool, ToolFailed
 from rl.rewards.blocks import fenced_blocks, program_of
-from rl.sandbox import Limits, TestCase, grade
-from rl.sandbox.grading import Outcome
+from rl.sandbox import Limits, TestCase, grade, run
+
+MOST_SECONDS = 30.0
+
+
+class ExecCode(BaseTool):
+    """Python in the sandbox."""
+
+    name = "exec_code"
+    aliases = ("code_exec",)
+
+    def __init__(self, timeout: float = 5.0) -> None:
+        """Seconds of a call that names none."""
+        self._timeout = timeout
+
+    def run(self, code: str, stdin: str = "", timeout: float | None = None) -> str:
+        """Runs a Python program and returns what it printed.
+
+        Args:
+            code: The whole program.
+            stdin: What it reads.
+            timeout: Seconds after which it is stopped.
+        """
+        seconds = min(timeout if timeout and timeout > 0 else self._timeout, MOST_SECONDS)
+        result = run(dedent(code), "python", stdin, Limits.of_seconds(seconds))
+        if result.timed_out:
+            raise ToolFailed(f"the program did not end within {seconds:g} seconds", timed_out=True)
+        if result.stopped:
+            raise ToolFailed(f"the program reached the {result.stopped} limit")
+        ending = f"exit code {result.exit}" if result.exit else ""
+        return (
+            "\n".join(part for part in (result.stdout.rstrip(), result.stderr.rstrip(), ending) if part)
+            or "(no output)"
+        )
+
 
 TEST_SECONDS = 5.0
 """Time for a test that names no timeout."""
@@ -99,7 +131,9 @@ class CodeExecEnv(AgentEnv):
             return Judgement(False, "the answer has no program")
         tests = self.task["tests"]
         for number, test in enumerate(tests, start=1):
-            outcome = self._outcome(program, test)
+            limits = Limits.of_seconds(float(test.get("timeout") or self._timeout))
+            case = TestCase(test["output"], stdin=test.get("input") or "")
+            outcome = grade(program, [case], limits=limits).outcomes[0]
             if not outcome.passed:
                 details = {"passed": number - 1, "tests": len(tests)}
                 reason = f"test {number} of {len(tests)} failed: {outcome.reason}"
@@ -111,10 +145,6 @@ class CodeExecEnv(AgentEnv):
         if self.calls and expected in str(self.calls[-1].result or ""):
             return Judgement(True, "the tool returned what was expected")
         return Judgement(False, "the tool did not return what was expected", details={"expected": expected})
-
-    def _outcome(self, program: str, test: Mapping[str, Any]) -> Outcome:
-        limits = Limits.of_seconds(float(test.get("timeout") or self._timeout))
-        return grade(program, [TestCase(test["output"], stdin=test.get("input") or "")], limits=limits).outcomes[0]
 
 
 def solution_of(task: Mapping[str, Any]) -> str:

@@ -53,7 +53,10 @@ class ReplayEnv(AgentEnv):
         *turns, answer = task.get("solution") or [""]
         if not turns and not answer:
             return ()
-        return *(Action("", tuple(map(_request, calls))) for calls in turns), Action(answer)
+        requests = [
+            tuple(ToolRequest(call["tool_name"], arguments_of(call) or {}) for call in calls) for calls in turns
+        ]
+        return *(Action("", of_turn) for of_turn in requests), Action(answer)
 
     def step(self, action: Action) -> Step:
         try:
@@ -104,7 +107,3 @@ def judge_by_accepted(answer: str, accepted: Sequence[str]) -> Judgement:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".!? ")
-
-
-def _request(call: Mapping[str, Any]) -> ToolRequest:
-    return ToolRequest(call["tool_name"], arguments_of(call) or {})

@@ -1,22 +1,64 @@
-"""An environment as JSON describes it, so that any process can make the same one."""
+"""An environment as JSON describes it, so that any process can make the same one; and what its class takes as settings,
+read from the signatures of its ``__init__``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from types import NoneType, UnionType
+from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.leaves import leaf
 from rl.base.names import did_you_mean, require_known
 from rl.environments import ENVIRONMENTS, environment_class
 from rl.environments.base import AgentEnv
-from rl.environments.options import option_types, wrong_type
 from rl.environments.tools import BaseTool
-from rl.environments.tools.corpus import read_corpus
 from rl.environments.tools.mcp import servers_of
+from rl.environments.tools.search import read_corpus
 from rl.environments.tools.web_search import SearchSettings, search_tool
+
+_KINDS = {
+    bool: (bool, "true or false"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    str: (str, "a text"),
+}
+
+
+def option_types(kind: type[AgentEnv]) -> dict[str, Any]:
+    """What may be given by name, and its type; those of the classes it is made from too. Any: not known."""
+    types: dict[str, Any] = {}
+    for base in kind.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            try:
+                hints = get_type_hints(base.__init__)  # type: ignore[misc]
+            except NameError:  # types that are imported for the type checker only
+                hints = {}
+            parameters = inspect.signature(base.__init__).parameters.values()  # type: ignore[misc]
+            names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+            types = {**{name: hints.get(name, Any) for name in names}, **types}
+    return types
+
+
+def wrong_type(value: Any, hint: Any) -> str:
+    """What the value must be; empty where it is that, or where a configuration file cannot have the type."""
+    allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = [kind for kind in allowed if kind is not NoneType]
+    if any(kind not in _KINDS for kind in kinds):
+        return ""
+    if value is None:
+        fits = NoneType in allowed
+    elif isinstance(value, bool):
+        fits = bool in kinds
+    else:
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        fits = is_finite and any(kind is not bool and isinstance(value, _KINDS[kind][0]) for kind in kinds)
+    return "" if fits else " or ".join(_KINDS[kind][1] for kind in kinds)
+
 
 TOOLS = ("search", "mcp")
 """What ``tools`` may name."""
@@ -35,8 +77,17 @@ class EnvironmentSettings:
 
     def check(self) -> Self:
         """Raises UsageError for what no environment can be made from, and starts nothing."""
-        _check_options(self.type, self.options)
-        if self.tools and environment_class(self.type).tools_of_tasks:
+        kind = environment_class(self.type)
+        types = option_types(kind)
+        for key, value in self.options.items():
+            if key not in types:
+                known = f"{did_you_mean(key, types)}; it has: {', '.join(types)}"
+                raise UsageError(f"{self.type} has no setting {key!r}{known}")
+            if right := wrong_type(value, types[key]):
+                raise UsageError(f"{self.type}: {key} must be {right}, not {str(value)[:100]!r}")
+        if self.type in ENVIRONMENTS:  # others may do anything when they are made
+            kind(**self.options)
+        if self.tools and kind.tools_of_tasks:
             raise UsageError(f"the tools of {self.type} come with its tasks: leave out tools")
         for name in self.tools:
             require_known("entry of tools", name, TOOLS)
@@ -62,12 +113,7 @@ class EnvironmentSettings:
             raise
         except Exception as error:
             raise UsageError(f"{self.type} cannot be made: {type(error).__name__}: {error}") from error
-        environment.tools = environment.tools.with_tools(self._tools(environment.tools))
-        return environment
-
-    def _tools(self, own: Iterable[str]) -> list[BaseTool]:
-        """``own``: names of the environment's."""
-        tools: list[BaseTool] = []
+        own, tools = set(environment.tools), list[BaseTool]()
         if "search" in self.tools:
             settings = SearchSettings.of(self.tools["search"])
             if settings.mode == "web" or settings.corpus or "search" in own:
@@ -75,17 +121,5 @@ class EnvironmentSettings:
         if "mcp" in self.tools:
             taken_names = {*own, *(tool.name for tool in tools)}
             tools += leaf("rl.environments.tools.mcp.tool").mcp_tools(servers_of(self.tools["mcp"]), taken_names)
-        return tools
-
-
-def _check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Raises UsageError. Only environments of our own are made, others may do anything."""
-    kind = environment_class(name)
-    types = option_types(kind)
-    for key, value in options.items():
-        if key not in types:
-            raise UsageError(f"{name} has no setting {key!r}{did_you_mean(key, types)}; it has: {', '.join(types)}")
-        if right := wrong_type(value, types[key]):
-            raise UsageError(f"{name}: {key} must be {right}, not {str(value)[:100]!r}")
-    if name in ENVIRONMENTS:
-        kind(**options)
+        environment.tools = environment.tools.with_tools(tools)
+        return environment

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from rl.base.errors import SandboxUnavailable
-from rl.sandbox import programs, seccomp, tree
+from rl.sandbox import programs, seccomp, watching
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.plumbing import make_sealed_file, pipe, resource_limits, result
 from rl.sandbox.watching import Stream, Watch
@@ -118,7 +118,7 @@ class _Box:
         self._first = self._read_status("child-pid")
         with suppress(ProcessLookupError):
             self._pidfd = os.pidfd_open(self._first or 0)
-            if self._first not in tree.children(self._process.pid):
+            if self._first not in watching.children(self._process.pid):
                 os.close(self._pidfd)
                 self._pidfd = None
 
@@ -126,28 +126,22 @@ class _Box:
         self._watch = Watch(self._limits, kill=self._kill, look=self._look)
         self._watch.follow(self._out, self._err, until=self._status)
 
-    def _look(self) -> tuple[tree.Usage, int]:
-        usage = tree.usage(self._first or self._process.pid)
-        counts = (tree.files_in(pid, "/tmp", self._limits.disk_bytes) for pid in usage.pids)  # noqa: S108
+    def _look(self) -> tuple[watching.Usage, int]:
+        usage = watching.usage(self._first or self._process.pid)
+        counts = (watching.files_in(pid, "/tmp", self._limits.disk_bytes) for pid in usage.pids)  # noqa: S108
         return usage, next(filter(None, counts), 0)
 
-    def _kill(self) -> None:
+    def _kill(self, seconds: float = 0) -> None:
+        """``seconds``: to wait for the end of a box that was ready."""
         if self._pidfd is not None:
-            tree.end(self._pidfd, 0)
-        else:
-            self._kill_by_number()
-
-    def _kill_by_number(self) -> None:
-        """Ends a box that is not ready yet: bwrap's child first, which would wait for bwrap for ever."""
-        for pid in reversed(list(tree.descendants(self._process.pid))):
+            watching.end(self._pidfd, seconds)
+            return
+        for pid in reversed(list(watching.descendants(self._process.pid))):  # bwrap's child would wait for it for ever
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def _end(self) -> None:
-        if self._pidfd is not None:
-            tree.end(self._pidfd, _START_SECONDS)
-        else:
-            self._kill_by_number()
+        self._kill(_START_SECONDS)
         self._process.kill()
         self._process.wait()
         if self._pidfd is not None:
@@ -156,17 +150,14 @@ class _Box:
             os.close(self._pidfd)
 
     def result(self, duration: float) -> Result:
-        """Raises SandboxUnavailable when the program never started."""
-        code = 0 if self._watch.stopped else self._exit_code()
-        return result(self._watch.stopped, code, self._out, self._err, duration)
-
-    def _exit_code(self) -> int:
-        """bwrap tells it only of programs that it started, and as a shell does: 128 and the signal's number."""
-        code = self._read_status("exit-code")
+        """bwrap tells an exit code only of programs that it started, and as a shell does: 128 and the signal's number.
+        Raises SandboxUnavailable when the program never started."""
+        code = 0 if self._watch.stopped else self._read_status("exit-code")
         if code is None:
             message = self._err.data[:300].decode(errors="replace").strip() or "it said nothing"
             raise SandboxUnavailable(f"bubblewrap could not make the box ({message}). {_HINT}")
-        return 128 - code if code - 128 in _SIGNALS else code
+        code = 128 - code if code - 128 in _SIGNALS else code
+        return result(self._watch.stopped, code, self._out, self._err, duration)
 
     def _read_status(self, name: str) -> int | None:
         for line in self._status.data.decode(errors="replace").splitlines():
@@ -177,44 +168,22 @@ class _Box:
 
 
 def _command(language: str, limits: Limits, *, program: int, rules: int, status: int) -> list[str]:
+    user, interpreter = str(UNPRIVILEGED_ID), programs.interpreter(language)
+    # In the box, not before it: the kernel counts processes for each user namespace. One of them is bwrap's own.
+    most = resource_limits(limits, limits.processes + 1)
     return [
         *_as_nobody(),
         _find_tool("bwrap"),
-        "--unshare-user",
-        "--unshare-pid",
-        "--unshare-net",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-cgroup",
-        "--uid",
-        str(UNPRIVILEGED_ID),
-        "--gid",
-        str(UNPRIVILEGED_ID),
-        "--hostname",
-        _HOSTNAME,
-        "--new-session",
-        "--die-with-parent",
-        "--seccomp",
-        str(rules),
-        "--json-status-fd",
-        str(status),
-        *_file_system(programs.interpreter(language).folders, limits),
-        "--perms",
-        "0444",
-        "--file",
-        str(program),
-        _PROGRAM,
-        "--proc",
-        "/proc",
-        "--remount-ro",
-        "/proc",
-        "--remount-ro",
-        "/",
-        "--chdir",
-        "/tmp",  # noqa: S108
+        *(f"--unshare-{kind}" for kind in ("user", "pid", "net", "ipc", "uts", "cgroup")),
+        *("--uid", user, "--gid", user, "--hostname", _HOSTNAME, "--new-session", "--die-with-parent"),
+        *("--seccomp", str(rules), "--json-status-fd", str(status)),
+        *_file_system(interpreter.folders, limits),
+        *("--perms", "0444", "--file", str(program), _PROGRAM),
+        *("--proc", "/proc", "--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/tmp", "--"),  # noqa: S108
+        _find_tool("prlimit"),
+        *(f"{_OPTIONS[which]}={soft}:{hard}" for which, soft, hard in most),
         "--",
-        *_limit_command(limits),
-        *programs.interpreter(language).command,
+        *interpreter.command,
         _PROGRAM,
     ]
 
@@ -231,7 +200,7 @@ def end_orphans() -> None:
     """A process that is killed while it makes a box takes bwrap with it, whose child then waits for bwrap for ever. It runs
     nothing and holds little; whoever comes next ends it."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(*tree.GONE):
+        with suppress(*watching.GONE):
             if _is_orphan(int(path.parent.name)):
                 os.kill(int(path.parent.name), signal.SIGKILL)
 
@@ -261,14 +230,6 @@ def _file_system(folders: Sequence[str], limits: Limits) -> list[str]:
     for path, target in programs.DEVICE_LINKS.items():
         words += ["--symlink", target, path]
     return [*words, "--size", str(limits.disk_bytes), "--tmpfs", "/tmp"]  # noqa: S108
-
-
-def _limit_command(limits: Limits) -> list[str]:
-    """In the box, not before it: the kernel counts processes for each user namespace. One of them is bwrap's own."""
-    options = [
-        f"{_OPTIONS[which]}={soft}:{hard}" for which, soft, hard in resource_limits(limits, limits.processes + 1)
-    ]
-    return [_find_tool("prlimit"), *options, "--"]
 
 
 def _find_tool(tool: str) -> str:

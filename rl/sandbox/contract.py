@@ -73,7 +73,7 @@ class Backend(Protocol):
 
     def why_unavailable(self) -> str:
         """What is missing on this machine and how to get it, in one sentence; empty where ``run`` is worth a try. The
-        self-test, the same for all backends, then looks whether it really holds (rl/sandbox/selftest.py)."""
+        self-test, the same for all backends, then looks whether it really holds (rl/sandbox/backends.py)."""
         ...
 
     def run(self, code: str, language: str, stdin: str, limits: Limits) -> Result:

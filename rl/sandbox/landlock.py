@@ -14,20 +14,117 @@ from __future__ import annotations
 import ctypes
 import marshal
 import os
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 from rl.base.errors import SandboxUnavailable
-from rl.sandbox import own_process, programs, scratch, seccomp, tree
+from rl.sandbox import plumbing, programs, seccomp, watching
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.plumbing import make_sealed_file, pipe, read_status, resource_limits, result, unforked
 from rl.sandbox.watching import Stream, Watch
+
+_BLOCK_BYTES: Final = 512
+_GONE: Final = (FileNotFoundError, ProcessLookupError)
+MOST_ENTRIES: Final = 200_000
+"""The most entries of a folder that is looked at."""
+
+FileId = tuple[int, int]
+"""Device and inode."""
+
+
+def disk_usage(folder: Path, pids: Collection[int], known: Collection[FileId], file_bytes: int) -> tuple[int, int]:
+    """Files and folders, and bytes: what is in the folder, and what has been removed and is still held open or mapped by
+    one of the processes. A mapped file that is nowhere else counts ``file_bytes``, the most that it can have. ``known``
+    files are not counted.
+
+    Raises PermissionError when a process hides what it holds, or there is too much, or too long a path, to look at.
+    """
+    entries, size = 0, 0
+    for blocks in _blocks(folder):
+        entries += 1
+        size += blocks * _BLOCK_BYTES
+        if entries > MOST_ENTRIES:
+            raise PermissionError(f"more than {MOST_ENTRIES} files and folders")
+    held: dict[FileId, int] = {}
+    for pid in pids:
+        with suppress(*_GONE):
+            _add_held(pid, held, file_bytes)
+    removed = {file: size for file, size in held.items() if file not in known}
+    return entries + len(removed), size + sum(removed.values())
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder of any depth that nobody uses any more: what is nested is moved up, so no path gets long."""
+    moved = 0
+    while folders := [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]:
+        for nested in folders:
+            Path(nested.path).chmod(stat.S_IRWXU)
+            for entry in os.scandir(nested.path):
+                if entry.is_dir(follow_symlinks=False):
+                    moved += 1
+                    Path(entry.path).chmod(stat.S_IRWXU)
+                    Path(entry.path).rename(folder / f".{moved}.ratchet")
+                else:
+                    Path(entry.path).unlink()
+            Path(nested.path).rmdir()
+    shutil.rmtree(folder)
+
+
+def _blocks(folder: Path) -> Iterator[int]:
+    """Disk blocks of each file and folder. A folder that was made without rights cannot be given any: it is empty. What
+    is a link by the time that it is opened may lead anywhere: MOST_ENTRIES ends that walk."""
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    yield entry.stat(follow_symlinks=False).st_blocks
+        except (*_GONE, NotADirectoryError, PermissionError):
+            continue
+        except OSError as error:
+            raise PermissionError(str(error)) from error
+
+
+def _add_held(pid: int, held: dict[FileId, int], file_bytes: int) -> None:
+    """By each thread, which may have a table of files of its own, and may live longer than the process's first.
+
+    Raises PermissionError for one that may not be looked into; one that has ended holds nothing."""
+    for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        task = f"/proc/{pid}/task/{thread}"
+        try:
+            with suppress(*_GONE):
+                for name in os.listdir(f"{task}/fd"):  # noqa: PTH208
+                    with suppress(*_GONE):
+                        status = os.stat(f"{task}/fd/{name}")  # noqa: PTH116
+                        if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                            held[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK_BYTES
+                for line in Path(f"{task}/maps").read_text(errors="replace").splitlines():
+                    if line.endswith(" (deleted)"):
+                        _, _, _, device, inode, _ = line.split(None, 5)
+                        major, minor = (int(part, 16) for part in device.split(":"))
+                        held.setdefault((os.makedev(major, minor), int(inode)), file_bytes)
+        except PermissionError:
+            if not _has_ended(task):
+                raise
+
+
+def _has_ended(task: str) -> bool:
+    try:
+        return Path(f"{task}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
+    except _GONE:
+        return True
+
 
 _ABI_WITH_SCOPES: Final = 6
 _SYS_CREATE_RULESET, _ASK_VERSION = 444, 1
@@ -70,7 +167,7 @@ class _Box:
             source = make_sealed_file(theirs, stdin)
             status = os.fstat(source)
             self._known = {(status.st_dev, status.st_ino)}
-            self._process = own_process.start(
+            self._process = plumbing.start(
                 "landlock_child", "main(control, parent)", channel.fileno(), self._environment, source, out[1], err[1]
             )
         stack.callback(self._end)
@@ -88,8 +185,12 @@ class _Box:
         return result(self._watch.stopped, int(code), self._out, self._err, duration)
 
     def _make_folder(self, stack: ExitStack, code: str) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="ratchet-box-", dir=_find_folder()))
-        stack.callback(scratch.remove, self._folder)
+        folders = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 (mkdtemp makes a private one in it)
+        for_all = next((folder for folder in folders if programs.is_reachable(Path(folder))), None)
+        if for_all is None:
+            raise SandboxUnavailable("no folder for temporary files is open to all users; set TMPDIR to one")
+        self._folder = Path(tempfile.mkdtemp(prefix="ratchet-box-", dir=for_all))
+        stack.callback(remove_folder, self._folder)
         self._program, self._work = self._folder / "program", self._folder / "work"
         self._program.write_bytes(code.encode(errors="replace"))
         self._program.chmod(0o644)  # whatever the umask is: the program runs as another user
@@ -114,13 +215,13 @@ class _Box:
                 *((path, "device") for path in programs.DEVICES),
             ],
         }
-        return marshal.dumps(request, own_process.MARSHAL_VERSION)
+        return marshal.dumps(request, plumbing.MARSHAL_VERSION)
 
-    def _look(self) -> tuple[tree.Usage, int]:
-        usage = tree.usage(self._process.pid)
+    def _look(self) -> tuple[watching.Usage, int]:
+        usage = watching.usage(self._process.pid)
         programs_own = [pid for pid in usage.pids if pid != self._process.pid]
         try:
-            files, size = scratch.usage(self._work, programs_own, self._known, self._limits.file_bytes)
+            files, size = disk_usage(self._work, programs_own, self._known, self._limits.file_bytes)
         except PermissionError:
             return usage, self._limits.files + 1
         return usage, self._limits.files + 1 if size > self._limits.disk_bytes else files
@@ -135,15 +236,7 @@ class _Box:
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
-            for pid in reversed(list(tree.descendants(self._process.pid))):
+            for pid in reversed(list(watching.descendants(self._process.pid))):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._process.wait()
-
-
-def _find_folder() -> str:
-    """Where folders of boxes go: a folder that the user who the program runs as can reach."""
-    for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 (mkdtemp makes a private one in it)
-        if programs.is_reachable(Path(folder)):
-            return folder
-    raise SandboxUnavailable("no folder for temporary files is open to all users; set TMPDIR to one")

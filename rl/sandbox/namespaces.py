@@ -101,20 +101,16 @@ def _bind(path: str, attributes: int) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
     _mount(source, path, None, _BIND | _REC)
-    _set_attributes(path, _RDONLY | _NOSUID | attributes)
+    change = _MountAttributes(set=_RDONLY | _NOSUID | attributes)
+    size = ctypes.c_size_t(ctypes.sizeof(change))
+    result = _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, ctypes.byref(change), size)
+    check(result, f"mount_setattr of {path}")
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     type_name = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), type_name, ctypes.c_ulong(flags), options.encode())
     check(result, f"mounting {target}")
-
-
-def _set_attributes(path: str, attributes: int) -> None:
-    change = _MountAttributes(set=attributes)
-    size = ctypes.c_size_t(ctypes.sizeof(change))
-    result = _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, ctypes.byref(change), size)
-    check(result, f"mount_setattr of {path}")
 
 
 def _write(path: str, text: str) -> None:

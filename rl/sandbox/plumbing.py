@@ -1,4 +1,5 @@
-"""Pipes, files in memory and resource limits of a box, and what it ends with."""
+"""Pipes, files in memory and resource limits of a box, what it ends with, and the sandbox's own processes: a small Python
+that has nothing of this one, and imports none of its packages."""
 
 from __future__ import annotations
 
@@ -6,12 +7,55 @@ import fcntl
 import os
 import resource
 import signal
+import subprocess
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
+from rl.sandbox import programs
 from rl.sandbox.contract import OPEN_FILES, Limits, Result, Stopped
 from rl.sandbox.watching import Stream
+
+MARSHAL_VERSION: Final = 4
+"""marshal's version for what the processes are sent: they may run a system's Python of another version."""
+_START: Final = """\
+import sys
+fresh = set(sys.modules)
+for name, folder in ("rl", ".."), ("rl.sandbox", "."):
+    sys.modules[name] = type(sys)(name)
+    sys.modules[name].__path__ = [folder]
+from rl.sandbox import {module}
+control, parent = map(int, sys.argv[1:])
+{module}.{call}
+"""
+
+
+def start(
+    module: str, call: str, channel: int, environment: Mapping[str, str], stdin: int, stdout: int, stderr: int
+) -> subprocess.Popen[bytes]:
+    """``call`` may use ``control`` (the descriptor of the channel), ``parent`` (this PID) and ``fresh`` (the modules of a
+    new interpreter)."""
+    python = programs.interpreter("python").command[0]
+    return subprocess.Popen(
+        [
+            python,
+            *programs.PYTHON_OPTIONS,
+            "-c",
+            _START.format(module=module, call=call),
+            str(channel),
+            str(os.getpid()),
+        ],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=(channel,),
+        env=dict(environment),
+        cwd=Path(__file__).parent,
+        start_new_session=True,
+    )
+
 
 unforked: Final = threading.RLock()
 """To be held while the other end of a pipe is open here: a process that is forked meanwhile would keep it open, and whoever

@@ -76,12 +76,14 @@ def system_files() -> tuple[str, ...]:
 @functools.cache
 def _python() -> Interpreter:
     """The interpreter below the virtual environment where an unprivileged user can reach it, else the system's."""
-    for program, prefix in ((_base_program(), Path(sys.base_prefix)), (Path("/usr/bin/python3"), Path("/usr"))):
-        if is_reachable(program) and (_in_system(prefix) or is_reachable(prefix)):
-            folders = () if _in_system(prefix) else tuple(str(prefix.resolve() / part) for part in ("bin", "lib"))
+    version, system = f"python{sys.version_info.major}.{sys.version_info.minor}", Path("/usr")
+    own = Path(sys.base_exec_prefix, "bin", version).resolve()
+    for program, prefix in ((own, Path(sys.base_prefix)), (Path("/usr/bin/python3"), system)):
+        if is_reachable(program) and (prefix == system or is_reachable(prefix)):
+            folders = () if prefix == system else tuple(str(prefix.resolve() / part) for part in ("bin", "lib"))
             return Interpreter((str(program), *PYTHON_OPTIONS, "-c", PYTHON_START), folders)
     raise SandboxUnavailable(
-        f"an unprivileged user can neither run {_base_program()} nor /usr/bin/python3. Install the system's Python "
+        f"an unprivileged user can neither run {own} nor /usr/bin/python3. Install the system's Python "
         "(Debian, Ubuntu: apt install python3), or make the virtual environment with a Python outside of /root"
     )
 
@@ -93,14 +95,6 @@ def _shell() -> Interpreter:
         if is_reachable(Path(program)):
             return Interpreter((program, *options))
     raise SandboxUnavailable("there is neither /usr/bin/bash nor /bin/sh on this machine")
-
-
-def _base_program() -> Path:
-    return Path(sys.base_exec_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}").resolve()
-
-
-def _in_system(prefix: Path) -> bool:
-    return prefix == Path("/usr")
 
 
 def is_reachable(path: Path) -> bool:

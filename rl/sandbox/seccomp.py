@@ -102,10 +102,13 @@ def _build_filter(otherwise: int, fill: Callable[[ctypes.CDLL, int], None]) -> b
     context = library.seccomp_init(otherwise)
     if not context:
         raise SandboxUnavailable("libseccomp does not know this machine's processor")
+    descriptor = os.memfd_create("seccomp")
     try:
         fill(library, context)
-        return _export_filter(library, context)
+        _check_code(library.seccomp_export_bpf(context, descriptor))
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     finally:
+        os.close(descriptor)
         library.seccomp_release(context)
 
 
@@ -136,8 +139,19 @@ def _fill(library: ctypes.CDLL, context: int) -> None:
     _rule(library, context, _ALLOW, "clone", _Comparison(0, _MASKED_EQUAL, _NEW_NAMESPACES, 0))
     for request in _IOCTLS:  # the kernel looks at the lower 32 bits only, so must we
         _rule(library, context, _ALLOW, "ioctl", _Comparison(1, _MASKED_EQUAL, 0xFFFFFFFF, request))
-    _allow_memory(library, context)
-    _allow_socket_pairs(library, context)
+    # A shared mapping without a file is a file in memory: what is unmapped of it stays, and nothing counts it.
+    hidden = _MAP_SHARED | _MAP_ANONYMOUS
+    for bit in (_MAP_SHARED, _MAP_ANONYMOUS):
+        _rule(library, context, _ALLOW, "mmap", _Comparison(3, _MASKED_EQUAL, bit | _MAP_HUGETLB, 0))
+    _rule(library, context, _ERRNO | errno.EPERM, "mmap", _Comparison(3, _MASKED_EQUAL, hidden, hidden))
+    for advice in _ADVICE:
+        _rule(library, context, _ALLOW, "madvise", _Comparison(2, _MASKED_EQUAL, 0xFFFFFFFF, advice))
+    # asyncio wakes itself up through a pair. Only streams, only plain bytes: datagrams can be sent to other addresses.
+    pair = (_Comparison(0, _EQUAL, _AF_UNIX, 0), _Comparison(1, _MASKED_EQUAL, _SOCK_TYPE_BITS, _SOCK_STREAM))
+    _rule(library, context, _ALLOW, "socketpair", *pair)
+    in_band = _Comparison(3, _MASKED_EQUAL, _MSG_OOB, 0)
+    _rule(library, context, _ALLOW, "sendto", in_band, _Comparison(4, _EQUAL, 0, 0))
+    _rule(library, context, _ALLOW, "recvfrom", in_band)
 
 
 def _fill_beside_others(library: ctypes.CDLL, context: int) -> None:
@@ -150,39 +164,11 @@ def _fill_beside_others(library: ctypes.CDLL, context: int) -> None:
     _rule(library, context, _ERRNO | errno.EPERM, "setpriority", _Comparison(1, _NOT_EQUAL, 0, 0))
 
 
-def _allow_memory(library: ctypes.CDLL, context: int) -> None:
-    """A shared mapping without a file is a file in memory: what is unmapped of it stays, and nothing counts it."""
-    hidden = _MAP_SHARED | _MAP_ANONYMOUS
-    for bit in (_MAP_SHARED, _MAP_ANONYMOUS):
-        _rule(library, context, _ALLOW, "mmap", _Comparison(3, _MASKED_EQUAL, bit | _MAP_HUGETLB, 0))
-    _rule(library, context, _ERRNO | errno.EPERM, "mmap", _Comparison(3, _MASKED_EQUAL, hidden, hidden))
-    for advice in _ADVICE:
-        _rule(library, context, _ALLOW, "madvise", _Comparison(2, _MASKED_EQUAL, 0xFFFFFFFF, advice))
-
-
-def _allow_socket_pairs(library: ctypes.CDLL, context: int) -> None:
-    """asyncio wakes itself up through one. Only streams, only plain bytes: datagrams can be sent to other addresses."""
-    pair = (_Comparison(0, _EQUAL, _AF_UNIX, 0), _Comparison(1, _MASKED_EQUAL, _SOCK_TYPE_BITS, _SOCK_STREAM))
-    _rule(library, context, _ALLOW, "socketpair", *pair)
-    in_band = _Comparison(3, _MASKED_EQUAL, _MSG_OOB, 0)
-    _rule(library, context, _ALLOW, "sendto", in_band, _Comparison(4, _EQUAL, 0, 0))
-    _rule(library, context, _ALLOW, "recvfrom", in_band)
-
-
 def _rule(library: ctypes.CDLL, context: int, action: int, name: str, *comparisons: _Comparison) -> None:
     number = library.seccomp_syscall_resolve_name(name.encode())
     if number >= 0:  # processors differ: 64-bit ARM has no open, for one
         array = (_Comparison * len(comparisons))(*comparisons)
         _check_code(library.seccomp_rule_add_array(context, action, number, len(comparisons), array))
-
-
-def _export_filter(library: ctypes.CDLL, context: int) -> bytes:
-    descriptor = os.memfd_create("seccomp")
-    try:
-        _check_code(library.seccomp_export_bpf(context, descriptor))
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-    finally:
-        os.close(descriptor)
 
 
 def _check_code(code: int) -> None:

@@ -20,12 +20,12 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from rl.base.errors import SandboxUnavailable
-from rl.sandbox import own_process, programs, seccomp, tree
+from rl.sandbox import plumbing, programs, seccomp, watching
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.namespaces import PROGRAM
 from rl.sandbox.plumbing import make_sealed_file, pipe, read_status, resource_limits, result, unforked
@@ -60,10 +60,15 @@ class Zygote:
         started = time.monotonic()
         request = _request(language, limits)
         for _ in range(_ATTEMPTS):
-            with _Box(limits) as box, self._handed_over(request, box, code, stdin) as server:
-                if box.follow():
-                    break
-                server.kill()
+            with _Box(limits) as box:
+                server = self._hand_over(request, box, code, stdin)
+                try:
+                    if box.follow():
+                        break
+                    server.kill()
+                finally:
+                    with self._lock:
+                        server.leave()
         else:
             raise SandboxUnavailable("something keeps killing the zygote, the process that makes the sandbox's boxes")
         return box.result(time.monotonic() - started)
@@ -75,31 +80,20 @@ class Zygote:
                 server.close()
             self._servers = []
 
-    @contextmanager
-    def _handed_over(self, request: bytes, box: _Box, code: str, stdin: str) -> Iterator[_Server]:
-        server = self._hand_over(request, box, code, stdin)
-        try:
-            yield server
-        finally:
-            with self._lock:
-                server.leave()
-
     def _hand_over(self, request: bytes, box: _Box, code: str, stdin: str) -> _Server:
         with self._lock, unforked, ExitStack() as theirs:
             descriptors = box.open(theirs, code, stdin)
             for _ in range(_ATTEMPTS):
-                server = self._current()
+                if (
+                    not self._servers or not self._servers[-1].is_open
+                ):  # those before it end with the last of their boxes
+                    self._servers = [server for server in self._servers if not server.is_over]
+                    self._servers.append(_Server())
+                server = self._servers[-1]
                 if server.take(request, descriptors):
                     return server
                 server.close()
         raise SandboxUnavailable("the zygote, the process that makes the sandbox's boxes, does not answer")
-
-    def _current(self) -> _Server:
-        """The last one, or a new one. Those before it end with the last of their boxes."""
-        if not self._servers or not self._servers[-1].is_open:
-            self._servers = [server for server in self._servers if not server.is_over]
-            self._servers.append(_Server())
-        return self._servers[-1]
 
     def _forget(self) -> None:
         """In a forked process: the zygote is its parent's."""
@@ -117,11 +111,24 @@ class _Server:
         self._jobs = self._running = 0
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.settimeout(_START_SECONDS)
+        streams = (subprocess.PIPE,) * 3  # as those of a program are: Python looks at that when it starts
         with theirs:
-            self._process = _start_child(theirs.fileno())
+            call = "main(control, parent, fresh)"
+            self._process = plumbing.start("zygote_child", call, theirs.fileno(), ENVIRONMENT, *streams)
+        for pipe_end in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe_end is not None:
+                pipe_end.close()
+        folders = programs.interpreter("python").folders
+        settings = {
+            "user": UNPRIVILEGED_ID,
+            "filter": seccomp.program(),
+            "paths": [*programs.system_folders(), *programs.system_files(), *folders],
+            "devices": list(programs.DEVICES),
+            "links": programs.system_links() | programs.DEVICE_LINKS,
+        }
         answer = "it said nothing"
         with suppress(OSError):
-            self._channel.send(marshal.dumps(_settings(), own_process.MARSHAL_VERSION))
+            self._channel.send(marshal.dumps(settings, plumbing.MARSHAL_VERSION))
             answer = self._channel.recv(4096).decode() or answer
         if answer != "ready":
             self.close()
@@ -182,7 +189,7 @@ class _Box:
     def __exit__(self, *_: object) -> None:
         with self._stack:
             if self._pidfd is not None:
-                tree.end(self._pidfd, _START_SECONDS)
+                watching.end(self._pidfd, _START_SECONDS)
 
     def open(self, theirs: ExitStack, code: str, stdin: str) -> list[int]:
         """The descriptors that go to the zygote, in its order."""
@@ -197,7 +204,7 @@ class _Box:
     def follow(self) -> bool:
         """False when the zygote died, and the box with it."""
         if self._meet_first_process():
-            self._watch = Watch(self._limits, kill=self._kill, look=lambda: (tree.usage(self._pid), 0))
+            self._watch = Watch(self._limits, kill=self._kill, look=lambda: (watching.usage(self._pid), 0))
             self._watch.follow(self._out, self._err, until=self._status)
         failure = read_status(self._status, "failed")
         if failure:
@@ -223,29 +230,7 @@ class _Box:
 
     def _kill(self) -> None:
         if self._pidfd is not None:
-            tree.end(self._pidfd, 0)
-
-
-def _start_child(channel: int) -> subprocess.Popen[bytes]:
-    """Its streams are pipes, as those of a program are: Python looks at that when it starts."""
-    process = own_process.start(
-        "zygote_child", "main(control, parent, fresh)", channel, ENVIRONMENT, *(subprocess.PIPE,) * 3
-    )
-    for pipe_end in (process.stdin, process.stdout, process.stderr):
-        if pipe_end is not None:
-            pipe_end.close()
-    return process
-
-
-def _settings() -> dict[str, object]:
-    folders = programs.interpreter("python").folders
-    return {
-        "user": UNPRIVILEGED_ID,
-        "filter": seccomp.program(),
-        "paths": [*programs.system_folders(), *programs.system_files(), *folders],
-        "devices": list(programs.DEVICES),
-        "links": programs.system_links() | programs.DEVICE_LINKS,
-    }
+            watching.end(self._pidfd, 0)
 
 
 def _request(language: str, limits: Limits) -> bytes:
@@ -257,4 +242,4 @@ def _request(language: str, limits: Limits) -> bytes:
         "disk_bytes": limits.disk_bytes,
         "files": limits.files,
     }
-    return marshal.dumps(request, own_process.MARSHAL_VERSION)
+    return marshal.dumps(request, plumbing.MARSHAL_VERSION)

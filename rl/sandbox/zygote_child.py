@@ -10,15 +10,94 @@ The first process of a PID namespace takes everything in it along when it ends, 
 
 from __future__ import annotations
 
+import builtins
 import fcntl
+import gc
 import marshal
 import os
 import resource
 import select
 import struct
+import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 
-from rl.sandbox import kernel, namespaces, zygote_python
+from rl.sandbox import kernel, namespaces
+from rl.sandbox.namespaces import PROGRAM
+
+_FLUSH_FAILED = 120
+"""What Python exits with when it cannot write what is left in stdout."""
+
+
+def prepare() -> None:
+    """Before forks: what exists now is not looked at by their garbage collectors."""
+    gc.collect()
+    gc.freeze()
+
+
+def execute(source: bytes, fresh: set[str]) -> None:
+    """Does not return. ``fresh``: the modules of a new interpreter."""
+    names = _start(fresh)
+    status = _result_of(source, names)
+    os._exit(_end(names) or status)
+
+
+def _start(fresh: set[str]) -> dict[str, object]:
+    """The names that the program starts with."""
+    for name in set(sys.modules) - fresh:
+        del sys.modules[name]
+    for folder in set(sys.path_importer_cache) - set(sys.path):
+        del sys.path_importer_cache[folder]
+    module = type(sys)("__main__")
+    module.__dict__.update(__file__=PROGRAM, __builtins__=builtins, __annotations__={})
+    sys.modules["__main__"] = module
+    builtins.__dict__.update(exit=sys.exit, quit=sys.exit)  # as in a program that bubblewrap starts
+    sys.argv[:] = [PROGRAM]
+    sys.orig_argv[:] = [sys.executable, PROGRAM]
+    return module.__dict__
+
+
+def _result_of(source: bytes, names: dict[str, object]) -> int:
+    try:
+        exec(compile(source, PROGRAM, "exec", dont_inherit=True), names)  # noqa: S102 (what the box is for)
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return (error.code or 0) & 0xFF
+        print(error.code, file=sys.stderr)  # noqa: T201
+        return 1
+    except BaseException as error:  # noqa: BLE001
+        here = error.__traceback__
+        sys.excepthook(type(error), error.with_traceback(here and here.tb_next), here and here.tb_next)
+        return 1
+    return 0
+
+
+def _end(names: dict[str, object]) -> int:
+    """An exit status that replaces the program's, or 0."""
+    threading = sys.modules.get("threading")
+    if threading:
+        threading._shutdown()
+    import atexit
+
+    atexit._run_exitfuncs()
+    failed = _flush()
+    for name in list(names):
+        if name != "__builtins__":
+            names[name] = None
+    gc.collect()
+    return _FLUSH_FAILED if _flush() or failed else 0
+
+
+def _flush() -> bool:
+    """Whether stdout could not be written."""
+    failed = False
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except (OSError, ValueError, AttributeError):
+            failed |= stream is sys.stdout
+    return failed
+
 
 _STATUS, _CODE, _FIRST_FREE = 3, 4, 5
 """Descriptors of a box, after stdin, stdout and stderr. Every request comes with these five, in this order."""
@@ -42,9 +121,9 @@ def main(control: int, parent: int, fresh: set[str]) -> None:
         channel.send(kernel.reason(error).encode())
         os._exit(1)
     channel.send(b"ready")
-    zygote_python.prepare()
+    prepare()
     source = _Zygote(channel, watched, settings["user"], settings["filter"]).serve()
-    zygote_python.execute(source, fresh)
+    execute(source, fresh)
 
 
 def _settle(settings: dict) -> None:
@@ -131,7 +210,9 @@ class _Zygote:
         """For the box's first process, which stays in here, and the program's, which returns."""
         try:
             kernel.prctl(kernel.PR_SET_PDEATHSIG, kernel.SIGKILL)
-            if _is_over(self._alive):
+            poll = select.poll()
+            poll.register(self._alive, select.POLLIN)
+            if poll.poll(0):  # the zygote is over
                 os._exit(1)
             for number, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, number, inheritable=number < _STATUS)
@@ -151,7 +232,10 @@ class _Zygote:
         if program:
             _see_to_the_end(program)
         os.close(_STATUS)
-        _confine(request["limits"])
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        os.setsid()
+        for which, soft, hard in request["limits"]:
+            resource.setrlimit(which, (soft, hard))
         if request["command"]:
             kernel.restore_signals()
             os.execve(request["command"][0], request["command"], request["environment"])  # noqa: S606
@@ -167,19 +251,6 @@ def _see_to_the_end(program: int) -> None:
         if pid == program:
             _tell(_STATUS, f"exit {os.waitstatus_to_exitcode(status)}")
             os._exit(0)
-
-
-def _confine(limits: list[tuple[int, int, int]]) -> None:
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    os.setsid()
-    for which, soft, hard in limits:
-        resource.setrlimit(which, (soft, hard))
-
-
-def _is_over(pidfd: int) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _tell(descriptor: int, line: str) -> None:

@@ -160,7 +160,7 @@ def test_every_field_of_every_serializer_is_in_the_description():
     written = {
         name: kind.__name__
         for kind in kinds(Serializer)
-        if kind.__module__.startswith("rl.") and kind.__module__ != "rl.from_systems.command_center.bodies"
+        if kind.__module__.startswith("rl.") and kind.__module__ != "rl.from_systems.command_center.rows"
         for name, field in kind().fields.items()
         if not field.read_only
     }

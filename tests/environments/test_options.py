@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rl.environments.code_exec import CodeExecEnv
-from rl.environments.options import option_types, wrong_type
+from rl.environments.settings import option_types, wrong_type
 from tests.environments.crew.worlds import World
 
 

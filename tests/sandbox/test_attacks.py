@@ -19,7 +19,7 @@ import pytest
 from rl.base.errors import SandboxUnavailable
 from rl.sandbox import Limits, Result
 from rl.sandbox.attacks import AREAS, ATTACKS, Attack, checking
-from rl.sandbox.attacks.world import World
+from rl.sandbox.attacks.checking import World
 from rl.sandbox.backends import BACKENDS, why_unavailable
 from rl.sandbox.contract import UNPRIVILEGED_ID
 from rl.sandbox.programs import interpreter

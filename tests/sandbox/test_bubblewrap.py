@@ -50,9 +50,9 @@ def test_nothing_is_started_as_root(monkeypatch):
     seen: list[str] = []
 
     def look() -> None:
-        until(lambda: started and len([*bubblewrap.tree.descendants(started[0][0].pid)]) >= 3)
+        until(lambda: started and len([*bubblewrap.watching.descendants(started[0][0].pid)]) >= 3)
         time.sleep(0.3)
-        for pid in bubblewrap.tree.descendants(started[0][0].pid):
+        for pid in bubblewrap.watching.descendants(started[0][0].pid):
             seen.extend(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line[:4] == "Uid:")
 
     watcher = threading.Thread(target=look)

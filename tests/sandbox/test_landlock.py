@@ -8,19 +8,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rl.base.errors import SandboxUnavailable
-from rl.sandbox import landlock, programs, scratch
+from rl.sandbox import landlock, programs
 from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.landlock import Landlock
 from tests.missing import missing
+from tests.sandbox.conftest import children, is_alive
 from tests.waiting import until
 
 pytestmark = pytest.mark.process
@@ -203,7 +202,7 @@ def test_a_folder_of_any_depth_is_removed(tmp_path: Path):
         os.close(here)
         here = below
     os.close(here)
-    scratch.remove(box_folder)
+    landlock.remove_folder(box_folder)
     assert not box_folder.exists()
 
 
@@ -237,13 +236,9 @@ Landlock().run("import os, time\\nos.fork() or os.setsid()\\ntime.sleep(60)", "p
             while len(tree := descendants(parent.pid)) < 3:
                 time.sleep(0.02)
             parent.kill()
-        wait_for_the_end_of(tree)
+        until(lambda: not any(map(is_alive, tree)))
         [left] = Path(folder).iterdir()  # nobody is there to remove it
-        scratch.remove(left)
-
-
-def wait_for_the_end_of(tree: Iterable[int]) -> None:
-    until(lambda: not any(map(is_alive, tree)))
+        landlock.remove_folder(left)
 
 
 def test_a_killed_supervisor_is_no_result():
@@ -273,14 +268,4 @@ def test_an_older_kernel_is_told_what_is_missing(monkeypatch):
 
 
 def descendants(pid: int) -> list[int]:
-    found = []
-    with suppress(FileNotFoundError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            found += [int(child), *descendants(int(child))]
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
+    return [found for child in children(pid) for found in (child, *descendants(child))]

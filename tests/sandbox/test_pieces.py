@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rl.base.errors import SandboxUnavailable
-from rl.sandbox import programs, seccomp, tree
+from rl.sandbox import programs, seccomp, watching
 from rl.sandbox.contract import Limits
 from rl.sandbox.watching import Stream, Watch
 
@@ -79,24 +79,24 @@ def family():
 
 @pytest.mark.process
 def test_a_tree_is_counted_with_all_its_processes(family):
-    used = tree.usage(family.pid)
+    used = watching.usage(family.pid)
     assert len(used.pids) == 3
     assert used.memory_bytes > 3 * 2**20
     assert used.cpu_seconds > 0
-    assert tree.usage(2**22 + 1) == tree.Usage()
+    assert watching.usage(2**22 + 1) == watching.Usage()
 
 
 @pytest.mark.process
 def test_a_process_is_ended_and_waited_for(family):
     pidfd = os.pidfd_open(family.pid)
     try:
-        assert tree.end(pidfd, 5)
-        assert tree.end(pidfd, 5), "it may be gone already"
+        assert watching.end(pidfd, 5)
+        assert watching.end(pidfd, 5), "it may be gone already"
     finally:
         os.close(pidfd)
 
 
-def follow(limits: Limits, writes: bytes, usage: tree.Usage, files: int) -> Watch:
+def follow(limits: Limits, writes: bytes, usage: watching.Usage, files: int) -> Watch:
     """A program that writes, and goes on until it is killed."""
     read, write = os.pipe()
     until, program = os.pipe()
@@ -117,14 +117,14 @@ def follow(limits: Limits, writes: bytes, usage: tree.Usage, files: int) -> Watc
 @pytest.mark.parametrize(
     ("usage", "files", "writes", "stopped"),
     [
-        (tree.Usage(memory_bytes=11), 0, b"", "memory"),
-        (tree.Usage(cpu_seconds=11), 0, b"", "cpu"),
-        (tree.Usage(), 11, b"", "files"),
-        (tree.Usage(), 0, b"x" * 11, "output"),
-        (tree.Usage(10, 10.0), 10, b"x" * 10, "wall"),
+        (watching.Usage(memory_bytes=11), 0, b"", "memory"),
+        (watching.Usage(cpu_seconds=11), 0, b"", "cpu"),
+        (watching.Usage(), 11, b"", "files"),
+        (watching.Usage(), 0, b"x" * 11, "output"),
+        (watching.Usage(10, 10.0), 10, b"x" * 10, "wall"),
     ],
 )
-def test_what_goes_beyond_a_limit_is_stopped(usage: tree.Usage, files: int, writes: bytes, stopped: str):
+def test_what_goes_beyond_a_limit_is_stopped(usage: watching.Usage, files: int, writes: bytes, stopped: str):
     limits = Limits(wall_seconds=0.3, cpu_seconds=10, memory_bytes=10, files=10, output_bytes=10)
     assert follow(limits, writes, usage, files).stopped == stopped
 
@@ -132,7 +132,7 @@ def test_what_goes_beyond_a_limit_is_stopped(usage: tree.Usage, files: int, writ
 def looks(*cpu_seconds: float) -> Watch:
     """A watch that has looked as often as it is told to, at a tree of so much CPU time."""
     seen = iter(cpu_seconds)
-    watch = Watch(Limits(cpu_seconds=10), kill=lambda: None, look=lambda: (tree.Usage(cpu_seconds=next(seen)), 0))
+    watch = Watch(Limits(cpu_seconds=10), kill=lambda: None, look=lambda: (watching.Usage(cpu_seconds=next(seen)), 0))
     while not watch.stopped:
         try:
             watch._look()

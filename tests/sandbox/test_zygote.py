@@ -23,6 +23,7 @@ from rl.sandbox.backends import why_unavailable
 from rl.sandbox.contract import MIB, Limits, Result
 from rl.sandbox.zygote import Zygote
 from tests.missing import missing
+from tests.sandbox.conftest import children, is_alive
 from tests.waiting import until
 
 pytestmark = pytest.mark.process
@@ -50,21 +51,6 @@ def pid_of(backend: Zygote) -> int:
     return backend._servers[-1]._process.pid
 
 
-def wait_until_gone(pids: list[int]) -> None:
-    """A zombie counts as gone."""
-    until(lambda: not any(map(is_alive, pids)))
-
-
-def is_alive(pid: int) -> bool:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
-
-
-def children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_a_killed_zygote_is_started_again(own: Zygote):
     assert box(own, "print(1)").stdout == "1\n"
     before = pid_of(own)
@@ -81,7 +67,7 @@ def test_a_program_whose_zygote_is_killed_under_it_is_run_again(own: Zygote):
             time.sleep(0.005)
         time.sleep(0.1)
         os.kill(pid_of(own), signal.SIGKILL)
-        wait_until_gone(boxes)
+        until(lambda: not any(map(is_alive, boxes)))
         assert (running.result().stdout, running.result().exit) == ("start\nend\n", 0)
 
 
@@ -194,7 +180,7 @@ time.sleep(60)
             time.sleep(0.01)
         tree = [server, *boxes, *children(boxes[0])]
         parent.kill()
-    wait_until_gone(tree)
+    until(lambda: not any(map(is_alive, tree)))
 
 
 def test_signals_stay_in_the_box(own: Zygote):

@@ -18,7 +18,7 @@ from rl.demo.agent_tasks import CODE_TASKS, SEARCH_TASKS
 from rl.environments import environment_class
 from rl.environments.curriculum import ORDER, census, hardest_first
 from rl.environments.settings import EnvironmentSettings
-from rl.environments.tasks.datasets import dataset_of
+from rl.environments.tasks.reading import dataset_of
 from rl.models import Agent, Episode
 
 DEMO_TASKS = {"code_exec": CODE_TASKS, "search": SEARCH_TASKS}

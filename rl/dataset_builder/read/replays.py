@@ -20,8 +20,7 @@ from rl.dataset_builder.read.replay_traces import RecordedTrace, traces_with_cal
 from rl.dataset_builder.read.tools import declared_tools
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.environments import environment_class
-from rl.environments.options import option_types
-from rl.environments.settings import EnvironmentSettings
+from rl.environments.settings import EnvironmentSettings, option_types
 from rl.environments.tools.recorded import key_of, merge_traces, schemas_of
 from rl.models import Agent, Episode
 

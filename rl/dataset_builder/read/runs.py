@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from rl.base.messages import as_data, requested_calls, without_calls
 from rl.base.records import Message, ToolCall
 from rl.collect.traces.records import tool_calls
-from rl.environments.dialects import DIALECTS, dialect
-from rl.environments.dialects.thinking import without_thinking
+from rl.environments.dialects import DIALECTS, dialect, without_thinking
 from rl.environments.tools.recorded import arguments_of
 
 CUT_CALLS = "run: the arguments of a tool call were cut off or cannot be read"

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from rl.base.errors import BadFile, UsageError
+from rl.base.errors import UsageError
 from rl.config import AgentConfig
 from rl.environments import environment_class
 from rl.environments.config_file.document import Document, KeyPath, describe_value, read_document
-from rl.environments.options import option_types
-from rl.environments.settings import TOOLS, EnvironmentSettings
+from rl.environments.settings import TOOLS, EnvironmentSettings, option_types
 
 _SPLITS = {"train_split": "train", "eval_split": "eval"}
 _SECTIONS = ("agent", "model", "policy", "env", "tools", "rollout", "train", "eval", "data")
@@ -96,10 +95,6 @@ def _environment(document: Document) -> EnvironmentSettings:
         settings = EnvironmentSettings(kind, options).check()
     except UsageError as error:
         raise document.refusal_about(str(error), ("env",)) from None
-    return _with_tools(document, settings)
-
-
-def _with_tools(document: Document, settings: EnvironmentSettings) -> EnvironmentSettings:
     tools = document.section("tools", TOOLS)
     try:
         search = tools.get("search")
@@ -135,7 +130,16 @@ def hyper_parameters(document: Document) -> dict[str, Any]:
     for section, names in NAMES.items():
         for key, value in document.section(section, None).items():
             key_path = (section, key)
-            for name, right in _translate(document, key_path, value, names).items():
+            translated: dict[str, Any]
+            if key_path == ("rollout", EPISODES):
+                translated = _passes(document, key_path, value)
+            elif key_path == ("model", "dtype"):
+                translated = {"precision": _precision(document, key_path, value)}
+            elif key in names:
+                translated = {names[key]: _check_value(document, key_path, names[key], value)}
+            else:
+                continue
+            for name, right in translated.items():
                 if name in sources:
                     both = f"{'.'.join(sources[name])} and {'.'.join(key_path)} say the same: leave out one"
                     raise document.refusal(both, key_path)
@@ -146,17 +150,6 @@ def hyper_parameters(document: Document) -> dict[str, Any]:
         mentioned = [sources[word] for word in re.findall(r"\w+", str(error)) if word in sources]
         raise document.refusal(str(error), *mentioned[:1]) from None
     return overrides
-
-
-def _translate(document: Document, key_path: KeyPath, value: Any, names: dict[str, str]) -> dict[str, Any]:
-    section, key = key_path
-    if key_path == ("rollout", EPISODES):
-        return _passes(document, key_path, value)
-    if key not in names:
-        return {}
-    if key_path == ("model", "dtype"):
-        return {"precision": _precision(document, key_path, value)}
-    return {names[key]: _check_value(document, key_path, names[key], value)}
 
 
 def _precision(document: Document, key_path: KeyPath, value: Any) -> str:
@@ -197,12 +190,7 @@ def _check_value(document: Document, key_path: KeyPath, name: str, value: Any) -
     try:
         _DEFAULTS.with_overrides({name: value})
     except UsageError as error:
-        raise _refusal_about(document, key_path, name, str(error)) from None
+        what = str(error)[:_LONGEST]  # where the sentence begins with our name, the file's takes its place
+        sentence = f"{key}{what.removeprefix(name)}" if what.startswith(name) else f"{key}: {what}"
+        raise document.refusal(sentence, key_path) from None
     return value
-
-
-def _refusal_about(document: Document, key_path: KeyPath, name: str, what: str) -> BadFile:
-    """Where the sentence begins with our name, the file's takes its place."""
-    what = what[:_LONGEST]
-    key = ".".join(key_path)
-    return document.refusal(f"{key}{what.removeprefix(name)}" if what.startswith(name) else f"{key}: {what}", key_path)

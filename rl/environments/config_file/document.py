@@ -82,7 +82,8 @@ class Document:
         key_paths = [
             path for path in self.lines if path[: len(section)] == section and {*path[len(section) :]} <= {*words}
         ]
-        innermost = max(key_paths, key=lambda path: (len(path), -_first(words, path)), default=section)
+        order = {word: at for at, word in reversed(list(enumerate(words)))}
+        innermost = max(key_paths, key=lambda path: (len(path), -order.get(path[-1], 0)), default=section)
         return self.refusal(what, innermost)
 
 
@@ -117,10 +118,6 @@ def describe_value(value: Any) -> str:
         case None:
             return "nothing"
     return repr(value)[:100]
-
-
-def _first(words: list[str], key_path: KeyPath) -> int:
-    return words.index(key_path[-1]) if key_path and key_path[-1] in words else 0
 
 
 def _value(path: Path, node: yaml.Node, key_path: KeyPath, lines: dict[KeyPath, int]) -> Any:

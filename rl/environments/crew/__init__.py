@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rl.base.leaves import import_name
 from rl.environments.crew.contract import Crew, Move, Opening
-from rl.environments.crew.here import Here
+from rl.environments.crew.stage import Here
 from rl.environments.crew.workers import SILENCE_SECONDS, Workers
 from rl.environments.settings import EnvironmentSettings
 

@@ -1,18 +1,32 @@
-"""What runs the episodes, in whatever process. All goes through JSON, so that nothing depends on which one it is."""
+"""What runs the episodes, in whatever process. All goes through JSON, so that nothing depends on which one it is.
+
+``main`` is a process that runs them: JSON lines on standard input, JSON lines on standard output. First ``{"path":
+sys.path, "settings": {...}, "parent": pid}``; then ``["begin", [[index, task], ...]]`` and ``["act", [[index, action],
+...]]``, which are answered by one line ``[index, {...}]`` for each episode, in their order: an Opening, a Move, or
+``{"refused": why}``. Episodes run one after the other in the main thread, as they would without workers. It ends with
+its standard input or its parent, and takes along what its tools have started."""
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import math
-from collections.abc import Mapping
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Any, NoReturn
 
 from rl.base.errors import RatchetError, UsageError
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.crew.contract import Move, Opening
+from rl.environments.crew.contract import Crew, Move, Opening
 from rl.environments.settings import EnvironmentSettings
 
 LARGEST_ANSWER = 16 * 2**20
@@ -30,7 +44,15 @@ class Stage:
 
     def begin(self, index: int, task: Mapping[str, Any]) -> str:
         """An Opening as JSON. Raises UsageError where no environment can be made."""
-        environment = self._environment(index)
+        if index not in self._environments:
+            try:
+                self._environments[index] = self._settings.build()
+            except RatchetError as error:
+                raise UsageError(str(error)) from error
+            except (Exception, SystemExit) as error:
+                what = f"the environment {self._settings.type} cannot be made: {type(error).__name__}: {error}"
+                raise UsageError(what) from error
+        environment = self._environments[index]
         try:
             messages = tuple(environment.reset(task))
             return _json(Opening(messages, tuple(environment.tools.schemas)))
@@ -40,17 +62,20 @@ class Stage:
     def act(self, index: int, action: Mapping[str, Any]) -> str:
         """A Move as JSON. ``action``: an Action as JSON has it."""
         try:
-            return _json(_move(self._environments[index], _action(action)))
+            environment = self._environments[index]
+            calls_before = len(environment.calls)
+            requests = tuple(ToolRequest(call["name"], call["arguments"]) for call in action["calls"])
+            step = environment.step(Action(action["text"], requests, action["error"]))
+            reward = float(environment.get_reward()) if step.done else None
+            if reward is not None and not math.isfinite(reward):
+                raise ValueError(f"its reward is {reward}")
+            calls = tuple(environment.calls[calls_before:])
+            return _json(Move(str(step.observation), bool(step.done), calls, step.info, reward, step.observations))
         except (Exception, SystemExit) as error:
             return _json(Move(broken=self._drop_broken(index, "in a step", error)))
 
     def close(self) -> None:
         self._environments = {}
-
-    def _environment(self, index: int) -> AgentEnv:
-        if index not in self._environments:
-            self._environments[index] = _build_environment(self._settings)
-        return self._environments[index]
 
     def _drop_broken(self, index: int, when: str, error: BaseException) -> str:
         del self._environments[index]
@@ -60,36 +85,102 @@ class Stage:
         return message
 
 
-def _build_environment(settings: EnvironmentSettings) -> AgentEnv:
-    try:
-        return settings.build()
-    except RatchetError as error:
-        raise UsageError(str(error)) from error
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"the environment {settings.type} cannot be made: {type(error).__name__}: {error}") from error
-
-
-def _move(environment: AgentEnv, action: Action) -> Move:
-    calls_before = len(environment.calls)
-    step = environment.step(action)
-    reward = _finite(environment.get_reward()) if step.done else None
-    calls = tuple(environment.calls[calls_before:])
-    return Move(str(step.observation), bool(step.done), calls, step.info, reward, step.observations)
-
-
-def _action(document: Mapping[str, Any]) -> Action:
-    calls = tuple(ToolRequest(call["name"], call["arguments"]) for call in document["calls"])
-    return Action(document["text"], calls, document["error"])
-
-
-def _finite(reward: float) -> float:
-    if not math.isfinite(reward):
-        raise ValueError(f"its reward is {reward}")
-    return float(reward)
-
-
 def _json(answer: Opening | Move) -> str:
     text = json.dumps(asdict(answer))
     if len(text) > LARGEST_ANSWER:
         raise ValueError(f"what came of it is larger than {LARGEST_ANSWER // 2**20} MiB")
     return text
+
+
+class Here(Crew):
+    """In this process, one environment after the other."""
+
+    def __init__(self, settings: EnvironmentSettings, alive: Callable[[], None]) -> None:
+        super().__init__(alive)
+        self._settings = settings
+        self._stage = Stage(settings)
+
+    def close(self) -> None:
+        self._stage.close()
+
+    def _begin(self, tasks: Sequence[Mapping[str, Any]]) -> list[Opening]:
+        tasks_by_index = dict(enumerate(tasks))
+        return [Opening.of_document(document) for _, document in self._run_in_turn(self._stage.begin, tasks_by_index)]
+
+    def _act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
+        documents = {index: asdict(action) for index, action in actions.items()}
+        return {index: Move.of_document(document) for index, document in self._run_in_turn(self._stage.act, documents)}
+
+    def _run_in_turn(
+        self, run: Callable[[int, Mapping[str, Any]], str], documents: Mapping[int, Mapping[str, Any]]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Copies go in: what an environment does to its task is not done to the next episode's."""
+        for index, document in documents.items():
+            self._beat()
+            yield index, json.loads(run(index, json.loads(json.dumps(document))))
+
+
+GRACE_SECONDS = 2.0
+"""Time that it has to end when nobody waits for it any more."""
+_PARENT_SECONDS = 1.0
+
+
+def main() -> None:
+    """What other modules do at the exit of a process, they do before ``_end``."""
+    atexit.register(_end)
+    with suppress(BrokenPipeError):
+        _serve(*_own_channels())
+
+
+def _serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
+    """Raises BrokenPipeError when nobody reads the answers."""
+    beginning = json.loads(incoming.readline())
+    sys.path[:] = beginning["path"]
+    requests: SimpleQueue[Any] = SimpleQueue()
+    Thread(target=_listen, args=(incoming, requests), daemon=True).start()
+    Thread(target=_watch, args=(beginning["parent"],), daemon=True).start()
+    stage = Stage(EnvironmentSettings(**beginning["settings"]))
+    for verb, episodes in iter(requests.get, None):
+        run = stage.begin if verb == "begin" else stage.act
+        for index, document in episodes:
+            try:
+                answer = run(index, document)
+            except UsageError as error:
+                answer = json.dumps({"refused": str(error)})
+            outgoing.write(f"[{index}, {answer}]\n".encode())
+            outgoing.flush()
+    stage.close()
+
+
+def _own_channels() -> tuple[IO[bytes], IO[bytes]]:
+    """Tools that read standard input find it empty, and what they print goes to standard error."""
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return incoming, outgoing
+
+
+def _listen(incoming: IO[bytes], requests: SimpleQueue[Any]) -> None:
+    for line in incoming:
+        requests.put(json.loads(line))
+    requests.put(None)
+    time.sleep(GRACE_SECONDS)
+    _end()
+
+
+def _watch(parent: int) -> None:
+    """Standard input may stay open after the parent's death, in another process that it has forked."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_SECONDS)
+    _end()
+
+
+def _end() -> NoReturn:
+    """A tool that hangs, in a thread or in a process of its own, would keep a worker that ends in another way."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(0)

@@ -23,7 +23,7 @@ from rl.environments.settings import EnvironmentSettings
 SILENCE_SECONDS = 600.0
 """Time for one episode's step: longer than all tests of a task may take."""
 _ROOT = Path(__file__).resolve().parents[3]
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from rl.environments.crew.worker import main; main()"
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from rl.environments.crew.stage import main; main()"
 _CHUNK = 2**16
 _DYING_SECONDS = 1.0
 """Between the end of a process's output and its own."""
@@ -51,16 +51,13 @@ class Workers(Crew):
         self._links = {}
 
     def _begin(self, tasks: Sequence[Mapping[str, Any]]) -> list[Opening]:
-        self._fill(min(self._workers, len(tasks)))
-        answers = self._ask("begin", dict(enumerate(tasks)))
-        return [Opening.of_document(answers[index]) for index in range(len(tasks))]
-
-    def _fill(self, count: int) -> None:
         for link in self._links.values():
             link.look_after(self._silence_seconds)
-        for number in range(count):
+        for number in range(min(self._workers, len(tasks))):
             if number not in self._links or self._links[number].broken:
                 self._links[number] = Link(self._settings)
+        answers = self._ask("begin", dict(enumerate(tasks)))
+        return [Opening.of_document(answers[index]) for index in range(len(tasks))]
 
     def _act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
         answers = self._ask("act", {index: asdict(action) for index, action in actions.items()})
@@ -87,7 +84,7 @@ class Workers(Crew):
         with selectors.DefaultSelector() as selector:
             for link in links:
                 selector.register(link.output, selectors.EVENT_READ, link.read)
-                if link.has_more_to_write:
+                if link.unsent:
                     selector.register(link.input, selectors.EVENT_WRITE, link.write)
             for ready, _ in selector.select(BEAT_SECONDS) if links else ():
                 if not ready.fileobj.closed:  # type: ignore[union-attr]
@@ -101,14 +98,21 @@ class Link:
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         """Raises TrainingFailed."""
-        self._process = _start_worker()
+        command = [sys.executable, "-P", "-c", _START, str(_ROOT)]
+        try:
+            self._process = subprocess.Popen(
+                command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise TrainingFailed(f"a worker for environments cannot be started: {error.strerror or error}") from error
         self.input, self.output = _pipe(self._process.stdin), _pipe(self._process.stdout)
-        self._unsent, self._unread = bytearray(), bytearray()
+        self.unsent, self._unread = bytearray(), bytearray()
         self._answers: dict[int, dict[str, Any]] = {}
         self._heard = time.monotonic()
         self.owed: set[int] = set()
         self.broken = ""
-        self._send({"path": _search_path(), "settings": asdict(settings), "parent": os.getpid()})
+        path = [str(entry or Path.cwd()) for entry in sys.path]  # whatever this process imports, its workers import too
+        self._send({"path": path, "settings": asdict(settings), "parent": os.getpid()})
 
     def ask(self, verb: str, episodes: Mapping[int, Mapping[str, Any]]) -> None:
         """``verb``: begin or act."""
@@ -117,17 +121,13 @@ class Link:
         if not self.broken:
             self._send([verb, list(episodes.items())])
 
-    @property
-    def has_more_to_write(self) -> bool:
-        return bool(self._unsent)
-
     def write(self) -> None:
         try:
-            del self._unsent[: os.write(self.input.fileno(), self._unsent)]
+            del self.unsent[: os.write(self.input.fileno(), self.unsent)]
         except BlockingIOError:
             return
         except OSError:  # it died, and the end of its output says so
-            self._unsent.clear()
+            self.unsent.clear()
 
     def read(self) -> bool:
         """Whether there may be more."""
@@ -177,7 +177,7 @@ class Link:
         self._kill()
 
     def _send(self, document: Any) -> None:
-        self._unsent += json.dumps(document).encode() + b"\n"
+        self.unsent += json.dumps(document).encode() + b"\n"
 
     def _take_answers(self, lines: list[bytearray]) -> None:
         for line in lines:
@@ -211,22 +211,7 @@ class Link:
                 pipe.close()
 
 
-def _start_worker() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-c", _START, str(_ROOT)]
-    try:
-        return subprocess.Popen(
-            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-    except OSError as error:
-        raise TrainingFailed(f"a worker for environments cannot be started: {error.strerror or error}") from error
-
-
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe  # noqa: S101 - both were asked for
     os.set_blocking(pipe.fileno(), False)
     return pipe
-
-
-def _search_path() -> list[str]:
-    """Whatever this process imports, its workers import too."""
-    return [str(entry or Path.cwd()) for entry in sys.path]

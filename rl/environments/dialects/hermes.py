@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects.json_calls import MOST_CALLS, action_of, document_of, dump_json, parse_json, request_of
+from rl.environments.dialects import MOST_CALLS, action_of, document_of, dump_json, parse_json, request_of
 
 __all__ = ["CLOSING", "MOST_CALLS", "OPENING", "SHAPE", "read_action", "write_calls"]
 

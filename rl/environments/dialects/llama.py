@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects.json_calls import action_of, document_of, dump_json, request_of, unreadable
+from rl.environments.dialects import action_of, document_of, dump_json, request_of, unreadable
 
 TAG = "<|python_tag|>"
 _SHAPE = '{"name": "...", "parameters": {...}}'
@@ -33,7 +33,10 @@ def read_action(text: str) -> Action:
         if tag or _BEGINS_LIKE_A_CALL.match(body):
             return unreadable(prose, str(error), _SHAPE)
         return Action(body)
-    if tag or (calls and all(_is_call(call) for call in calls)):
+    looks_like_calls = calls and all(
+        isinstance(call, dict) and "name" in call and any(key in call for key in _KEYS) for call in calls
+    )
+    if tag or looks_like_calls:
         return action_of(prose, calls, lambda call: request_of(call, *_KEYS), _SHAPE)
     return Action(body)
 
@@ -57,7 +60,3 @@ def _objects(text: str) -> list[Any]:
         if not rest.startswith(";"):
             raise ValueError("there is text behind it")
         at = len(text) - len(rest[1:].lstrip())
-
-
-def _is_call(value: Any) -> bool:
-    return isinstance(value, dict) and "name" in value and any(key in value for key in _KEYS)

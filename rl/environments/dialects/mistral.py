@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects.json_calls import action_of, document_of, dump_json, parse_json, request_of, unreadable
+from rl.environments.dialects import action_of, document_of, dump_json, parse_json, request_of, unreadable
 
 OPENING = "[TOOL_CALLS]"
 _SHAPE = f'{OPENING} [{{"name": "...", "arguments": {{...}}}}]'

@@ -10,8 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from rl.environments.program.contract import CallRefused, ChatReply, ChatRequest
 from rl.environments.program.openai_chat import (
+    CallRefused,
+    ChatReply,
+    ChatRequest,
     read_request,
     write_completion,
     write_models,

@@ -1,4 +1,5 @@
-"""OpenAI's chat completions: documents to requests, and replies to documents and streams."""
+"""OpenAI's chat completions: what programs ask for and what they are answered, documents to requests, and replies to
+documents and streams."""
 
 from __future__ import annotations
 
@@ -6,11 +7,73 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rl.base.messages import is_function
 from rl.environments.contract import ToolRequest
-from rl.environments.program.contract import CallRefused, ChatMessage, ChatReply, ChatRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    role: str
+    """system, user, assistant or tool."""
+    content: str
+    calls: tuple[ToolRequest, ...] = ()
+    """An assistant's."""
+    name: str = ""
+    """The tool whose result it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One chat completion that a program asks for."""
+
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Schemas, as a chat template takes them."""
+    most_tokens: int | None = None
+    """The most that the program wants; None: as many as there may be."""
+    stop: tuple[str, ...] = ()
+    """Texts behind which nothing more is wanted."""
+    model: str = ""
+    """What the program calls the model; it is told the same."""
+    stream: bool = False
+    include_usage: bool = False
+    """In a stream: a last chunk tells the tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    text: str
+    calls: tuple[ToolRequest, ...] = ()
+    is_cut: bool = False
+    """It ends because there was no room for more."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class CallRefused(Exception):
+    """What the program is told in place of an answer, as OpenAI's API tells it."""
+
+    def __init__(self, message: str, code: str = "", status: int = 400) -> None:
+        """``code``: OpenAI's, such as context_length_exceeded."""
+        self.code, self.status = code, status
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an episode ended."""
+
+    reward: float | None
+    """None where nothing can be said about the model."""
+    success: bool
+    reason: str
+    """One sentence for people."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """JSON. ``failed``: how the program itself failed, where it did; ``crashed``: whether that says nothing of the task."""
+
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -21,16 +84,22 @@ def read_request(document: Any) -> ChatRequest:
         raise CallRefused("the request must be an object with messages")
     if document.get("n") not in (None, 1):
         raise CallRefused("n must be 1: an episode goes one way")
-    tools = () if document.get("tool_choice") == "none" else _tools(document.get("tools"))
+    tools = () if document.get("tool_choice") == "none" else document.get("tools") or ()
+    if tools and (not isinstance(tools, list) or not all(map(is_function, tools))):
+        raise CallRefused("tools must be a list of functions, each with a name")
     most = document.get("max_completion_tokens") or document.get("max_tokens")
     if most is not None and (not isinstance(most, int) or most < 1):
         raise CallRefused("max_tokens must be a whole number, 1 or more")
-    options = document.get("stream_options")
+    stop = document.get("stop")
+    stops = [stop] if isinstance(stop, str) else stop or []
+    if not isinstance(stops, list) or not all(isinstance(text, str) for text in stops):
+        raise CallRefused("stop must be a text or a list of texts")
+    options, names = document.get("stream_options"), dict[str, str]()
     return ChatRequest(
-        _messages(document["messages"]),
-        tools,
+        tuple(_message(message, names) for message in document["messages"]),
+        tuple({"type": "function", "function": tool["function"]} for tool in tools),
         most,
-        _stops(document.get("stop")),
+        tuple(filter(None, stops)),
         str(document.get("model") or ""),
         bool(document.get("stream")),
         isinstance(options, dict) and bool(options.get("include_usage")),
@@ -53,11 +122,13 @@ def write_stream(request: ChatRequest, reply: ChatReply) -> Iterator[bytes]:
     for index, call in enumerate(_call_documents(reply.calls)):
         deltas.append({"tool_calls": [{"index": index, **call}]})
     finishes = [None] * len(deltas) + [_finish(reply)]
+    events: list[dict[str, Any]] = []
     for delta, finish in zip([*deltas, {}], finishes, strict=True):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        yield _event({**head, "choices": [choice]})
+        events.append({**head, "choices": [choice]})
     if request.include_usage:
-        yield _event({**head, "choices": [], "usage": _usage(reply)})
+        events.append({**head, "choices": [], "usage": _usage(reply)})
+    yield from (b"data: " + json.dumps(event, ensure_ascii=False).encode() + b"\n\n" for event in events)
     yield b"data: [DONE]\n\n"
 
 
@@ -68,11 +139,6 @@ def write_refusal(refusal: CallRefused) -> dict[str, Any]:
 
 def write_models() -> dict[str, Any]:
     return {"object": "list", "data": [{"id": "policy", "object": "model", "created": 0, "owned_by": "ratchet"}]}
-
-
-def _messages(documents: Sequence[Any]) -> tuple[ChatMessage, ...]:
-    names: dict[str, str] = {}
-    return tuple(_message(document, names) for document in documents)
 
 
 def _message(document: Any, names: dict[str, str]) -> ChatMessage:
@@ -117,21 +183,6 @@ def _text(content: Any) -> str:
     raise CallRefused("a message's content must be text: the model reads nothing else")
 
 
-def _tools(documents: Any) -> tuple[Mapping[str, Any], ...]:
-    if not documents:
-        return ()
-    if not isinstance(documents, list) or not all(map(is_function, documents)):
-        raise CallRefused("tools must be a list of functions, each with a name")
-    return tuple({"type": "function", "function": document["function"]} for document in documents)
-
-
-def _stops(value: Any) -> tuple[str, ...]:
-    stops = [value] if isinstance(value, str) else value or []
-    if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
-        raise CallRefused("stop must be a text or a list of texts")
-    return tuple(filter(None, stops))
-
-
 def _head(request: ChatRequest, kind: str) -> dict[str, Any]:
     name = request.model or "policy"
     return {"id": f"chatcmpl-{secrets.token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
@@ -158,7 +209,3 @@ def _usage(reply: ChatReply) -> dict[str, int]:
         "completion_tokens": reply.tokens_out,
         "total_tokens": reply.tokens_in + reply.tokens_out,
     }
-
-
-def _event(document: Mapping[str, Any]) -> bytes:
-    return b"data: " + json.dumps(document, ensure_ascii=False).encode() + b"\n\n"

@@ -1,4 +1,7 @@
-"""A program of the operator's, started by its arguments without a shell, and ended with all that it has started."""
+"""A program of the operator's, started by its arguments without a shell, and ended with all that it has started.
+
+Programs do not outlive the process that started them, whatever kills it: a child of ours reads the numbers of their
+groups, ``+123`` and ``-123``, from a pipe. The end of the pipe is our end, and then it kills the groups that are left."""
 
 from __future__ import annotations
 
@@ -6,15 +9,59 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
-from typing import IO
+from threading import Event, Lock, Thread
+from typing import IO, Final
 
 from rl.base.errors import UsageError
-from rl.environments.program.keeper import Keeper
+
+_START: Final = """
+import os, signal, sys
+groups = set()
+for line in sys.stdin:
+    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+"""
+
+
+class Keeper:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _START],
+            stdin=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
+        )
+
+    def watch(self, group: int) -> None:
+        self._tell(f"+{group}\n")
+
+    def forget(self, group: int) -> None:
+        """Before its number is given to somebody else."""
+        self._tell(f"-{group}\n")
+
+    def close(self) -> None:
+        assert self._process.stdin  # noqa: S101  it was asked for
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.wait()
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin  # noqa: S101  it was asked for
+        with self._lock, suppress(OSError, ValueError):
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
 
 KEPT_BYTES = 65536
 """The end of standard output, and of standard error."""

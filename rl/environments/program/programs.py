@@ -22,12 +22,10 @@ from typing import Any, Self
 
 from rl.base.errors import Interrupted
 from rl.environments.crew.contract import BEAT_SECONDS
-from rl.environments.program.contract import CallRefused, ChatReply, ChatRequest, End
 from rl.environments.program.door import Door
-from rl.environments.program.environment import ProgramEnv
-from rl.environments.program.judging import Play, judge
-from rl.environments.program.keeper import Keeper
-from rl.environments.program.process import POLL_SECONDS, Process
+from rl.environments.program.environment import Play, ProgramEnv, judge
+from rl.environments.program.openai_chat import CallRefused, ChatReply, ChatRequest, End
+from rl.environments.program.process import POLL_SECONDS, Keeper, Process
 
 AT_ONCE = 8
 """Programs, unless the settings have another number."""
@@ -204,7 +202,10 @@ class Programs:
         try:
             stdin = json.dumps(episode.task, ensure_ascii=False) + "\n"
             process = Process(command, folder, variables, stdin, self._keeper)
-            code = self._wait(episode, process, started)
+            while (code := process.wait(POLL_SECONDS)) is None and not episode.why_ended:
+                with self._changed:
+                    if episode.own_seconds(started) > environment.time_limit:
+                        episode.why_ended = f"the command did not end within {environment.time_limit:g} seconds"
         finally:
             if process:
                 process.end()
@@ -215,14 +216,6 @@ class Programs:
         lasted, calls = time.monotonic() - started, list(episode.calls)
         texts = process.output, process.errors
         return Play(episode.task, folder, calls, code, episode.why_ended, *texts, seconds, lasted)
-
-    def _wait(self, episode: _Episode, process: Process, started: float) -> int | None:
-        """The exit code; None where the program has to be ended, which the episode then says why."""
-        while (code := process.wait(POLL_SECONDS)) is None and not episode.why_ended:
-            with self._changed:
-                if episode.own_seconds(started) > self.environment.time_limit:
-                    episode.why_ended = f"the command did not end within {self.environment.time_limit:g} seconds"
-        return code
 
 
 def _open_and_remove(remove: Callable[[str], None], path: str, _: object) -> None:

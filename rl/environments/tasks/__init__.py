@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rl.environments.tasks.datasets import CodeTaskDataset, SearchTaskDataset, TaskDataset
-from rl.environments.tasks.reading import check_tasks, read_tasks
+from rl.environments.tasks.reading import CodeTaskDataset, SearchTaskDataset, TaskDataset, check_tasks, read_tasks
 from rl.environments.tasks.records import AnyTask, CodeTask, CodeTest, ReplayTask, SearchTask, Task
 
 __all__ = [

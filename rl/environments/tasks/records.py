@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self
 
-from rl.environments.tasks.fields import (
+from rl.environments.tasks.replay_fields import (
     Field,
     Problem,
     an_object,
@@ -15,11 +15,11 @@ from rl.environments.tasks.fields import (
     json_kind,
     mistake,
     problems,
+    replay_problems,
     text,
     texts,
     words,
 )
-from rl.environments.tasks.replay_fields import replay_problems
 
 MOST_SECONDS = 600.0
 """The most seconds that one test may take."""
@@ -77,7 +77,14 @@ class CodeTask:
 
     @staticmethod
     def problems(row: Any) -> Iterator[Problem]:
-        return code_problems(row)
+        yield from problems(row, CODE_FIELDS)
+        if not isinstance(row, dict):
+            return
+        tests = row.get("tests")
+        if tests in (None, []) and not str(row.get("reference_solution") or "").strip():
+            yield Problem(describe_field("tests", ""), "is missing" if tests is None else "must have at least one test")
+        for number, test in enumerate(tests if isinstance(tests, list) else (), start=1):
+            yield from problems(test, TEST_FIELDS, f"test {number}")
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -108,7 +115,7 @@ class SearchTask:
 
     @staticmethod
     def problems(row: Any) -> Iterator[Problem]:
-        return search_problems(row)
+        return problems(row, SEARCH_FIELDS)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -170,7 +177,7 @@ class AnyTask:
 
     @staticmethod
     def problems(row: Any) -> Iterator[Problem]:
-        return any_problems(row)
+        return _required_problems(row, ANY_FIELDS)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -186,7 +193,7 @@ class PromptTask(AnyTask):
 
     @staticmethod
     def problems(row: Any) -> Iterator[Problem]:
-        return prompt_problems(row)
+        return _required_problems(row, PROMPT_FIELDS)
 
 
 def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,29 +203,6 @@ def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _drop_empty(optional: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in optional.items() if value not in (None, "", [], {})}
-
-
-def code_problems(row: Any) -> Iterator[Problem]:
-    yield from problems(row, CODE_FIELDS)
-    if not isinstance(row, dict):
-        return
-    tests = row.get("tests")
-    if tests in (None, []) and not str(row.get("reference_solution") or "").strip():
-        yield Problem(describe_field("tests", ""), "is missing" if tests is None else "must have at least one test")
-    for number, test in enumerate(tests if isinstance(tests, list) else (), start=1):
-        yield from problems(test, TEST_FIELDS, f"test {number}")
-
-
-def search_problems(row: Any) -> Iterator[Problem]:
-    return problems(row, SEARCH_FIELDS)
-
-
-def any_problems(row: Any) -> Iterator[Problem]:
-    return _required_problems(row, ANY_FIELDS)
-
-
-def prompt_problems(row: Any) -> Iterator[Problem]:
-    return _required_problems(row, PROMPT_FIELDS)
 
 
 def _required_problems(row: Any, fields: Mapping[str, Field]) -> Iterator[Problem]:
@@ -238,10 +222,6 @@ def _seconds(value: Any) -> str:
     return f"must be a positive number of seconds, at most {MOST_SECONDS:g}, not {value!r:.50}"
 
 
-def _language(value: Any) -> str:
-    return "" if value in ("python", "") else f"must be python, not {value!r:.50}"
-
-
 def _tests(value: Any) -> str:
     """What is wrong with the list as a whole."""
     if not isinstance(value, list):
@@ -255,7 +235,7 @@ CODE_FIELDS: Mapping[str, Field] = {
     "prompt": Field(words, required=True),
     "starter_code": Field(text),
     "tests": Field(_tests),
-    "language": Field(_language),
+    "language": Field(lambda value: "" if value in ("python", "") else f"must be python, not {value!r:.50}"),
     "reference_solution": Field(text),
     "ground_truth": Field(anything),
     "metadata": Field(an_object),

@@ -1,14 +1,84 @@
-"""What is wrong with a task of the environment replay as its file has it."""
+"""What a part of a task may be, and what is wrong with a task of the environment replay as its file has it. Nothing here
+raises."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from rl.base.errors import UsageError
 from rl.base.leaves import leaf
-from rl.environments.tasks.fields import Field, Problem, an_object, anything, json_kind, problems, text, texts, words
 from rl.environments.tools.recorded import arguments_of
+
+
+class Problem(NamedTuple):
+    field: str
+    """As a person finds it, ``field 'timeout' of test 2``; empty where the whole line is wrong."""
+    what: str
+
+
+class Field(NamedTuple):
+    check: Callable[[Any], str]
+    """What is wrong with a value, empty when nothing is. Null is asked about only where the field is required."""
+    required: bool = False
+
+
+def problems(row: Any, fields: Mapping[str, Field], of: str = "") -> Iterator[Problem]:
+    """``of``: what the row is a part of the line; the line itself when empty."""
+    if not isinstance(row, dict):
+        yield Problem(of, f"must be a JSON object, not {json_kind(row)}")
+        return
+    for name in row:
+        if name not in fields:
+            what = f"unknown; known: {', '.join(fields)} (what is yours belongs in metadata)"
+            yield Problem(describe_field(name, of), what)
+    for name, field in fields.items():
+        if what := mistake(row, name, field):
+            yield Problem(describe_field(name, of), what)
+
+
+def mistake(row: Mapping[str, Any], name: str, field: Field) -> str:
+    if name not in row:
+        return "is missing" if field.required else ""
+    return "" if row[name] is None and not field.required else field.check(row[name])
+
+
+def describe_field(name: str, of: str) -> str:
+    return f"field {name!r} of {of}" if of else f"field {name!r}"
+
+
+def text(value: Any) -> str:
+    return "" if isinstance(value, str) else f"must be text, not {json_kind(value)}"
+
+
+def words(value: Any) -> str:
+    return text(value) or ("" if value.strip() else "must not be empty")
+
+
+def an_object(value: Any) -> str:
+    return "" if isinstance(value, dict) else f"must be an object, not {json_kind(value)}"
+
+
+def anything(_value: Any) -> str:
+    return ""
+
+
+def texts(value: Any) -> str:
+    if not isinstance(value, list):
+        return f"must be a list of texts, not {json_kind(value)}"
+    wrong = next(
+        (f"number {at} is {json_kind(entry)}" for at, entry in enumerate(value, 1) if not isinstance(entry, str)), ""
+    )
+    return f"must be a list of texts, but {wrong}" if wrong else ""
+
+
+def json_kind(value: Any) -> str:
+    """In the words of JSON."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    known = ((str, "text"), (list, "a list"), (dict, "an object"))
+    return next((word for kind, word in known if isinstance(value, kind)), "a number")
+
 
 ROLES = ("system", "user", "assistant", "tool")
 _ENVIRONMENTS = "rl.environments"  # which needs this module
@@ -61,36 +131,26 @@ def _environment(value: Any) -> str:
     return "" if value in known else f"must be one of {', '.join(known)}, not {value!r:.50}"
 
 
-def _calls(value: Any) -> str:
-    """What is wrong with the list as a whole."""
-    if not isinstance(value, list):
-        return f"must be a list of calls, not {json_kind(value)}"
-    return "" if value else "must have at least one call"
-
-
-def _messages(value: Any) -> str:
-    if not isinstance(value, list):
-        return f"must be a list of messages, not {json_kind(value)}"
-    asks = any(isinstance(message, dict) and message.get("role") == "user" for message in value)
-    return "" if asks else "must have a message of the user"
+def _list(value: Any, what: str = "") -> str:
+    """What is wrong with it as a whole."""
+    return "" if isinstance(value, list) else f"must be a list{f' of {what}' if what else ''}, not {json_kind(value)}"
 
 
 def _role(value: Any) -> str:
     return "" if value in ROLES else f"must be one of {', '.join(ROLES)}, not {value!r:.50}"
 
 
-def _objects(value: Any) -> str:
-    return "" if isinstance(value, list) else f"must be a list, not {json_kind(value)}"
+def _messages(value: Any) -> str:
+    if wrong := _list(value, "messages"):
+        return wrong
+    asks = any(isinstance(message, dict) and message.get("role") == "user" for message in value)
+    return "" if asks else "must have a message of the user"
 
 
 def _arguments(value: Any) -> str:
     if arguments_of({"arguments": value}) is not None:
         return ""
     return f"must be an object, or its JSON as text, not {'other text' if isinstance(value, str) else json_kind(value)}"
-
-
-def _truth(value: Any) -> str:
-    return "" if isinstance(value, bool) else f"must be true or false, not {json_kind(value)}"
 
 
 def _function(value: Any) -> str:
@@ -118,8 +178,10 @@ def _solution(value: Any) -> str:
 REPLAY_FIELDS: Mapping[str, Field] = {
     "task_id": Field(words, required=True),
     "prompt": Field(_messages, required=True),
-    "recorded": Field(_calls, required=True),
-    "tools": Field(_objects),
+    "recorded": Field(
+        lambda value: _list(value, "calls") or ("" if value else "must have at least one call"), required=True
+    ),
+    "tools": Field(_list),
     "environment": Field(_environment),
     "task": Field(an_object),
     "options": Field(an_object),
@@ -131,7 +193,7 @@ CALL_FIELDS: Mapping[str, Field] = {
     "tool_name": Field(words, required=True),
     "arguments": Field(_arguments),
     "result": Field(anything),
-    "success": Field(_truth),
+    "success": Field(lambda value: "" if isinstance(value, bool) else f"must be true or false, not {json_kind(value)}"),
     "error": Field(text),
     "duration_ms": Field(anything),
     "timestamp": Field(anything),

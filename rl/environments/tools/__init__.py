@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rl.environments.tools.base import BaseTool, ToolFailed
-from rl.environments.tools.registry import ToolRegistry
+from rl.environments.tools.registry import BaseTool, ToolFailed, ToolRegistry
 
 __all__ = ["BaseTool", "ToolFailed", "ToolRegistry"]

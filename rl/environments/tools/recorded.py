@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rl.base.records import ToolCall
-from rl.environments.tools.base import BaseTool, ToolFailed
+from rl.environments.tools.registry import BaseTool, ToolFailed
 
 _TYPES = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (dict, "object"), (list, "array"))
 Recorded = Mapping[str, Any]
@@ -91,48 +91,34 @@ def merge_traces(traces: Sequence[Sequence[Recorded]]) -> list[Recorded]:
         for key, results in by_key.items():
             if len(results) >= len(best.get(key, ())):
                 best[key] = results
-    return [call for results in best.values() for call in _without_echo(results)]
+    for results in best.values():
+        outcomes = [tuple(call.get(name) for name in ("result", "success", "error")) for call in results]
+        while len(outcomes) > 1 and outcomes[-1] == outcomes[-2]:  # the last is repeated anyway
+            outcomes.pop()
+        del results[len(outcomes) :]
+    return [call for results in best.values() for call in results]
 
 
 def schemas_of(recorded: Iterable[Recorded]) -> list[dict[str, Any]]:
-    """Schemas of the tools that were called with success, or of all where none was: an argument has the type that it
+    """Schemas of the tools that were called with success, or of all where none was: an argument has the JSON type that it
     had most often, and is required where no call was without it."""
     calls = [call for call in recorded if key_of(call)]
-    known = [call for call in calls if _is_success(call)] or calls
-    names = dict.fromkeys(str(call["tool_name"]).strip() for call in known)
-    return [
-        _schema(name, [arguments_of(call) or {} for call in known if str(call["tool_name"]).strip() == name])
-        for name in names
-    ]
-
-
-def _schema(name: str, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The schema of one tool; ``calls``: the arguments of each of its calls."""
-    names = dict.fromkeys(argument for call in calls for argument in call)
-    values_by_name = {argument: [call[argument] for call in calls if argument in call] for argument in names}
-    properties = {argument: {"type": _type(values)} for argument, values in values_by_name.items()}
-    required = [argument for argument, values in values_by_name.items() if len(values) == len(calls)]
-    shape = {"type": "object", "properties": properties, "required": required}
-    return {"type": "function", "function": {"name": name, "description": "", "parameters": shape}}
-
-
-def _type(values: Iterable[Any]) -> str:
-    """The commonest JSON type among the values."""
-    kinds = (next((word for kind, word in _TYPES if isinstance(value, kind)), "") for value in values)
-    counts = Counter(kind for kind in kinds if kind)
-    return counts.most_common(1)[0][0] if counts else "string"
-
-
-def _without_echo(results: Sequence[Recorded]) -> Iterator[Recorded]:
-    """The last is repeated anyway."""
-    end = len(results)
-    while end > 1 and _outcome(results[end - 1]) == _outcome(results[end - 2]):
-        end -= 1
-    yield from results[:end]
-
-
-def _outcome(call: Recorded) -> tuple[Any, ...]:
-    return call.get("result"), call.get("success"), call.get("error")
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for call in [call for call in calls if _is_success(call)] or calls:
+        by_name.setdefault(str(call["tool_name"]).strip(), []).append(arguments_of(call) or {})
+    schemas = []
+    for name, of_tool in by_name.items():
+        properties, required = {}, []
+        for argument in dict.fromkeys(argument for call in of_tool for argument in call):
+            values = [call[argument] for call in of_tool if argument in call]
+            kinds = (next((word for kind, word in _TYPES if isinstance(value, kind)), "") for value in values)
+            counts = Counter(filter(None, kinds))
+            properties[argument] = {"type": counts.most_common(1)[0][0] if counts else "string"}
+            required += [argument] if len(values) == len(of_tool) else []
+        shape = {"type": "object", "properties": properties, "required": required}
+        about = {"name": name, "description": "", "parameters": shape}
+        schemas.append({"type": "function", "function": about})
+    return schemas
 
 
 def _is_success(call: Recorded) -> bool:

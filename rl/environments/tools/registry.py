@@ -1,18 +1,42 @@
-"""Tools by name, with checked arguments."""
+"""Tools, and tools by name, with checked arguments."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import types
+from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Thread
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rl.base.errors import UsageError
-from rl.base.leaves import leaf
+from rl.base.leaves import leaf_name
 from rl.base.names import unknown_name
-from rl.environments.tools.base import BaseTool, ToolFailed
+
+
+class ToolFailed(Exception):
+    """What the agent is told when its call came to nothing; the episode goes on."""
+
+    def __init__(self, reason: str, timed_out: bool = False) -> None:
+        self.timed_out = timed_out
+        super().__init__(reason)
+
+
+class BaseTool(ABC):
+    """A tool is a class with a ``name`` and a method ``run``, whose parameters have types. Its docstring says what the agent
+    should know, with a section ``Args:`` for the parameters (Google's style)."""
+
+    name: str
+    run: Callable[..., str]
+    """Raises ToolFailed."""
+    aliases: tuple[str, ...] = ()
+    """Other names that a call may use, where no tool has them."""
+    schema: Mapping[str, Any] | None = None
+    """The schema of a tool that brings its own, as ``schema_of`` makes it; None: it is read from ``run``."""
+    seconds: float = 60.0
+    """After which the agent is told that the tool did not answer. What hangs is left behind in its thread."""
+
 
 _Kind = TypeVar("_Kind", bound=BaseTool)
 _PYTHON = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "array": list}
@@ -68,7 +92,7 @@ class ToolRegistry:
         name = tool.name
         shape = self._schemas[name]["function"]["parameters"]
         if tool.schema is not None:
-            if mistake := leaf("rl.environments.tools.json_schema").first_mistake(arguments, shape):
+            if mistake := first_mistake(arguments, shape):
                 raise ToolFailed(f"{name} cannot be called so: {mistake}")
             return
         known = shape["properties"]
@@ -78,7 +102,9 @@ class ToolRegistry:
             raise ToolFailed(f"{name} needs the argument {missing[0]}")
         for key, value in arguments.items():
             if not _fits(value, known[key]):
-                raise ToolFailed(f"the argument {key} of {name} must be {_describe_type(known[key])}, not {value!r}")
+                choices = known[key].get("enum")
+                right = f"one of {', '.join(map(repr, choices))}" if choices else f"of type {known[key]['type']}"
+                raise ToolFailed(f"the argument {key} of {name} must be {right}, not {value!r}")
 
 
 def _in_time(tool: BaseTool, arguments: Mapping[str, Any]) -> object:
@@ -109,14 +135,12 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
     return isinstance(value, _PYTHON[schema["type"]])  # type: ignore[arg-type]
 
 
-def _describe_type(schema: Mapping[str, Any]) -> str:
-    return f"one of {', '.join(map(repr, schema['enum']))}" if "enum" in schema else f"of type {schema['type']}"
-
-
 def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """``{"type": "function", "function": {name, description, parameters}}``. Raises UsageError for a parameter without a
     type, or of a type that JSON has not."""
-    about, arguments = _docstring(function)
+    about, _, rest = (inspect.getdoc(function) or "").partition("Args:")
+    matches = [match for line in rest.partition("\n\n")[0].splitlines() if (match := _ARGUMENT.match(line))]
+    arguments = {match[1]: match[2].strip() for match in matches}
     hints, parameters = get_type_hints(function), inspect.signature(function).parameters
     properties: dict[str, Any] = {}
     for parameter in parameters:
@@ -126,7 +150,7 @@ def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         properties[parameter] = {**_type(name, parameter, hints[parameter]), **description}
     required = [parameter.name for parameter in parameters.values() if parameter.default is inspect.Parameter.empty]
     shape = {"type": "object", "properties": properties, "required": required}
-    return {"type": "function", "function": {"name": name, "description": about, "parameters": shape}}
+    return {"type": "function", "function": {"name": name, "description": " ".join(about.split()), "parameters": shape}}
 
 
 def _type(tool: str, parameter: str, hint: Any) -> dict[str, Any]:
@@ -144,8 +168,23 @@ def _type(tool: str, parameter: str, hint: Any) -> dict[str, Any]:
     raise UsageError(f"tool {tool}: its parameter {parameter} has type {hint}, which JSON has not")
 
 
-def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What stands before ``Args:``, as one line, and what stands there of each parameter."""
-    about, _, rest = (inspect.getdoc(function) or "").partition("Args:")
-    matches = [match for line in rest.partition("\n\n")[0].splitlines() if (match := _ARGUMENT.match(line))]
-    return " ".join(about.split()), {match[1]: match[2].strip() for match in matches}
+def first_mistake(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """One sentence about arguments of a tool with its own schema; empty where they fit. A schema that is itself wrong says
+    nothing of them. Nothing is fetched for a ``$ref`` that leads elsewhere."""
+    validator_for, best_match = (
+        leaf_name(f"jsonschema.{path}") for path in ("validators.validator_for", "exceptions.best_match")
+    )
+    try:
+        validator = validator_for(schema)(schema, registry=leaf_name("referencing.Registry")())
+        mistake = best_match(validator.iter_errors(dict(arguments)))
+    except Exception:  # whatever a schema from outside can break
+        return ""
+    if mistake is None:
+        return ""
+    location = ".".join(str(part) for part in mistake.absolute_path)
+    return f"{f'the argument {location}' if location else 'the arguments'}: {mistake.message[:300]}"
+
+
+def cut(text: str, most: int) -> str:
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[:most]}… ({left_out} more characters)"

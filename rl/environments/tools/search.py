@@ -1,12 +1,18 @@
-"""BM25 over the passages of texts in memory."""
+"""BM25 over the passages of texts in memory, and documents of an agent's own: a folder, or one file. ``.txt`` and ``.md``
+are one document each, every line of a ``.jsonl`` is an object with a ``text``."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 
-from rl.environments.tools.base import BaseTool
+from rl.base.errors import BadFile, UsageError
+from rl.base.outside_files import read_text
+from rl.data_formatter.jsonl import json_lines
+from rl.environments.tools.registry import BaseTool
 
 PASSAGE, HEAD = 300, 120
 """Characters of a passage that is ranked, whole sentences where it can be; of a document's beginning, which tells what all
@@ -110,3 +116,56 @@ class SearchDocuments(BaseTool):
         texts = self._index.best(words, count_of_results(top_k, self._most), self._characters)
         passages = (f"[{number}] {text}" for number, text in enumerate(texts, start=1))
         return "\n".join(passages) or "nothing found"
+
+
+MOST_BYTES = 64 * 2**20
+"""The most bytes of all files together: they are kept in the memory of every process that searches them."""
+MOST_DOCUMENTS = 100_000
+_TEXTS, _ROWS = (".txt", ".md"), ".jsonl"
+
+
+@lru_cache(maxsize=2)
+def corpus_index(path: Path) -> DocumentIndex:
+    """As it was when it was first asked for; all environments of a process share it. Raises as ``read_corpus``."""
+    return DocumentIndex(read_corpus(path))
+
+
+def read_corpus(path: Path) -> list[str]:
+    """One or more, in the order of the files' names. Raises UsageError, or BadFile that names the file and line."""
+    files = _files(path)
+    if sum(file.stat().st_size for file in files) > MOST_BYTES:
+        raise UsageError(f"tools.search.corpus {path} has more than {MOST_BYTES // 2**20} MiB of documents")
+    texts: list[str] = []
+    for file in files:
+        texts += (text for text in _documents(file) if text.strip())
+        if len(texts) > MOST_DOCUMENTS:
+            raise UsageError(f"tools.search.corpus {path} has more than {MOST_DOCUMENTS} documents")
+    if not texts:
+        raise UsageError(f"tools.search.corpus {path} has no documents: {', '.join(_TEXTS)} or {_ROWS} files with text")
+    return texts
+
+
+def _files(path: Path) -> list[Path]:
+    """Hidden ones are left out, and links that lead nowhere."""
+    if path.is_dir():
+        files = (file for file in path.rglob("*") if _is_document(file))
+        return sorted(file for file in files if not any(part[0] == "." for part in file.relative_to(path).parts))
+    if not path.is_file():
+        raise UsageError(f"tools.search.corpus must be a folder or a file, there is no {path}")
+    if not _is_document(path):
+        raise UsageError(f"tools.search.corpus must be a {', '.join(_TEXTS)} or {_ROWS} file, or a folder, not {path}")
+    return [path]
+
+
+def _is_document(file: Path) -> bool:
+    return file.is_file() and file.suffix.lower() in (*_TEXTS, _ROWS)
+
+
+def _documents(file: Path) -> Iterator[str]:
+    if file.suffix.lower() == _ROWS:
+        for number, row in json_lines(file):
+            if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+                raise BadFile(file, "a document must be an object with a text in 'text'", f"line {number}")
+            yield row["text"]
+        return
+    yield read_text(file)

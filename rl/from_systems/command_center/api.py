@@ -1,15 +1,17 @@
 """The addresses that Command Center's rating page and its production client call, with their own answers and errors.
 
-GET and POST ``/api/ratings/``, POST ``/api/ratings/bulk/``, POST ``/api/layer2/feedback/``. An error is ``{"error": text}``
-or, where fields are wrong, ``{field: [text, …]}``.
-"""
+GET and POST ``/api/ratings/``, POST ``/api/ratings/bulk/``, POST ``/api/layer2/feedback/``; GET
+``/api/layer2/rl-status/`` and ``/api/layer2/rl-history/`` of one agent: that of the key or of the origin, else
+``?agent=NAME``, or the only one with widgets. An error is ``{"error": text}`` or, where fields are wrong, ``{field:
+[text, …]}``."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
+from django.db.models import Prefetch
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import Throttled, ValidationError
 from rest_framework.request import Request
@@ -22,10 +24,23 @@ from rl.collect.feedback.events import observation
 from rl.collect.feedback.waiting import NoRoom
 from rl.collect.feedback.write import CHUNK, append
 from rl.collect.limits import MAX_ID_LENGTH
-from rl.from_systems.command_center.bodies import AnswerThumb, Device, OneRating, RatingOfMany, thumb_of
 from rl.from_systems.command_center.callers import SCOPES, Caller, MayRate, PageAuthentication, caller_of
-from rl.from_systems.command_center.rows import SOURCE, find_answer, list_rows, rate, rows_of, store
-from rl.models import Feedback, Trace
+from rl.from_systems.command_center.learner import status_of
+from rl.from_systems.command_center.rows import (
+    SOURCE,
+    AnswerThumb,
+    Device,
+    OneRating,
+    RatingOfMany,
+    find_answer,
+    list_rows,
+    rate,
+    rows_of,
+    store,
+    thumb_of,
+)
+from rl.from_systems.command_center.trainer import the_agent
+from rl.models import Agent, Evaluation, TrainingRun
 from rl.web.api.base import success
 from rl.web.api.problems import BadRequest, TooLarge, summary
 from rl.web.api.throttles import RequestsPerMinute
@@ -111,7 +126,9 @@ class BulkRatings(PageView):
         thumbs, rejected = [], []
         for entry_id, document in ratings.items():
             try:
-                thumbs.append(thumb_of(_check_rating(entry_id, document), entry_id, device_id))
+                if not entry_id or len(entry_id) > MAX_ID_LENGTH:
+                    raise ValidationError({"entry_id": [f"must have 1 to {MAX_ID_LENGTH} characters"]})
+                thumbs.append(thumb_of(RatingOfMany().run_validation(document), entry_id, device_id))
             except ValidationError as error:
                 rejected.append({"entry_id": entry_id, "reason": summary(error)})
         counts: Counter[bool] = Counter()
@@ -139,22 +156,56 @@ class AnswerFeedback(PageView):
             return Response({"status": "not_found", "updated": False}, status=404)
         thumb = thumb_of({**data, "notes": data.get("correction")}, data["query_id"], "")
         rate(caller, [(trace, thumb)])
-        append(_outcomes(caller, trace, data.get("interactions") or []))
+        # one outcome for each kind of interaction: how often it happened
+        counts = Counter(str(interaction["action"]).strip() for interaction in data.get("interactions") or ())
+        common: dict[str, Any] = {"rater": "device:", "source": SOURCE, "api_key": caller.key}
+        append(
+            [observation(trace, metric=f"interaction:{name}", value=count, **common) for name, count in counts.items()]
+        )
         return Response({"status": "ok", "updated": True})
 
 
-def _check_rating(entry_id: str, document: Any) -> dict[str, Any]:
-    """Raises ValidationError."""
-    if not entry_id or len(entry_id) > MAX_ID_LENGTH:
-        raise ValidationError({"entry_id": [f"must have 1 to {MAX_ID_LENGTH} characters"]})
-    checked: dict[str, Any] = RatingOfMany().run_validation(document)
-    return checked
+MOST_RUNS, LONGEST_ERROR = 500, 2000
 
 
-def _outcomes(caller: Caller, trace: Trace, interactions: list[Mapping[str, Any]]) -> list[Feedback]:
-    """One for each kind of interaction: how often it happened."""
-    counts = Counter(str(interaction["action"]).strip() for interaction in interactions)
-    common: dict[str, Any] = {"rater": "device:", "source": SOURCE, "api_key": caller.key}
-    return [
-        observation(trace, metric=f"interaction:{action}", value=count, **common) for action, count in counts.items()
-    ]
+class _OfAgent(PageView):
+    @property
+    def agent(self) -> Agent:
+        """Raises BadRequest."""
+        if self.caller.agent_id is not None:
+            return Agent.objects.get(pk=self.caller.agent_id)
+        try:
+            return Agent.by_name(self.request.GET.get("agent") or the_agent())
+        except UsageError as error:
+            raise BadRequest(str(error)) from None
+
+
+class Status(_OfAgent):
+    def get(self, request: Request) -> Response:
+        return Response({"agent": self.agent.name, **status_of(self.agent)})
+
+
+class History(_OfAgent):
+    def get(self, request: Request) -> Response:
+        runs = self.agent.runs.select_related("version").order_by("-created_at", "-pk")
+        runs = runs.prefetch_related(Prefetch("version__evaluations", Evaluation.objects.defer("report")))
+        limit = self.number("limit", MOST_RUNS, 1, MOST_RUNS)
+        return Response({"history": [_run(run) for run in runs[:limit]], "total": runs.count()})
+
+
+def _run(run: TrainingRun) -> dict[str, Any]:
+    evaluations = run.version.evaluations.all() if run.version else ()
+    evaluation = max(evaluations, key=attrgetter("created_at"), default=None)
+    return {
+        "run": run.pk,
+        "method": run.method,
+        "state": run.state,
+        "step": run.step,
+        "version": run.version.name if run.version else None,
+        "verdict": evaluation.verdict if evaluation else None,
+        "accuracy": evaluation.accuracy if evaluation else None,
+        "base_accuracy": evaluation.base_accuracy if evaluation else None,
+        "created_at": run.created_at,
+        "finished_at": run.finished_at,
+        "error": run.error[:LONGEST_ERROR],
+    }

@@ -27,7 +27,8 @@ def draw(details: Mapping[str, Any]) -> Drawing | None:
     scenario, fixture, size = (details.get(name) for name in ("scenario", "fixture", "size"))
     if not (isinstance(scenario, str) and isinstance(fixture, str) and isinstance(size, str) and size in SIZES):
         return None
-    layout, data = (_object(details.get(name)) for name in ("layout_context", "data_override"))
+    parts = (details.get(name) for name in ("layout_context", "data_override"))
+    layout, data = (part if isinstance(part, dict) else {} for part in parts)
     values = shown_values(data) or data
     label, unit = (values.get(name) if isinstance(values.get(name), str) else "" for name in ("label", "unit"))
     rest = {name: value for name, value in values.items() if name not in ("label", "unit")}
@@ -35,16 +36,13 @@ def draw(details: Mapping[str, Any]) -> Drawing | None:
         heading=_text(layout.get("heading") or ""),
         title=_text(f"{label or scenario}{f' ({unit})' if unit else ''}"),
         size=size,
-        marks=tuple(_marks(details, scenario, fixture, size)),
+        marks=(
+            *(_text(scenario), _text(fixture), size),
+            *([_text(category)] if (category := details.get("category")) else []),
+            *(name for name in FLAGS if details.get(name) is True),
+        ),
         figures=_with_bars(list(_leaves("", rest, 0))[:MOST_FIGURES]),
     )
-
-
-def _marks(details: Mapping[str, Any], scenario: str, fixture: str, size: str) -> Iterator[str]:
-    yield from (_text(scenario), _text(fixture), size)
-    if category := details.get("category"):
-        yield _text(category)
-    yield from (name for name in FLAGS if details.get(name) is True)
 
 
 def _leaves(name: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
@@ -85,7 +83,3 @@ def _text(value: object) -> str:
         return f"{value:,.6g}"
     text = str(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

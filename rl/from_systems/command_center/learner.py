@@ -12,10 +12,9 @@ from rl import online_learner
 from rl.base.errors import RatchetError, UsageError
 from rl.base.records import silent
 from rl.collect.importers.newcomers import settle_in
-from rl.from_systems.command_center.bodies import OneRating, thumb_of
 from rl.from_systems.command_center.callers import Caller
-from rl.from_systems.command_center.dataset import the_agent
-from rl.from_systems.command_center.rows import SOURCE, store
+from rl.from_systems.command_center.rows import SOURCE, OneRating, store, thumb_of
+from rl.from_systems.command_center.trainer import the_agent
 from rl.models import Agent, TrainingRun
 from rl.runs import run as runs
 from rl.web.api.problems import summary
@@ -104,11 +103,15 @@ def init_online_learner(
             raise ValueError(f"{name} has no meaning here: ratings are rows of the database")
     if on_retrain_complete is not None:
         raise ValueError("on_retrain_complete: runs end in another process; WEBHOOKS_FILE names who is told")
-    row = _agent(agent or the_agent())
+    name = agent or the_agent()
+    row = Agent.objects.filter(name__iexact=name).first()
+    if row is None:
+        row = Agent.new(name)
+        settle_in(row, SOURCE)
     chosen = {"min_samples_to_retrain": min_samples, "retrain_interval_hours": retrain_interval_hours}
-    for name, value in {**chosen, "auto_export": auto_export, "auto_deploy": auto_deploy}.items():
+    for field, value in {**chosen, "auto_export": auto_export, "auto_deploy": auto_deploy}.items():
         if value is not None:
-            setattr(row, name, value)
+            setattr(row, field, value)
     row.online_learning = True
     row.full_clean()
     row.save()
@@ -125,11 +128,3 @@ def get_online_learner(agent: str | None = None) -> OnlineLearner | None:
 def shutdown_online_learner(agent: str | None = None) -> None:
     """The agent learns by itself no longer."""
     Agent.objects.filter(name__iexact=agent or the_agent()).update(online_learning=False)
-
-
-def _agent(name: str) -> Agent:
-    if known := Agent.objects.filter(name__iexact=name).first():
-        return known
-    made = Agent.new(name)
-    settle_in(made, SOURCE)
-    return made

@@ -10,8 +10,7 @@ from rl.collect.command_center import ONLY_FIXTURE, widget_choice
 from rl.data_formatter import build_fixture_dpo_pairs as build_fixture_pairs
 from rl.data_formatter import build_widget_dpo_pairs as build_widget_pairs
 from rl.data_formatter.wording.contract import SIZES, Wording
-from rl.from_systems.command_center.catalogue import CATALOGUE
-from rl.from_systems.command_center.wording import ANSWERS, PROMPTS
+from rl.from_systems.command_center.wording import ANSWERS, CATALOGUE, PROMPTS
 
 Entry = Mapping[str, Any]
 MOST_PAIRS = 5
@@ -68,28 +67,28 @@ def get_all_scenarios() -> list[str]:
 
 
 def _answers(entries: Iterable[Entry]) -> list[RatedAnswer]:
-    return [
-        _answer(number, entry) for number, entry in enumerate(entries, 1) if entry.get("rating") in ("up", "down", None)
-    ]
-
-
-def _answer(number: int, entry: Entry) -> RatedAnswer:
     """Raises ValueError."""
-    if missing := [name for name in REQUIRED if name not in entry]:
-        raise ValueError(f"entry {number} has no {missing[0]}: an entry has {', '.join(REQUIRED)}")
-    prompt = (Message(role="user", content=str(entry["question"])),)
-    details = {**entry, "fixture": entry.get("fixture") or ONLY_FIXTURE, "size": entry.get("size") or "normal"}
-    widget = widget_choice(details, prompt)
-    if widget is None:
-        raise ValueError(f"entry {number}: scenario and fixture are names, and size is one of {', '.join(SIZES)}")
-    up = entry["rating"] == "up"
-    return RatedAnswer(
-        answer_id=f"{number:08}",
-        prompt_key=str(entry["question_id"]),
-        prompt=prompt,
-        response=f"{widget.scenario} ({widget.size}): {widget.fixture}",
-        up=int(up),
-        down=int(entry["rating"] == "down"),
-        feedback_ids=(number,),
-        widget=widget,
-    )
+    answers = []
+    for number, entry in enumerate(entries, 1):
+        if entry.get("rating") not in ("up", "down", None):
+            continue
+        if missing := [name for name in REQUIRED if name not in entry]:
+            raise ValueError(f"entry {number} has no {missing[0]}: an entry has {', '.join(REQUIRED)}")
+        prompt = (Message(role="user", content=str(entry["question"])),)
+        details = {**entry, "fixture": entry.get("fixture") or ONLY_FIXTURE, "size": entry.get("size") or "normal"}
+        widget = widget_choice(details, prompt)
+        if widget is None:
+            raise ValueError(f"entry {number}: scenario and fixture are names, and size is one of {', '.join(SIZES)}")
+        answers.append(
+            RatedAnswer(
+                answer_id=f"{number:08}",
+                prompt_key=str(entry["question_id"]),
+                prompt=prompt,
+                response=f"{widget.scenario} ({widget.size}): {widget.fixture}",
+                up=int(entry["rating"] == "up"),
+                down=int(entry["rating"] == "down"),
+                feedback_ids=(number,),
+                widget=widget,
+            )
+        )
+    return answers

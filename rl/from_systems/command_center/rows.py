@@ -8,18 +8,71 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.db.models import Min, QuerySet, Value
+from django.utils import timezone
+from rest_framework import serializers
 
 from rl.base.errors import UsageError
 from rl.collect.feedback import waiting
 from rl.collect.feedback.waiting import Early, Kept
 from rl.collect.feedback.write import record
+from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.collect.traces.rows import run_id
 from rl.from_systems.command_center.callers import Caller
 from rl.models import Feedback, Trace, WaitingRating
 from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE
 from rl.web.api.lookups import by_external_id
+from rl.web.api.serializers.fields import NameField, ShortListField, TextField
+from rl.web.api.serializers.ratings import THUMBS, EntryRating
 from rl.web.api.sizes import size_of, within
+
+MOST_INTERACTIONS, LONGEST_CORRECTION, LONGEST_ACTION = 50, 500, MAX_METRIC_LENGTH - len("interaction:")
+
+
+class Device(serializers.Serializer):
+    device_id = NameField(
+        max_length=MAX_RATER_LENGTH - len(DEVICE), required=False, allow_blank=True, allow_null=True, default=""
+    )
+
+
+class OneRating(EntryRating, Device):
+    entry_id = TextField(max_length=MAX_ID_LENGTH)
+    rated_at = serializers.DateTimeField()
+
+
+class RatingOfMany(EntryRating):
+    """In a bulk, where what is missing has a default."""
+
+    rating = serializers.ChoiceField(list(THUMBS), default="up")
+
+
+class Interaction(serializers.Serializer):
+    action = TextField(max_length=LONGEST_ACTION)
+    widget_index = serializers.IntegerField(required=False, allow_null=True)
+    duration_ms = serializers.FloatField(required=False, allow_null=True, min_value=0)
+
+
+class AnswerThumb(serializers.Serializer):
+    """On an answer of the production system."""
+
+    query_id = TextField(max_length=MAX_ID_LENGTH)
+    rating = serializers.ChoiceField(list(THUMBS))
+    interactions = ShortListField(child=Interaction(), longest=MOST_INTERACTIONS, required=False, allow_null=True)
+    correction = TextField(max_length=LONGEST_CORRECTION, allow_blank=True, required=False, allow_null=True)
+
+
+def thumb_of(data: Mapping[str, Any], entry_id: str, device_id: str | None) -> Early:
+    """``data``: what a serializer above has checked. A clock that runs ahead would win over all later ratings."""
+    now = timezone.now()
+    return Early(
+        entry_id=entry_id,
+        rater=DEVICE + (device_id or ""),
+        value=THUMBS[data["rating"]],
+        rated_at=min(data.get("rated_at") or now, now),
+        tags=data.get("tags") or (),
+        notes=data.get("notes") or "",
+    )
+
 
 SOURCE = "command_center"
 LIVE = "command_center_page"
@@ -55,21 +108,16 @@ def list_rows(caller: Caller, start: int, most: int) -> Listed:
         ratings = ratings.filter(agent=caller.agent_id)
     early = waiting.waiting_for(caller.agent_id).order_by()
     keys = [
-        rows.annotate(waits=Value(waits)).values_list("rated_at", "waits", "pk", size_of(rows.model))
-        for waits, rows in ((False, ratings), (True, early))
+        of_kind.annotate(waits=Value(waits)).values_list("rated_at", "waits", "pk", size_of(of_kind.model))
+        for waits, of_kind in ((False, ratings), (True, early))
     ]
     part = keys[0].union(keys[1], all=True).order_by("-rated_at", "waits", "pk")[start : start + most]
     named = [(waits, pk) for _, waits, pk, _ in within(part, lambda key: key[3])]
     total = ratings.count() + early.count()
-    return Listed(_read(named), total, start + len(named) < total)
-
-
-def _read(named: Sequence[tuple[bool, int]]) -> list[Row]:
-    """Ratings (False) and those that wait (True), by their numbers."""
     events = Feedback.objects.select_related("trace").only(*_COLUMNS).in_bulk([pk for waits, pk in named if not waits])
-    early = WaitingRating.objects.in_bulk([pk for waits, pk in named if waits])
-    rows = ((early if waits else events).get(pk) for waits, pk in named)
-    return rows_of([row for row in rows if row is not None])
+    waiting_here = WaitingRating.objects.in_bulk([pk for waits, pk in named if waits])
+    rows = ((waiting_here if waits else events).get(pk) for waits, pk in named)
+    return Listed(rows_of([row for row in rows if row is not None]), total, start + len(named) < total)
 
 
 def store(caller: Caller, thumbs: Sequence[Early]) -> list[Stored | UsageError]:

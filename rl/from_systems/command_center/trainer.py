@@ -1,22 +1,92 @@
-"""``CommandCenterDPOTrainer`` over Ratchet's: rows in, an adapter out. No agent, versions or gate."""
+"""Command Center's way to a model over Ratchet's: ``prepare_training_dataset`` with its arguments, rows in memory of a
+training set that is frozen here; ``CommandCenterDPOTrainer``, rows in, an adapter out, without agent, versions or gate;
+and ``export_to_ollama`` with its arguments and its result."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 
-from rl.base.errors import RatchetError, UsageError
+from rl import dataset_builder
+from rl.base.errors import NotEnoughData, RatchetError, UsageError
 from rl.base.files import replacing
 from rl.base.leaves import import_name, leaf
+from rl.base.records import silent
 from rl.config import preset
 from rl.data_formatter.runs import as_answer_messages
-from rl.from_systems.site import resolve_base_model
+from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
+from rl.dataset_builder.read.ratings import DatabaseSource
+from rl.dataset_builder.training_dataset import AGENT
+from rl.export import release
+from rl.from_systems.site import core_trainer, resolve_base_model
+from rl.models import Agent, Trace
+
+COLUMNS = ("prompt", "chosen", "rejected", "question_id")
+MIN_SAMPLES, VAL_SPLIT = 50, 0.1
+
+
+class Rows(list[dict[str, Any]]):
+    """Prompts and answers are lists of chat messages."""
+
+    column_names = list(COLUMNS)
+    num_rows = property(len)
+
+
+def prepare_training_dataset(
+    source: str = "db",
+    data_path: Path | str | None = None,
+    ratings_path: Path | str | None = None,
+    pair_type: str = "both",
+    min_samples: int = MIN_SAMPLES,
+    val_split: float | None = None,
+    agent: str | None = None,
+) -> dict[str, Rows]:
+    """``train`` and ``validation``. ``agent``: whose answers; by default the only one that has widgets. Raises ValueError
+    where it is too little, UsageError and BadFile."""
+    try:
+        frozen = dataset_builder.prepare_training_dataset(
+            source=source,
+            data_path=data_path,
+            ratings_path=ratings_path,
+            pair_type=pair_type,
+            min_samples=min_samples,
+            val_split=VAL_SPLIT if val_split is None else val_split,
+            agent=agent or the_agent(),
+        )
+    except NotEnoughData as error:
+        raise ValueError(str(error)) from error
+    return {"train": Rows(_read(frozen.directory / TRAIN)), "validation": Rows(_read(frozen.directory / HELD_OUT))}
+
+
+def the_agent() -> str:
+    """The only agent with widgets; where none or several have some, the one that files are trained for."""
+    widgets = Trace.objects.filter(agent=OuterRef("pk"), details__has_key="scenario")
+    names = list(Agent.objects.filter(Exists(widgets)).values_list("name", flat=True)[:2])
+    return names[0] if len(names) == 1 else AGENT
+
+
+def get_fixture_descriptions(agent: str | None = None) -> dict[str, dict[str, str]]:
+    """Scenario to the fixtures that the imported runs have shown, with their names in words."""
+    known = Agent.objects.filter(name__iexact=agent or the_agent()).first()
+    fixtures = DatabaseSource(known).fixtures() if known else {}
+    return {
+        scenario: {slug: slug.replace("_", " ").replace("-", " ") for slug in slugs}
+        for scenario, slugs in fixtures.items()
+    }
+
+
+def _read(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield {**{name: row[name] for name in COLUMNS[:3]}, "question_id": row["prompt_key"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +162,17 @@ class CommandCenterDPOTrainer:
             raise UsageError(f"{resume} is not a checkpoint below {output}: give the output_dir that it belongs to")
         file = output / "train.jsonl"
         output.mkdir(parents=True, exist_ok=True)
-        _write_rows(rows, file)
-        trainer = import_name("rl.runs.pipeline.RLTrainer")(
-            "dpo", resolve_base_model(self.base_model), output, self.config
-        )
+        with replacing(file) as lines:
+            for number, row in enumerate(rows, 1):
+                try:
+                    prompt = row["prompt"]
+                    made = {"prompt": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt}
+                    made |= {name: as_answer_messages(row[name]) for name in ("chosen", "rejected")}
+                except KeyError as error:
+                    raise UsageError(f"row {number} lacks {error}") from None
+                made["prompt_key"] = str(row.get("question_id", number))
+                lines.write(json.dumps(made, ensure_ascii=False) + "\n")
+        trainer = core_trainer("dpo", self.base_model, output, self.config)
         result = trainer.train(file, resume=resume is not None)
         self.checkpoint_path = output / "final"
         shutil.copytree(result.weights_dir, self.checkpoint_path, dirs_exist_ok=True)
@@ -106,15 +183,41 @@ class CommandCenterDPOTrainer:
         )
 
 
-def _write_rows(rows: Iterable[Mapping[str, Any]], file: Path) -> None:
-    with replacing(file) as lines:
-        for number, row in enumerate(rows, 1):
-            try:
-                prompt = row["prompt"]
-                made = {"prompt": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt}
-                made |= {name: as_answer_messages(row[name]) for name in ("chosen", "rejected")}
-            except KeyError as error:
-                raise UsageError(f"row {number} lacks {error}") from None
-            lines.write(
-                json.dumps({**made, "prompt_key": str(row.get("question_id", number))}, ensure_ascii=False) + "\n"
-            )
+MODEL_NAME, QUANTIZATION = "cc-widget-selector", "q4_k_m"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    success: bool
+    gguf_path: str = ""
+    ollama_model_name: str | None = None
+    error_message: str = ""
+    file_size_mb: float = 0.0
+
+
+def export_to_ollama(
+    checkpoint_path: Path | str,
+    model_name: str | None = None,
+    base_model: str | None = None,
+    quantization: str | None = None,
+    output_dir: Path | str | None = None,
+    register: bool = True,
+) -> ExportResult:
+    """Writes the GGUF file and, unless told otherwise, registers it at OLLAMA_URL. What fails is told in the result."""
+    name = model_name or MODEL_NAME
+    try:
+        made = release.export_checkpoint(
+            str(checkpoint_path),
+            "gguf",
+            quantization or QUANTIZATION,
+            name=name,
+            output=str(output_dir or ""),
+            base=base_model or "",
+            report=silent,
+        )
+        if register:
+            import_name("rl.runs.exporter.register_file")(made, name, silent)
+    except RatchetError as error:
+        return ExportResult(False, error_message=str(error))
+    megabytes = made.path.stat().st_size / 1_000_000
+    return ExportResult(True, str(made.path), name if register else None, "", round(megabytes, 1))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from rl.from_systems.command_center.api import AnswerFeedback, BulkRatings, Ratings
-from rl.from_systems.command_center.learning_api import History, Status
+from rl.from_systems.command_center.api import AnswerFeedback, BulkRatings, History, Ratings, Status
 
 urlpatterns = [
     path("api/ratings/", Ratings.as_view(), name="command-center-ratings"),

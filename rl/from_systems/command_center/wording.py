@@ -6,13 +6,43 @@ use, a template taken from what the gateway recorded says exactly what is asked.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rl.base.records import Message
 from rl.data_formatter.wording.contract import SIZES, Ask, Picked
 from rl.data_formatter.wording.parts import data_lines, entities, fixture_lines, names, shown_values
-from rl.from_systems.command_center.catalogue import CATALOGUE
+
+
+class Entry(NamedTuple):
+    shows: str
+    good_for: str
+
+
+CATALOGUE: Mapping[str, Entry] = {
+    "alerts": Entry("alarms with their severity and state", "what needs attention now"),
+    "category-bar": Entry("one bar for each category", "ranking machines, shifts or areas"),
+    "chatstream": Entry("messages of people and assistants", "what was said about an event"),
+    "comparison": Entry("two or more values beside each other", "differences between devices or periods"),
+    "composition": Entry("the parts of a whole", "shares of a total"),
+    "diagnosticpanel": Entry("checks of a device and their results", "finding the cause of a fault"),
+    "distribution": Entry("how values spread", "outliers and usual ranges"),
+    "edgedevicepanel": Entry("one device with its readings and state", "the details of a single device"),
+    "eventlogstream": Entry("events in the order in which they came", "what happened, line by line"),
+    "flow-sankey": Entry("flows from sources to sinks, as wide as they are large", "where energy or material goes"),
+    "kpi": Entry("one number with its unit and its change", "a single value at a glance"),
+    "matrix-heatmap": Entry("two dimensions by colour", "patterns by hour, day or machine"),
+    "peoplehexgrid": Entry("people as a grid of cells", "who is where, and in which role"),
+    "peoplenetwork": Entry("people and their ties", "who works with whom"),
+    "peopleview": Entry("people with role, shift and state", "staff on duty"),
+    "supplychainglobe": Entry("sites and routes on a globe", "suppliers and transports"),
+    "timeline": Entry("spans of time, one below the other", "when states or work began and ended"),
+    "trend": Entry("one value over time", "how a value develops"),
+    "trend-multi-line": Entry("several values over the same time", "devices or phases compared over time"),
+    "trends-cumulative": Entry("totals that add up over time", "consumption since a date"),
+    "uncertaintypanel": Entry("what is not known, and how sure the rest is", "answers that rest on little data"),
+}
+
 
 FIRST_RELEVANCE, STEP, LEAST_RELEVANCE = 0.95, 0.05, 0.5
 """By position alone: people said which widgets suit, not how much."""
@@ -35,8 +65,9 @@ _FIXTURE_SHAPE = '{"fixtures": [{"index": 0, "fixture": "…", "reason": "…"}]
 class Prompts:
     def ask_for_widgets(self, ask: Ask) -> list[Message]:
         rules = [f"{number}. {rule}" for number, rule in enumerate(_RULES, 1)]
+        known = {name: f": shows {entry.shows}; good for {entry.good_for}" for name, entry in CATALOGUE.items()}
         return _messages(
-            ["## WIDGETS", *map(_catalogue_line, sorted(set(ask.scenarios)))],
+            ["## WIDGETS", *(f"- {name}{known.get(name, '')}" for name in sorted(set(ask.scenarios)))],
             _query(ask),
             ["## RULES", *rules],
             ["## ANSWER", _SHAPE],
@@ -53,7 +84,20 @@ class Prompts:
 
 class Answers:
     def write_widgets(self, picked: Sequence[Picked], ask: Ask) -> str:
-        widgets = [_widget(rank, widget) for rank, widget in enumerate(picked)]
+        widgets = []
+        for rank, choice in enumerate(picked):
+            listed = ", ".join(entities(choice.widget.intent).values())
+            label = shown_values(choice.widget.data).get("label")
+            request = {
+                "query": choice.widget.question,
+                "metric": label if isinstance(label, str) else "",
+                "entities": listed.split(", ") if listed else [],
+            }
+            about = {
+                "relevance": max(LEAST_RELEVANCE, round(FIRST_RELEVANCE - STEP * rank, 2)),
+                "data_request": request,
+            }
+            widgets.append({"scenario": choice.scenario, "size": choice.size, **about})
         return _json({"heading": ask.widget.heading or ask.widget.question, "widgets": widgets})
 
     def write_fixture(self, name: str, ask: Ask) -> str:
@@ -63,13 +107,6 @@ class Answers:
 def _messages(*sections: Iterable[str]) -> list[Message]:
     text = "\n\n".join("\n".join(section) for section in sections)
     return [Message(role="system", content=_SYSTEM), Message(role="user", content=text)]
-
-
-def _catalogue_line(name: str) -> str:
-    """Nothing is made up about a widget that the catalogue does not know."""
-    if known := CATALOGUE.get(name):
-        return f"- {name}: shows {known.shows}; good for {known.good_for}"
-    return f"- {name}"
 
 
 def _query(ask: Ask) -> Iterator[str]:
@@ -87,18 +124,6 @@ def _query(ask: Ask) -> Iterator[str]:
 
 def _said(value: object) -> str:
     return names(value) or "none"
-
-
-def _widget(rank: int, picked: Picked) -> dict[str, Any]:
-    listed = ", ".join(entities(picked.widget.intent).values())
-    label = shown_values(picked.widget.data).get("label")
-    request = {
-        "query": picked.widget.question,
-        "metric": label if isinstance(label, str) else "",
-        "entities": listed.split(", ") if listed else [],
-    }
-    relevance = max(LEAST_RELEVANCE, round(FIRST_RELEVANCE - STEP * rank, 2))
-    return {"scenario": picked.scenario, "size": picked.size, "relevance": relevance, "data_request": request}
 
 
 def _json(value: object) -> str:

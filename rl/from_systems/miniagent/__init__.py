@@ -11,7 +11,7 @@ from rl.base.leaves import lazy_name
 
 NAMES: Final = {
     **{name: f"rl.environments.tasks.{name}" for name in ("CodeTaskDataset", "SearchTaskDataset")},
-    **{name: f"{__name__}.sampler.{name}" for name in ("CodeTaskSampler", "load_code_task_dataset")},
+    **{name: f"{__name__}.tasks.{name}" for name in ("CodeTaskSampler", "load_code_task_dataset")},
 }
 """Name that its users import to dotted path."""
 

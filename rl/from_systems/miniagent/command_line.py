@@ -49,18 +49,10 @@ def defaults_for(file: AgentFile, policy_type: str | None) -> Defaults:
     folder = Path(DATASETS.get(kind, "dataset"))
     dataset_dir = file.dataset_dir or (str(folder.resolve()) if folder.is_dir() else "")
     notes = [] if dataset_dir else [f"there is no folder {folder} here: the tasks are those that come with Ratchet"]
-    return Defaults(dataset_dir, _model_folder(policy_type), PREVIEWS.get(kind, 0), tuple(notes))
-
-
-def _model_folder(policy_type: str | None) -> str:
-    """Empty for the model that the file names."""
-    if policy_type == HUGGINGFACE:
-        return ""
-    folder = Path(MODEL)
-    if (folder / "config.json").is_file():
-        return str(folder.resolve())
-    if policy_type == MINIMIND:
+    model = Path(MODEL)
+    has_model = policy_type != HUGGINGFACE and (model / "config.json").is_file()
+    if policy_type == MINIMIND and not has_model:
         raise UsageError(
             f"--policy-type {MINIMIND} takes the model from --model-path, and there is no folder {MODEL} here"
         )
-    return ""
+    return Defaults(dataset_dir, str(model.resolve()) if has_model else "", PREVIEWS.get(kind, 0), tuple(notes))

@@ -10,27 +10,16 @@ from typing import Any, NamedTuple
 from rl.environments.config_file import Document
 
 KEYS: Mapping[str, frozenset[str]] = {
-    "model": frozenset(("name", "dtype")),
-    "policy": frozenset(("max_new_tokens", "temperature", "top_p", "do_sample")),
-    "env": frozenset(
-        ("type", "max_turns", "system_prompt", "success_reward", "timeout_penalty", "test_timeout", "default_corpus")
-    ),
-    "tools": frozenset(("code_exec", "search")),
-    "rollout": frozenset(("num_episodes_per_iter",)),
-    "train": frozenset(
-        (
-            "num_iters",
-            "lr",
-            "grad_clip",
-            "norm_adv_by_std",
-            "learning_rate",
-            "gamma",
-            "lam",
-            "value_coef",
-            "entropy_coef",
-        )
-    ),
-    "eval": frozenset(("eval_interval", "num_tasks")),
+    section: frozenset(keys.split())
+    for section, keys in {
+        "model": "name dtype",
+        "policy": "max_new_tokens temperature top_p do_sample",
+        "env": "type max_turns system_prompt success_reward timeout_penalty test_timeout default_corpus",
+        "tools": "code_exec search",
+        "rollout": "num_episodes_per_iter",
+        "train": "num_iters lr grad_clip norm_adv_by_std learning_rate gamma lam value_coef entropy_coef",
+        "eval": "eval_interval num_tasks",
+    }.items()
 }
 """All keys that it knows."""
 OWN: Mapping[str, frozenset[str]] = {
@@ -72,13 +61,11 @@ def translate(document: Document) -> Translation | None:
     if not is_miniagents(document):
         return None
     values = deepcopy(dict(document.values))
-    notes = [
-        *_environment(values),
-        *_tools(values, document),
-        *_policy(values),
-        *_training(values),
-        *_evaluation(values),
-    ]
+    notes = [*_environment(values), *_tools(values, document), *_training(values)]
+    evaluation = _section(values, "eval")
+    for key in [key for key in evaluation if key not in KEYS["eval"]]:
+        del evaluation[key]
+        notes.append(f"eval.{key} has no effect")
     return Translation(replace(document, values=values), tuple(notes))
 
 
@@ -134,18 +121,17 @@ def _tools(values: dict[str, Any], document: Document) -> list[str]:
     return notes
 
 
-def _policy(values: dict[str, Any]) -> list[str]:
-    _fill(values, "policy")
-    if _section(values, "policy").pop("do_sample", None) is False:
-        return ["policy.do_sample: false has no effect: episodes of one task are compared, so they are sampled"]
-    return []
-
-
 def _training(values: dict[str, Any]) -> list[str]:
-    _fill(values, "rollout")
-    _fill(values, "train")
+    notes = []
+    for section in DEFAULTS:
+        _fill(values, section)
+    if _section(values, "policy").pop("do_sample", None) is False:
+        notes.append("policy.do_sample: false has no effect: episodes of one task are compared, so they are sampled")
     train, rollout = _section(values, "train"), _section(values, "rollout")
-    notes = [f"train.{key} has no effect: {why}" for key, why in UNUSED.items() if _is_wrong(key, train.pop(key, None))]
+    unused = {key: train.pop(key, None) for key in UNUSED}
+    if unused["norm_adv_by_std"] is True:  # it is so
+        unused["norm_adv_by_std"] = None
+    notes += [f"train.{key} has no effect: {why}" for key, why in UNUSED.items() if unused[key] is not None]
     if train.get("lr") is not None and train.pop("learning_rate", None) is not None:
         notes.append("train.learning_rate has no effect: train.lr is the learning rate")
     episodes = rollout.get("num_episodes_per_iter")
@@ -158,24 +144,11 @@ def _training(values: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _is_wrong(key: str, value: Any) -> bool:
-    """Something was said that is not as it is."""
-    return value is not None and not (key == "norm_adv_by_std" and value is True)
-
-
 def group_size(episodes: int) -> int:
     """So many episodes of each task that the groups of a step fill it: Miniagent plays one of each, and has groups only
     where a task comes twice."""
     sizes = [size for size in range(2, LARGEST_GROUP + 1) if episodes % size == 0]
     return max(sizes, default=max(2, min(LARGEST_GROUP, episodes)))
-
-
-def _evaluation(values: dict[str, Any]) -> list[str]:
-    section = _section(values, "eval")
-    unused = [key for key in section if key not in KEYS["eval"]]
-    for key in unused:
-        del section[key]
-    return [f"eval.{key} has no effect" for key in unused]
 
 
 def _fill(values: dict[str, Any], name: str) -> None:

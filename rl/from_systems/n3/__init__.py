@@ -12,9 +12,8 @@ from rl.base.leaves import lazy_name
 
 _MODULES: Final = {
     "training_config": ("DatasetConfig", "RewardModelConfig", "TrainingConfig"),
-    "feedback_rows": ("FeedbackExample", "prepare_feedback_dataset", "prepare_ppo_dataset"),
     "trainer": ("RLHFTrainer", "RewardModel", "train_reward_model"),
-    "result_file": ("TrainingResult",),
+    "result_file": ("FeedbackExample", "TrainingResult", "prepare_feedback_dataset", "prepare_ppo_dataset"),
 }
 NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}
 """Name to dotted path."""

@@ -1,4 +1,5 @@
-"""Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback."""
+"""Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback. Beside
+the weights of each version of an agent that N3's clients score lies N3's ``training_results.json``."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ from rl.base.errors import NotEnoughData, UsageError
 from rl.config import TrainingConfig
 from rl.config.authority import require_trainers
 from rl.from_systems.n3 import returns
+from rl.from_systems.n3.result_file import FILE, Histories, TrainingResult
 from rl.lm.model_path import ADAPTER, MODEL
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
 from rl.runs import run as runs
 from rl.runs import supervisor
 from rl.runs.dry_run import dry_run, require_data
+from rl.runs.supervisor import run_ended
 from rl.scoring import rollouts
 from rl.training import TrainingPipeline
 from rl.versions import reward_models, versions
@@ -25,12 +28,6 @@ from rl.versions import reward_models, versions
 FEWEST = 10
 """Fewest scored answers that a training needs."""
 REWARD_MODEL = "reward_model"
-
-
-def mean_and_deviation(feedback: QuerySet[Feedback]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation (of the population) of the ratings, on a scale of 0 to 1; None without any."""
-    figures = feedback.aggregate(mean=Avg("value"), std=StdDev("value"))
-    return figures["mean"], figures["std"]
 
 
 def scores_of(agent: Agent) -> QuerySet[Feedback]:
@@ -50,7 +47,8 @@ def require_enough(agent: Agent) -> int:
 def settings_for(agent: Agent, request: Mapping[str, Any]) -> tuple[str, TrainingConfig, runs.RunOptions]:
     """Method, hyper-parameters and options from a request's camelCase names, as a trainer may ask for them. Raises
     UsageError, NotEnoughData."""
-    values = {_snake(name): value for name, value in request.items() if value is not None}
+    snake = {name: re.sub(r"(?<=[a-z0-9])([A-Z])", lambda match: f"_{match[1].lower()}", name) for name in request}
+    values = {snake[name]: value for name, value in request.items() if value is not None}
     if method := str(values.pop("method", "")):
         return _settings(agent, method, values)
     try:
@@ -73,7 +71,10 @@ def _settings(
     config, options = pipeline.chosen_settings(method, values, base_model, {"min_samples": 1})
     options = _with_reward_model(agent, method, options, scorer)
     if rollouts.generates(method, config) and not options.reward_model:
-        _require_rewards(agent)
+        try:
+            rollouts.require_rewards(agent)
+        except NotEnoughData as error:
+            raise NotEnoughData(f"train a reward model first, with the method '{REWARD_MODEL}': {error}") from error
     return method, config, options
 
 
@@ -93,27 +94,20 @@ def _with_reward_model(agent: Agent, method: str, options: runs.RunOptions, name
     return replace(options, reward_model=str(path), origins={**options.origins, REWARD_MODEL: version.name})
 
 
-def _require_rewards(agent: Agent) -> None:
-    """Raises NotEnoughData where nothing would judge what the policy answers."""
-    try:
-        rollouts.require_rewards(agent)
-    except NotEnoughData as error:
-        raise NotEnoughData(f"train a reward model first, with the method '{REWARD_MODEL}': {error}") from error
-
-
 def estimate_training(agent: Agent, request: Mapping[str, Any]) -> dict[str, Any]:
     """N3's answer to a dry run; nothing is written."""
     count, (method, config, options) = require_enough(agent), settings_for(agent, request)
     plan = dry_run(agent, config, options, method)
-    cost, (mean, deviation) = plan.estimate, mean_and_deviation(scores_of(agent))
+    cost = plan.estimate
+    scores = scores_of(agent).aggregate(mean=Avg("value"), std=StdDev("value"))  # of the population
     return {
         "status": "dry_run",
         "method": method,
         "feedbackCount": count,
         "estimatedSteps": cost and cost.steps,
         "estimatedTimeMinutes": cost and round(cost.seconds / 60, 2),
-        "scoreMean": mean,
-        "scoreStd": deviation,
+        "scoreMean": scores["mean"],
+        "scoreStd": scores["std"],
         "modelConfig": {
             "base_model": plan.base_model,
             "use_lora": not config.full,
@@ -174,5 +168,35 @@ def model_path(run: TrainingRun, version: ModelVersion) -> str:
     return str(versions.version_directory(version) / (MODEL if run.config.get("full") else ADAPTER))
 
 
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda match: f"_{match[1].lower()}", name)
+SOURCES = ("policies", "n3")
+"""Where feedback came from: N3's calls, and its files."""
+
+
+def connect() -> None:
+    run_ended.connect(_write_results, dispatch_uid="n3 training results")
+
+
+def _write_results(run: TrainingRun, **signal: Any) -> None:
+    if run.state != TrainingRun.State.SUCCEEDED or run.version is None:
+        return
+    if Feedback.objects.filter(agent=run.agent, source__in=SOURCES).order_by().exists():
+        result_of(run).save(versions.version_directory(run.version) / FILE)
+
+
+def result_of(run: TrainingRun) -> TrainingResult:
+    """The result of a run that has made a version. The final reward is that of its steps, as N3's, where it was rewarded in
+    them, else that of the version's fresh answers."""
+    assert run.version is not None  # noqa: S101  the caller's
+    history = returns.histories([run.pk]).get(run.pk, Histories())
+    fresh = returns.fresh_rewards([run.version.pk]).get(run.version.pk, {})
+    return TrainingResult(
+        model_path=model_path(run, run.version),
+        reward_model_path=run.options.get(REWARD_MODEL) or None,
+        feedback_count=run.version.feedback_count,
+        final_reward_mean=history.mean if history.reward else fresh.get("rewardMean"),
+        final_reward_std=history.std if history.reward else fresh.get("rewardStd"),
+        training_steps=run.step,
+        reward_history=history.reward,
+        kl_history=history.kl,
+        loss_history=history.loss,
+    )

@@ -30,12 +30,27 @@ def histories(runs: Iterable[int]) -> dict[int, Histories]:
 def metrics(versions: Sequence[ModelVersion]) -> dict[int, dict[str, Any]]:
     """Version to N3's figures of its training. What a reward model gives answers is not what a policy earned."""
     by_version = _runs(version__in=[version.pk for version in versions])
-    earned = histories(run.pk for run in by_version.values() if not find_method(run.method).scores)
-    judges, fresh = _reward_models(by_version.values()), fresh_rewards(by_version)
-    return {
-        version.pk: _figures(version, by_version.get(version.pk), earned, judges) | fresh.get(version.pk, {})
-        for version in versions
-    }
+    runs = by_version.values()
+    earned = histories(run.pk for run in runs if not find_method(run.method).scores)
+    names = {(run.agent_id, _judge_of(run)) for run in runs if _judge_of(run)}
+    which = {"version__agent__in": [agent for agent, _ in names], "version__name__in": [name for _, name in names]}
+    made = _runs(**which).values() if names else ()
+    judges = {(run.agent_id, run.version.name): run for run in made if run.version}
+    fresh, figures = fresh_rewards(by_version), {}
+    for version in versions:
+        run = by_version.get(version.pk)
+        history = earned.get(run.pk, Histories()) if run else Histories()
+        scores = _scores(run) or _scores(judges.get((run.agent_id, _judge_of(run)))) if run else {}
+        figures[version.pk] = {
+            "feedbackCount": version.feedback_count,
+            "rewardMean": history.mean,
+            "rewardStd": history.std,
+            "rewardModel": None,
+            "scoreMean": scores.get("mean"),
+            "scoreStd": scores.get("std"),
+            **fresh.get(version.pk, {}),
+        }
+    return figures
 
 
 def fresh_rewards(versions: Iterable[int]) -> dict[int, dict[str, Any]]:
@@ -58,34 +73,8 @@ def _runs(**which: Any) -> dict[int, TrainingRun]:
     return {run.version_id: run for run in runs if run.version_id is not None}
 
 
-Judges = Mapping[tuple[int, str], TrainingRun]
-
-
-def _reward_models(runs: Iterable[TrainingRun]) -> Judges:
-    """The runs that made the reward models that these learned by, by agent and name."""
-    names = {(run.agent_id, _judge_of(run)) for run in runs if _judge_of(run)}
-    which = {"version__agent__in": [agent for agent, _ in names], "version__name__in": [name for _, name in names]}
-    made = _runs(**which).values() if names else ()
-    return {(run.agent_id, run.version.name): run for run in made if run.version}
-
-
 def _judge_of(run: TrainingRun) -> str:
     return str(run.options.get("origins", {}).get("reward_model") or "")
-
-
-def _figures(
-    version: ModelVersion, run: TrainingRun | None, earned: Mapping[int, Histories], judges: Judges
-) -> dict[str, Any]:
-    history = earned.get(run.pk, Histories()) if run else Histories()
-    scores = _scores(run) or _scores(judges.get((run.agent_id, _judge_of(run)))) if run else {}
-    return {
-        "feedbackCount": version.feedback_count,
-        "rewardMean": history.mean,
-        "rewardStd": history.std,
-        "rewardModel": None,
-        "scoreMean": scores.get("mean"),
-        "scoreStd": scores.get("std"),
-    }
 
 
 def _scores(run: TrainingRun | None) -> dict[str, float]:

@@ -10,21 +10,22 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
-from rl.base.export_records import ExportJob
 from rl.base.files import scratch_directory, staged_directory
 from rl.base.leaves import import_name, leaf
 from rl.base.records import Report, silent
-from rl.from_systems.n3.feedback_rows import (
+from rl.from_systems.n3.result_file import (
+    FILE,
     Feedback,
     FeedbackExample,
+    Histories,
+    TrainingResult,
     examples,
     prepare_feedback_dataset,
     write_prompts,
     write_scores,
 )
-from rl.from_systems.n3.result_file import FILE, Histories, TrainingResult
 from rl.from_systems.n3.training_config import RewardModelConfig, TrainingConfig
-from rl.from_systems.site import resolve_base_model, set_up_site
+from rl.from_systems.site import core_trainer, resolve_base_model, set_up_site, write_weights
 from rl.hardware import detect_hardware, estimate
 from rl.hardware.parts import Workload
 
@@ -46,8 +47,12 @@ class RLHFTrainer:
         model is not known here. Raises UsageError, NotEnoughData."""
         rows, config = _require(feedbacks), self.config.to_core()
         scores = [row.score for row in rows]
-        characters = fmean(len(row.prompt) for row in rows)
-        seconds = self._seconds(len(rows), characters / CHARACTERS_PER_TOKEN)
+        folder, answer = Path(resolve_base_model(self.config.base_model)), self.config.max_new_tokens
+        shape, seconds = import_name("rl.runs.model_shape.model_shape")(folder), None
+        if shape is not None:
+            prompt = fmean(len(row.prompt) for row in rows) / CHARACTERS_PER_TOKEN
+            work = Workload(rows=len(rows), tokens=prompt + answer, answer_tokens=answer)
+            seconds = estimate(work, shape, config, detect_hardware(folder), "ppo").seconds
         return {
             "feedback_count": len(rows),
             "score_mean": fmean(scores),
@@ -80,8 +85,11 @@ class RLHFTrainer:
         reward_model, made = self._reward_model(rows, folder, reward_model_path, report)
         with scratch_directory(folder / "training") as work:
             prompts = write_prompts(rows, work / "prompts.jsonl")
-            trained = self._trainer(work, reward_model).train(prompts, report=report)
-            self._save_policy(trained.weights_dir, folder / "policy")
+            trainer = core_trainer("ppo", self.config.base_model, work, self.config.to_core(), reward_model.core)
+            trained = trainer.train(prompts, report=report)
+            base = resolve_base_model(self.config.base_model)
+            with staged_directory(folder / "policy") as directory:
+                write_weights(base, trained.weights_dir, directory, "policy", merge=self.config.use_lora)
         result = _result(trained, folder, made, len(rows))
         result.save(folder / FILE)
         return result
@@ -91,38 +99,14 @@ class RLHFTrainer:
     ) -> tuple[RewardModel, Path | None]:
         """And where it was saved, if it was made."""
         if path is not None:
-            return require_reward_model(path), None
+            if not Path(path).is_dir():
+                raise UsageError(f"there is no reward model at {path}")
+            return RewardModel.load_pretrained(path), None
         if not self.config.train_reward_model_first:
             raise UsageError("name a reward model as reward_model_path, or set train_reward_model_first")
         model = self.train_reward_model_from_feedback(rows, report)
         model.save_pretrained(folder / "reward_model")
         return model, folder / "reward_model"
-
-    def _trainer(self, work: Path, reward_model: RewardModel) -> Any:
-        trainer = import_name("rl.runs.pipeline.RLTrainer")
-        return trainer(
-            "ppo", resolve_base_model(self.config.base_model), work, self.config.to_core(), scorer=reward_model.core
-        )
-
-    def _save_policy(self, weights: Path, target: Path) -> None:
-        with staged_directory(target) as directory:
-            if self.config.use_lora:
-                job = ExportJob(resolve_base_model(self.config.base_model), weights, target, target.name)
-                leaf("rl.export.hf.merge").write_merged(job, directory, silent)
-            else:
-                shutil.copytree(weights, directory, dirs_exist_ok=True)
-                leaf("rl.lm.loading").load_tokenizer(resolve_base_model(self.config.base_model)).save_pretrained(
-                    directory
-                )
-
-    def _seconds(self, rows: int, prompt_tokens: float) -> float | None:
-        folder = Path(resolve_base_model(self.config.base_model))
-        shape = import_name("rl.runs.model_shape.model_shape")(folder)
-        if shape is None:
-            return None
-        answer = self.config.max_new_tokens
-        work = Workload(rows=rows, tokens=prompt_tokens + answer, answer_tokens=answer)
-        return estimate(work, shape, self.config.to_core(), detect_hardware(folder), "ppo").seconds
 
 
 def _require(feedbacks: Sequence[Feedback]) -> list[Any]:
@@ -205,36 +189,20 @@ def train_reward_model(
     if not train_dataset:
         raise NotEnoughData("there are no scored answers to train a reward model on")
     kept = tempfile.TemporaryDirectory(prefix="reward-model-")
-    work = Path(kept.name)
-    base = resolve_base_model(config.base_model)
-    trainer = import_name("rl.runs.pipeline.RLTrainer")("reward_model", base, work, config.to_core())
+    work, base = Path(kept.name), resolve_base_model(config.base_model)
+    trainer = core_trainer("reward_model", config.base_model, work, config.to_core())
     result = trainer.train(write_scores(train_dataset, work / "train.jsonl"), report=report)
     leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(result.weights_dir)
     model = RewardModel(result.weights_dir)
     model._kept = kept
-    model.history = {"train_loss": result.loss_history, **_errors(model, train_dataset, val_dataset)}
+    of_train, of_held_out = _differences(model, train_dataset), _differences(model, val_dataset)
+    errors = {"train_mae": list(map(abs, of_train)), "val_mae": list(map(abs, of_held_out))}
+    errors["val_loss"] = [value**2 for value in of_held_out]
+    means = {name: [fmean(values)] if values else [] for name, values in errors.items()}
+    model.history = {"train_loss": result.loss_history, **means}
     return model
-
-
-def _errors(
-    model: RewardModel, train: Sequence[FeedbackExample], held_out: Sequence[FeedbackExample]
-) -> dict[str, list[float]]:
-    of_train, of_held_out = _differences(model, train), _differences(model, held_out)
-    means = {
-        "train_mae": [abs(value) for value in of_train],
-        "val_mae": [abs(value) for value in of_held_out],
-        "val_loss": [value**2 for value in of_held_out],
-    }
-    return {name: [fmean(values)] if values else [] for name, values in means.items()}
 
 
 def _differences(model: RewardModel, rows: Sequence[FeedbackExample]) -> list[float]:
     scores = ((model.score(row.prompt, row.response), row.score) for row in rows)
     return [given - (2 * score - 1) for given, score in scores if given is not None]
-
-
-def require_reward_model(path: Path | str) -> RewardModel:
-    """Raises UsageError where there is none."""
-    if not Path(path).is_dir():
-        raise UsageError(f"there is no reward model at {path}")
-    return RewardModel.load_pretrained(path)

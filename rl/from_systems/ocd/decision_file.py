@@ -51,7 +51,9 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 def _decision(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     if "completion" in row and "state" not in row:
-        return [_read_exported_row(row, where)]
+        prompt, text = required_text(row, "prompt"), required_text(row, "completion")
+        record = {**others(row, _ROW), **obj(row, "metadata"), "state": prompt, "action": _action(text, "completion")}
+        return [replace(_read(record, where), prompt=tuple(messages_of(prompt)), response=text, state=None)]
     if "messages" in row and "state" not in row:
         return [_read_chat(row, where)]
     return [_read(row, where)]
@@ -62,12 +64,6 @@ def _read(mapping: Mapping[str, Any], where: str) -> ImportedTrace:
     if isinstance(decision, Rejected):
         raise Refused(decision.reason)
     return decision
-
-
-def _read_exported_row(row: dict[str, Any], where: str) -> ImportedTrace:
-    prompt, completion = required_text(row, "prompt"), required_text(row, "completion")
-    record = {**others(row, _ROW), **obj(row, "metadata"), "state": prompt, "action": _action(completion, "completion")}
-    return replace(_read(record, where), prompt=tuple(messages_of(prompt)), response=completion, state=None)
 
 
 def _read_chat(row: dict[str, Any], where: str) -> ImportedTrace:

@@ -1,16 +1,49 @@
-"""How many decisions there are to learn from, and how the versions of an agent compare: OCD's figures."""
+"""Stored decisions, as OCD's calls ask for them: how many there are to learn from, and how the versions of an agent
+compare."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Avg, Case, CharField, Count, FloatField, Max, Min, Q, QuerySet, Value, When
+from django.db.models import (
+    Avg,
+    Case,
+    CharField,
+    Count,
+    Exists,
+    FloatField,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+    When,
+)
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
 
-from rl.from_systems.ocd.queries import RAW_REWARD, decisions, has_feedback
+from rl.collect.storable import unstorable
 from rl.models import ApiKey, Feedback, Trace
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
+from rl.web.api.auth import visible_to
+
+RAW_REWARD = "rewards__decision__details__reward"
+"""Where a trace has its raw reward, once it was calculated."""
+
+
+def decisions(key: ApiKey, agent_type: str = "") -> QuerySet[Trace]:
+    """Those that the key may see; none for a type that cannot be."""
+    rows = visible_to(key, Trace.objects.filter(action__isnull=False))
+    if not agent_type:
+        return rows
+    return rows.none() if unstorable(agent_type) else rows.filter(agent__name__iexact=agent_type)
+
+
+def has_feedback() -> Exists:
+    feedback = Feedback.objects.filter(trace=OuterRef("pk"), is_current=True, kind__in=("rating", "correction"))
+    return Exists(feedback.order_by())
+
 
 BLOCK = 100
 """Decisions of a block of progress."""
@@ -68,8 +101,10 @@ def compare_versions(key: ApiKey, agent_type: str) -> dict[str, Any]:
         return {**answer, "message": f"{agent_type} has decisions of fewer than two versions", "versions": bare}
     overall = _with_reward(of_type).aggregate(mean=Avg("raw"))["mean"]
     total = sum(row["stats"]["totalDecisions"] for row in versions)
+    names = {"bestReward": "avgReward", "bestAcceptanceRate": "acceptanceRate", "mostDecisions": "totalDecisions"}
+    best = {name: _best(versions, figure) for name, figure in names.items()}
     figures = {"totalDecisions": total, "overallAvgReward": overall, "versions": versions}
-    return {**answer, **figures, "comparison": _comparison(versions)}
+    return {**answer, **figures, "comparison": best}
 
 
 def _with_reward(rows: QuerySet[Trace]) -> QuerySet[Any]:
@@ -85,16 +120,23 @@ def _versions(of_type: QuerySet[Trace]) -> list[dict[str, Any]]:
     grouped = rows.values("by").annotate(
         total=Count("pk"), rewarded=Count("raw"), mean=Avg("raw"), sure_mean=Avg("sure")
     )
-    words, total = _words(rows), of_type.count()
-    return [
-        {
-            "version": row["by"] or "unknown",
-            "description": "",
-            "weight": row["total"] / total,
-            "stats": _stats(row, words.get(row["by"], {})),
+    words_by_version, total = _words(rows), of_type.count()
+    versions = []
+    for row in grouped.order_by("-total", "by")[:MOST_VERSIONS]:
+        words = dict.fromkeys(("confirmed", "corrected", "ignored"), 0) | words_by_version.get(row["by"], {})
+        decided = words["confirmed"] + words["corrected"]
+        stats = {
+            "totalDecisions": row["total"],
+            "decisionsWithReward": row["rewarded"],
+            "decisionsWithFeedback": sum(words.values()),
+            "avgReward": row["mean"],
+            "avgConfidence": row["sure_mean"],
+            "acceptanceRate": words["confirmed"] / decided if decided else None,
+            "feedbackBreakdown": words,
         }
-        for row in grouped.order_by("-total", "by")[:MOST_VERSIONS]
-    ]
+        about = {"version": row["by"] or "unknown", "description": "", "weight": row["total"] / total}
+        versions.append({**about, "stats": stats})
+    return versions
 
 
 def _words(rows: QuerySet[Any]) -> dict[str, dict[str, int]]:
@@ -113,28 +155,7 @@ def _words(rows: QuerySet[Any]) -> dict[str, dict[str, int]]:
     return by_version
 
 
-def _stats(row: dict[str, Any], words: dict[str, int]) -> dict[str, Any]:
-    confirmed, corrected = words.get("confirmed", 0), words.get("corrected", 0)
-    return {
-        "totalDecisions": row["total"],
-        "decisionsWithReward": row["rewarded"],
-        "decisionsWithFeedback": sum(words.values()),
-        "avgReward": row["mean"],
-        "avgConfidence": row["sure_mean"],
-        "acceptanceRate": confirmed / (confirmed + corrected) if confirmed + corrected else None,
-        "feedbackBreakdown": {"confirmed": confirmed, "corrected": corrected, "ignored": words.get("ignored", 0)},
-    }
-
-
-def _comparison(versions: list[dict[str, Any]]) -> dict[str, Any]:
-    """The best of each figure, as whole entries; None where no version has it."""
-    return {
-        "bestReward": _best(versions, "avgReward"),
-        "bestAcceptanceRate": _best(versions, "acceptanceRate"),
-        "mostDecisions": _best(versions, "totalDecisions"),
-    }
-
-
 def _best(versions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    """A whole entry; None where no version has the figure."""
     known = [row for row in versions if row["stats"][name] is not None]
     return max(known, key=lambda row: row["stats"][name], default=None)

@@ -10,34 +10,78 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 from rl.base.records import TraceRecord
-from rl.from_systems.ocd.words import FEEDBACK, feedback_word
-from rl.rewards.decision import Formula, last_outcomes, number
+from rl.config.reward_weights import Table
+from rl.rewards.decision import Formula, is_of_decision, last_outcomes, number
+
+WEIGHTS: Mapping[str, Table] = {
+    "FILER": {
+        "immediate": {"userFeedback": 1.0, "confidenceCalibration": 0.1},
+        "delayed": {"completionSuccess": 0.5, "blockageAvoidance": 0.3, "reworkPenalty": 0.2, "timeEfficiency": 0.3},
+        "strategic": {"goalAlignment": 0.4, "opportunityCost": 0.2},
+    },
+    "LIBRARIAN": {
+        "immediate": {"userFeedback": 1.0},
+        "delayed": {
+            "conflictPrevention": 2.0,
+            "falsePositivePenalty": 0.5,
+            "missedIssuePenalty": 2.0,
+            "dependencyAccuracy": 0.5,
+        },
+    },
+    "PRIORITIZER": {
+        "immediate": {"userAcceptance": 1.0},
+        "delayed": {
+            "completionSuccess": 1.0,
+            "timeEfficiency": 0.5,
+            "strategicProgress": 0.8,
+            "opportunityCost": 0.3,
+        },
+        "contextual": {"energyAlignment": 0.2, "flowMaintenance": 0.2},
+    },
+    "STORER": {
+        "immediate": {"userAcceptance": 1.0, "editDistance": 0.5},
+        "delayed": {"corpusCoherence": 0.7, "findability": 0.6, "duplicationPenalty": 0.4},
+    },
+    "RETRIEVER": {
+        "immediate": {"userAcceptance": 1.0, "editDistance": 0.5},
+        "accuracy": {"citationCorrectness": 0.8, "hallucinationPenalty": 2.0, "completeness": 0.6},
+        "quality": {"coherence": 0.4, "styleAlignment": 0.3},
+    },
+}
+
+
+RATINGS: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": 0.0, "OVERRIDDEN": 0.0, "IGNORED": 0.5}
+"""As a rating, 0 to 1."""
+FEEDBACK: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": -0.5, "OVERRIDDEN": -0.8, "IGNORED": 0.0}
+"""As OCD's component ``userFeedback``."""
+
+
+def feedback_word(trace: TraceRecord) -> str:
+    """The word of the last rating of the decision, else the one that came with it; empty: none."""
+    ratings = (event for event in reversed(trace.feedback) if event.kind == "rating" and is_of_decision(event))
+    words = [tag.upper() for event in ratings for tag in event.tags]
+    decision = trace.details.get("decision")
+    if isinstance(decision, Mapping):
+        words.append(str(decision.get("userFeedback") or "").upper())
+    return next((word for word in words if word in RATINGS), "")
+
 
 Components = Mapping[str, float]
 IN_TIME, LATE = 1.2, 2.0
 """Actual over expected time: up to here it was as expected, beyond it much longer."""
 EXPECTED_MINUTES: Mapping[str, float] = {"EXPEDITE": 120, "PROJECT": 480, "HABIT": 60, "HOME": 180}
 USUAL_MINUTES = 480.0
-SCALED = frozenset(
-    [
-        "timeEfficiency",
-        "opportunityCost",
-        "strategicProgress",
-        "energyAlignment",
-        "flowMaintenance",
-        "corpusCoherence",
-        "findability",
-        "citationCorrectness",
-        "completeness",
-        "coherence",
-        "styleAlignment",
-    ]
-)
+_SCALED = """
+    timeEfficiency opportunityCost strategicProgress energyAlignment flowMaintenance corpusCoherence findability
+    citationCorrectness completeness coherence styleAlignment
+"""
+SCALED = frozenset(_SCALED.split())
 """Outcomes that are measured on another scale than the component of their name."""
 PRIORITIES: Mapping[str, float] = {"HIGH": 0.8, "MEDIUM": 1.0, "LOW": 1.2}
 """What the expected time is multiplied by."""
@@ -60,13 +104,23 @@ def _formula(components: Callable[[Facts], Components]) -> Formula:
 
 @_formula
 def filer(facts: Facts) -> Components:
+    calibration = completion = efficiency = 0.0
+    if facts.confidence is not None and facts.word:
+        # 0 where it was certain of what the person confirmed, down to -1
+        calibration = -abs(facts.confidence - (facts.word == "CONFIRMED"))
+    if facts.is_done:
+        completion = 0.5 if facts.outcome("cycleCount") else 1.0
+        ratio = _time_ratio(facts)
+        efficiency = 0.0 if ratio is None else 0.5 if ratio < IN_TIME else -0.5 if ratio > LATE else 0.0
+    elif facts.is_abandoned:
+        completion = -0.3
     return {
         "userFeedback": FEEDBACK.get(facts.word, 0.0),
-        "confidenceCalibration": _calibration(facts),
-        "completionSuccess": _completion(facts),
+        "confidenceCalibration": calibration,
+        "completionSuccess": completion,
         "blockageAvoidance": -1.0 if facts.outcome("wasBlocked") else 0.0,
         "reworkPenalty": -0.2 * facts.outcome("cycleCount"),
-        "timeEfficiency": _time(_time_ratio(facts)) if facts.is_done else 0.0,
+        "timeEfficiency": efficiency,
         "opportunityCost": 0.0,
     }
 
@@ -95,9 +149,12 @@ def prioritizer(facts: Facts) -> Components:
 
 @_formula
 def storer(facts: Facts) -> Components:
+    action, corrected, share = facts.action, facts.corrected_action, 0.0
+    if isinstance(action, Mapping) and isinstance(corrected, Mapping) and action:
+        share = sum(corrected.get(name, value) != value for name, value in action.items()) / len(action)
     return {
         "userAcceptance": _acceptance(facts),
-        "editDistance": -0.1 * _share_of_changed_keys(facts),
+        "editDistance": -0.1 * share,
         "duplicationPenalty": _if(facts, "duplicationDetected", -0.5),
         **_scale_outcomes(facts, corpusCoherence=0.5, findability=0.3),
     }
@@ -105,9 +162,16 @@ def storer(facts: Facts) -> Components:
 
 @_formula
 def retriever(facts: Facts) -> Components:
+    texts = [
+        side.get("generatedContent") if isinstance(side, Mapping) else None
+        for side in (facts.action, facts.corrected_action)
+    ]
+    lengths = [len(text) for text in texts if isinstance(text, str)]
+    # how much longer or shorter the text became, as a share of its old length
+    change = abs(lengths[1] - lengths[0]) / max(lengths[0], 1) if len(lengths) == 2 else 0.0
     return {
         "userAcceptance": _acceptance(facts, corrected=-1.0),
-        "editDistance": -0.1 * _change_of_length(facts, "generatedContent"),
+        "editDistance": -0.1 * change,
         "hallucinationPenalty": -1.0 * facts.outcome("hallucinationCount"),
         **_scale_outcomes(facts, citationCorrectness=0.5, completeness=0.3, coherence=0.4, styleAlignment=0.2),
     }
@@ -119,21 +183,8 @@ def other(trace: TraceRecord) -> Components:
     return {"userFeedback": FEEDBACK[word]} if word else {}
 
 
-def _calibration(facts: Facts) -> float:
-    """0 where it was certain of what the person confirmed, down to -1; 0 too where either is not known."""
-    if facts.confidence is None or not facts.word:
-        return 0.0
-    return -abs(facts.confidence - (facts.word == "CONFIRMED"))
-
-
 def _acceptance(facts: Facts, corrected: float = -0.5) -> float:
     return {"CONFIRMED": 1.0, "CORRECTED": corrected}.get(facts.word, 0.0)
-
-
-def _completion(facts: Facts) -> float:
-    if facts.is_done:
-        return 0.5 if facts.outcome("cycleCount") else 1.0
-    return -0.3 if facts.is_abandoned else 0.0
 
 
 def _time_ratio(facts: Facts) -> float | None:
@@ -154,12 +205,6 @@ def expected_minutes(action: Any, observed: float = 0.0) -> float:
     return EXPECTED_MINUTES.get(lane, USUAL_MINUTES) * PRIORITIES.get(priority, 1.0)
 
 
-def _time(ratio: float | None) -> float:
-    if ratio is None:
-        return 0.0
-    return 0.5 if ratio < IN_TIME else -0.5 if ratio > LATE else 0.0
-
-
 def _if(facts: Facts, metric: str, value: float) -> float:
     return value if facts.outcome(metric) else 0.0
 
@@ -167,23 +212,6 @@ def _if(facts: Facts, metric: str, value: float) -> float:
 def _scale_outcomes(facts: Facts, **factors: float) -> dict[str, float]:
     """Outcomes that are components by themselves, times a factor."""
     return {name: factor * facts.outcome(name) for name, factor in factors.items()}
-
-
-def _share_of_changed_keys(facts: Facts) -> float:
-    action, corrected = facts.action, facts.corrected_action
-    if not isinstance(action, Mapping) or not isinstance(corrected, Mapping) or not action:
-        return 0.0
-    return sum(corrected.get(name, value) != value for name, value in action.items()) / len(action)
-
-
-def _change_of_length(facts: Facts, name: str) -> float:
-    """How much longer or shorter a text became that both have, as a share of its old length."""
-    before, after = (
-        side.get(name) if isinstance(side, Mapping) else None for side in (facts.action, facts.corrected_action)
-    )
-    if not isinstance(before, str) or not isinstance(after, str):
-        return 0.0
-    return abs(len(after) - len(before)) / max(len(before), 1)
 
 
 DONE, ABANDONED = "DONE", "COLD_STORAGE"
@@ -226,19 +254,15 @@ def facts_of(trace: TraceRecord) -> Facts:
     record = decision if isinstance(decision, Mapping) else {}
     item = record.get("item")
     status = item.get("status") if isinstance(item, Mapping) else ""
+    texts = [event.text for event in trace.feedback if event.kind == "correction"]
+    corrected = trace.action
+    with suppress(ValueError, RecursionError):  # a person edited the text by hand
+        corrected = json.loads(texts[-1]) if texts else trace.action
     return Facts(
         word=feedback_word(trace),
         confidence=number(record.get("confidence")),
         action=trace.action,
-        corrected_action=_corrected_action(trace),
+        corrected_action=corrected,
         outcomes=last_outcomes(trace),
         status=str(status or "").upper(),
     )
-
-
-def _corrected_action(trace: TraceRecord) -> Any:
-    texts = [event.text for event in trace.feedback if event.kind == "correction"]
-    try:
-        return json.loads(texts[-1]) if texts else trace.action
-    except (ValueError, RecursionError):  # a person edited the text by hand
-        return trace.action

@@ -53,10 +53,20 @@ def ask_prioritizer(state: Mapping[str, Any], system: str = "") -> list[Message]
     items = state.get("availableItems")
     if not isinstance(items, Sequence) or isinstance(items, str):
         return None
-    person, goals, limits = (_object(state.get(name)) for name in ("userContext", "strategicState", "constraints"))
+    parts = (state.get(name) for name in ("userContext", "strategicState", "constraints"))
+    person, goals, limits = (part if isinstance(part, Mapping) else {} for part in parts)
     lines = [f"Available TODO Items ({len(items)} items):", ""]
     for item in _objects(items)[:MOST_ITEMS]:
-        lines += [*_item_lines(item), ""]
+        labels = item.get("labels")
+        lines += [
+            f"- ID: {_said(item, 'id', '')}",
+            f"  Title: {_said(item, 'title', '')}",
+            f"  Swimlane: {_said(item, 'swimlane', '')}",
+            f"  Priority: {_said(item, 'priority', '')}",
+            f"  Labels: {', '.join(map(str, labels)) if isinstance(labels, list) else ''}",
+            f"  Age: {_said(item, 'statusChangedAt', 'Unknown')}",
+            "",
+        ]
     lines += [
         "",
         "User Context:",
@@ -76,19 +86,6 @@ def ask_prioritizer(state: Mapping[str, Any], system: str = "") -> list[Message]
     return _messages(system or PRIORITIZER_SYSTEM, lines)
 
 
-def _item_lines(item: Mapping[str, Any]) -> list[str]:
-    labels = item.get("labels")
-    listed = ", ".join(map(str, labels)) if isinstance(labels, list) else ""
-    return [
-        f"- ID: {_said(item, 'id', '')}",
-        f"  Title: {_said(item, 'title', '')}",
-        f"  Swimlane: {_said(item, 'swimlane', '')}",
-        f"  Priority: {_said(item, 'priority', '')}",
-        f"  Labels: {listed}",
-        f"  Age: {_said(item, 'statusChangedAt', 'Unknown')}",
-    ]
-
-
 def _messages(system: str, lines: Sequence[str]) -> list[Message]:
     text = "\n".join(lines).strip()
     return [Message(role="system", content=system), Message(role="user", content=text)]
@@ -102,10 +99,6 @@ def _said(values: Mapping[str, Any], name: str, otherwise: str = "None") -> str:
 def _number(values: Mapping[str, Any], name: str) -> float:
     value = values.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +19,7 @@ from rl.base.records import Message
 from rl.base.slugs import check_name, check_slug
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
-from rl.from_systems.ocd.words import RATINGS
+from rl.from_systems.ocd.formulas import RATINGS
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.rewards.decision import RATER
 
@@ -40,7 +40,11 @@ _TEXTS = ("itemId", "opusId", "userId", "modelVersion", "reasoning")
 def read_decision(mapping: object, where: str) -> ImportedTrace | Rejected:
     """One record. Its external id is ``id`` or ``decisionId``, else a hash of what never changes in it."""
     try:
-        return _decision(_object(mapping), where)
+        if not isinstance(mapping, Mapping):
+            raise UsageError("must be a JSON object")
+        if problem := unstorable(mapping):
+            raise UsageError(problem)
+        return _decision(mapping, where)
     except UsageError as error:
         return Rejected(where, str(error))
 
@@ -82,11 +86,15 @@ def corrected_action(correction: object, action: object) -> Any:
 def outcomes(mapping: Mapping[str, Any]) -> tuple[ImportedFeedback, ...]:
     """One for each number or truth value in ``outcomeMetrics``; a time ``blockedAt`` says that it ``wasBlocked``. Raises
     UsageError."""
-    observed_at = _moment(mapping, "outcomeObservedAt")
-    return tuple(
-        ImportedFeedback(kind="outcome", rater=OUTCOME_RATER, metric=name, value=value, rated_at=observed_at)
-        for name, value in _measured_metrics(mapping)
-    )
+    observed_at, metrics = _moment(mapping, "outcomeObservedAt"), _metrics(mapping)
+    measured = [(name, value) for name, value in metrics.items() if isinstance(value, (bool, int, float))]
+    for name, _ in measured:
+        if not name.strip() or len(name) > LONGEST_METRIC:
+            raise UsageError(f"outcomeMetrics: a name has 1 to {LONGEST_METRIC} characters, not {name[:120]!r}")
+    if isinstance(metrics.get("blockedAt"), str) and metrics["blockedAt"] and "wasBlocked" not in metrics:
+        measured.append(("wasBlocked", 1.0))
+    about: dict[str, Any] = {"kind": "outcome", "rater": OUTCOME_RATER, "rated_at": observed_at}
+    return tuple(ImportedFeedback(metric=name.strip(), value=float(value), **about) for name, value in measured)
 
 
 def other_metrics(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,9 +112,10 @@ def rater_of(user: object) -> str:
 
 
 def _decision(record: Mapping[str, Any], where: str) -> ImportedTrace:
-    state, action = _required_field(record, "state"), _required_field(record, "action")
-    _check_numbers(record)
-    _check_texts(record)
+    state, action = record.get("state"), record.get("action")
+    if state is None or action is None:
+        raise UsageError(f"{'state' if state is None else 'action'} is missing")
+    _check_types(record)
     agent = record.get("agentType") or ""
     return ImportedTrace(
         where=where,
@@ -123,32 +132,17 @@ def _decision(record: Mapping[str, Any], where: str) -> ImportedTrace:
     )
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise UsageError("must be a JSON object")
-    if problem := unstorable(value):
-        raise UsageError(problem)
-    return value
-
-
-def _required_field(record: Mapping[str, Any], name: str) -> Any:
-    if (value := record.get(name)) is None:
-        raise UsageError(f"{name} is missing")
-    return value
-
-
-def _check_numbers(record: Mapping[str, Any]) -> None:
+def _check_types(record: Mapping[str, Any]) -> None:
     for name in ("reward", "confidence"):
-        if (value := record.get(name)) is not None and not _is_number(value):
+        value = record.get(name)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not is_number:
             raise UsageError(f"{name} must be a number")
     if not 0 <= (record.get("confidence") or 0) <= 1:
         raise UsageError("confidence must be between 0 and 1")
     components = record.get("rewardComponents")
     if components is not None and not isinstance(components, Mapping):
         raise UsageError("rewardComponents must be an object")
-
-
-def _check_texts(record: Mapping[str, Any]) -> None:
     for name in _TEXTS:
         if not isinstance(record.get(name) or "", str):
             raise UsageError(f"{name} must be text")
@@ -200,17 +194,6 @@ def _metrics(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     return metrics or {}
 
 
-def _measured_metrics(mapping: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    metrics = _metrics(mapping)
-    for name, value in metrics.items():
-        if isinstance(value, (bool, int, float)):
-            if not name.strip() or len(name) > LONGEST_METRIC:
-                raise UsageError(f"outcomeMetrics: a name has 1 to {LONGEST_METRIC} characters, not {name[:120]!r}")
-            yield name.strip(), float(value)
-    if isinstance(metrics.get("blockedAt"), str) and metrics["blockedAt"] and "wasBlocked" not in metrics:
-        yield "wasBlocked", 1.0
-
-
 def _moment(record: Mapping[str, Any], name: str) -> datetime | None:
     """In UTC; a time without a zone is taken as UTC."""
     value = record.get(name)
@@ -221,7 +204,3 @@ def _moment(record: Mapping[str, Any], name: str) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{name} must be a time in ISO 8601, such as 2026-02-01T12:00:00Z") from None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,20 +1,107 @@
-"""A stored decision as OCD's calls write it: its row, its message row, its training row."""
+"""A stored decision as OCD writes it: its row, its message row and its training row in calls, and its exported row: the
+state and the action as JSON text, the reward on OCD's own scale, and what is known of the decision.
+
+The reward is the raw one, -5 to 5, as OCD keeps it: (r + 2) / 4 is what training here calls reward."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from rl.base.records import FeedbackRecord, Message, TraceRecord
-from rl.collect.traces.records import trace_record
-from rl.from_systems.ocd.exported_rows import asked_of, components_of, raw_reward, record_of
+from rl.base.records import Message
+from rl.collect.traces.records import trace_record, with_feedback
+from rl.data_formatter.scored import NO_REWARD
+from rl.dataset_builder.exporting.base import BELOW, SILENT, Column, ExportedRow, RowFormat
+from rl.dataset_builder.wording import ask_agent
+from rl.from_systems.ocd.formulas import feedback_word
 from rl.from_systems.ocd.records import canonical
-from rl.from_systems.ocd.words import feedback_word
-from rl.models import Trace
-from rl.models.traces import HELD_OUT, NEVER, SPLIT
-from rl.rewards.decision import last_outcomes
+from rl.models import Trace, prompt_key
+from rl.models.traces import HELD_OUT, NEVER, SPLIT, may_be_used
+from rl.rewards.decision import LIMIT, last_outcomes
+
+CHUNK = 500
+_OPINIONS = ("rating", "comparison", "correction")
+
+
+class Decision(RowFormat):
+    """Only answers with an action; others are not decisions and are not read. ``min_reward`` is of the raw reward."""
+
+    columns: ClassVar[dict[str, Column]] = {
+        "prompt": "text",
+        "completion": "text",
+        "reward": "number",
+        "confidence": "number",
+        "metadata": "json",
+    }
+    rewards: ClassVar[tuple[float, float]] = (-LIMIT, LIMIT)
+
+    def rows(self) -> Iterator[ExportedRow]:
+        decisions = with_feedback(Trace.objects.filter(may_be_used(), agent=self._agent, action__isnull=False))
+        for trace in decisions.order_by("prompt_key", "id").iterator(chunk_size=CHUNK):
+            record = trace_record(trace)
+            self._tally.read += len(record.feedback)
+            reward = raw_reward(trace)
+            has_opinion = any(event.kind in _OPINIONS for event in record.feedback)
+            if reward is None:
+                self._tally.skipped[NO_REWARD] += 1
+            elif self._filters.require_feedback and not has_opinion:
+                self._tally.skipped[SILENT] += 1
+            elif self._filters.min_reward is not None and reward < self._filters.min_reward:
+                self._tally.skipped[BELOW] += 1
+            else:
+                decision = record_of(trace)
+                values = {
+                    "prompt": asked_of(trace)[-1]["content"],
+                    "completion": canonical(trace.action),
+                    "reward": reward,
+                    "confidence": decision.get("confidence"),
+                    "metadata": {
+                        "decisionId": trace.external_id or str(trace.pk),
+                        "itemId": decision.get("itemId"),
+                        "opusId": decision.get("opusId"),
+                        "userFeedback": feedback_word(record) or None,
+                        "rewardComponents": components_of(trace),
+                        "createdAt": trace.occurred_at.isoformat(),
+                    },
+                }
+                yield self._row(prompt_key(record.prompt), values)
+
+
+def _component(trace: Trace) -> Mapping[str, Any]:
+    """What the reward ``decision`` found out."""
+    stored = trace.rewards.get("decision") if isinstance(trace.rewards, Mapping) else None
+    details = stored.get("details") if isinstance(stored, Mapping) else None
+    return details if isinstance(details, Mapping) else {}
+
+
+def raw_reward(trace: Trace) -> float | None:
+    """-5 to 5; None where it was not calculated yet, or nothing is known."""
+    reward = _component(trace).get("reward")
+    return float(reward) if isinstance(reward, (int, float)) else None
+
+
+def components_of(trace: Trace) -> dict[str, Any]:
+    """Those that came with the decision, else scale to name to value of those that were calculated."""
+    stored = record_of(trace).get("rewardComponents")
+    if isinstance(stored, Mapping) and stored:
+        return dict(stored)
+    calculated = _component(trace).get("components") or {}
+    return {scale: {name: part["value"] for name, part in parts.items()} for scale, parts in calculated.items()}
+
+
+def record_of(trace: Trace) -> Mapping[str, Any]:
+    """The decision as it came, without what has a place of its own; empty where the trace is none."""
+    known = trace.details.get("decision") if isinstance(trace.details, Mapping) else None
+    return known if isinstance(known, Mapping) else {}
+
+
+def asked_of(trace: Trace) -> tuple[Message, ...]:
+    """As the agent is asked; the last message is the user's."""
+    text = trace.question if trace.state is None else canonical(trace.state)
+    return ask_agent(trace.agent, [Message(role="user", content=text)])
+
 
 STATUS_CHANGE = "statusChangeId"
 """Field of a filing: the change of status that its item got by it."""
@@ -41,7 +128,10 @@ _OTHER_NAMES = {"recommended_item_id": "recommendedItemId", "alternativeItems": 
 def decision_row(trace: Trace) -> dict[str, Any]:
     """OCD's row of a decision; the trace with its current feedback."""
     record, about = trace_record(trace), record_of(trace)
-    rating, correction, observed = (_last(record, kind) for kind in ("rating", "correction", "outcome"))
+    last = {event.kind: event for event in record.feedback}
+    rating, correction, observed = (last.get(kind) for kind in ("rating", "correction", "outcome"))
+    others = about.get("outcomeMetrics")
+    outcomes = {**(others if isinstance(others, Mapping) else {}), **last_outcomes(record)}
     split = trace.details.get(SPLIT) if isinstance(trace.details, Mapping) else None
     return {
         "id": trace.external_id or str(trace.pk),
@@ -55,7 +145,7 @@ def decision_row(trace: Trace) -> dict[str, Any]:
         "userFeedback": feedback_word(record) or None,
         "userCorrection": _parse(correction.text) if correction else None,
         "feedbackAt": _text(rating.rated_at) if rating else None,
-        "outcomeMetrics": _outcomes(record, about) or None,
+        "outcomeMetrics": outcomes or None,
         "outcomeObservedAt": _text(observed.rated_at) if observed else None,
         "isTrainingData": split != NEVER and about.get("isTrainingData") is not False,
         "isValidationData": split == HELD_OUT,
@@ -105,15 +195,6 @@ def _prompt(trace: Trace) -> list[Message]:
     if not system or asked[0]["role"] == "system":
         return [*asked]
     return [Message(role="system", content=system), *asked]
-
-
-def _last(record: TraceRecord, kind: str) -> FeedbackRecord | None:
-    return next((event for event in reversed(record.feedback) if event.kind == kind), None)
-
-
-def _outcomes(record: TraceRecord, about: Mapping[str, Any]) -> dict[str, Any]:
-    others = about.get("outcomeMetrics")
-    return {**(others if isinstance(others, Mapping) else {}), **last_outcomes(record)}
 
 
 def _reference(own_id: Any, *unknown: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from django.urls import path
 
 from rl.from_systems.ocd.calls import training
 from rl.from_systems.ocd.calls.decisions import DecisionBulk, DecisionFeedback, DecisionList, DecisionOutcomes
-from rl.from_systems.ocd.calls.feedback import OcdFeedback, StatusChangeFeedback
+from rl.from_systems.ocd.calls.training import OcdFeedback, StatusChangeFeedback
 
 urlpatterns = [
     path("api/decisions/", DecisionList.as_view(), name="api-decisions"),

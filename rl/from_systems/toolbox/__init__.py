@@ -7,13 +7,15 @@ Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewar
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 from rl.base.leaves import lazy_name
 
+TRACES, CHECKPOINTS, TRAINING = "rl_traces", Path("Agents/checkpoint"), "rl_training"
+"""Where ToolBoxV2 keeps its files, below its data folder."""
 _MODULES: Final = {
-    "records": ("ExecutionTrace", "ReasoningStep", "ToolCallTrace"),
-    "collector": ("TraceCollector", "hook_into_agent"),
+    "records": ("ExecutionTrace", "ReasoningStep", "ToolCallTrace", "TraceCollector", "hook_into_agent"),
     "reward_engine": (
         "BaseReward",
         "CodeExecutionReward",
@@ -26,13 +28,17 @@ _MODULES: Final = {
         "TaskCompletionReward",
         "ToolSuccessReward",
     ),
-    "kto": ("KTODatasetBuilder", "KTOExample"),
-    "grpo": ("GRPODatasetBuilder", "GRPOExample"),
+    "datasets": ("GRPODatasetBuilder", "GRPOExample", "KTODatasetBuilder", "KTOExample"),
     "dataset_pipeline": ("CheckpointLoader", "DatasetPipeline"),
-    "hardware": ("HardwareConfig", "HardwareProfile", "detect_hardware", "get_ryzen_optimized_config"),
-    "training_config": ("TrainingConfig",),
+    "training_config": (
+        "HardwareConfig",
+        "HardwareProfile",
+        "TrainingConfig",
+        "detect_hardware",
+        "get_ryzen_optimized_config",
+    ),
     "trainer": ("RLTrainer",),
-    "training_pipeline": ("TrainingPipeline",),
+    "training_pipeline": ("ExportPipeline", "TrainingPipeline", "quick_export"),
     "training_manager": ("RLTrainingManager", "TrainingSession", "TrainingState"),
     "agent_tools": (
         "check_training_status",
@@ -43,9 +49,13 @@ _MODULES: Final = {
         "stop_rl_training",
         "switch_rl_model",
     ),
-    "gguf": ("GGUFExporter", "GGUFQuantization", "get_recommended_quantization"),
-    "ollama": ("OllamaDeployer", "OllamaHostingProfile"),
-    "export_pipeline": ("ExportPipeline", "quick_export"),
+    "ollama": (
+        "GGUFExporter",
+        "GGUFQuantization",
+        "OllamaDeployer",
+        "OllamaHostingProfile",
+        "get_recommended_quantization",
+    ),
 }
 NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}
 """Name to dotted path."""
@@ -53,3 +63,8 @@ NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULE
 
 def __getattr__(name: str) -> Any:
     return lazy_name(__name__, name, NAMES)
+
+
+def data_folder() -> Path:
+    """Unless somebody says otherwise."""
+    return Path.home() / ".toolbox"

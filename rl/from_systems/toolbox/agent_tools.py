@@ -52,8 +52,8 @@ async def stop_rl_training(deploy: bool = True) -> str:
     answer = await asyncio.to_thread(manager().stop_training, deploy)
     if not answer["success"]:
         return f"✗ {answer['error']}"
-    lines = [f"✓ The training is stopped, and the model saved\nOutput: {answer['output_dir']}"]
-    return "\n".join([*lines, *([f"Deployed as: {answer['deployed_model']}"] if deploy else [])])
+    text = f"✓ The training is stopped, and the model saved\nOutput: {answer['output_dir']}"
+    return f"{text}\nDeployed as: {answer['deployed_model']}" if deploy else text
 
 
 async def check_training_status() -> str:
@@ -88,13 +88,12 @@ async def list_rl_models() -> str:
     answer = manager().list_models()
     if not answer["models"]:
         return "No model was trained yet: start_rl_training makes one."
-    return "\n".join([*(_describe(model) for model in answer["models"]), f"Total: {answer['total']} models"])
-
-
-def _describe(model: Mapping[str, Any]) -> str:
-    mark = "✓" if model["deployed"] else "○"
-    at_ollama = f", at Ollama as {model['ollama_model']}" if model["ollama_model"] else ""
-    return f"{mark} {model['name']}: {model['method'].upper()} from {model['base_model']}, {model['state']}{at_ollama}"
+    lines = []
+    for model in answer["models"]:
+        mark, made = "✓" if model["deployed"] else "○", f"{model['method'].upper()} from {model['base_model']}"
+        at_ollama = f", at Ollama as {model['ollama_model']}" if model["ollama_model"] else ""
+        lines.append(f"{mark} {model['name']}: {made}, {model['state']}{at_ollama}")
+    return "\n".join([*lines, f"Total: {answer['total']} models"])
 
 
 def get_rl_training_tools() -> list[tuple[Tool, str, str]]:

@@ -14,8 +14,7 @@ from rl.base.records import Message
 from rl.base.slugs import printable
 from rl.collect.importers.fields import Refused
 from rl.collect.traces.imported import ImportedTrace, Rejected
-from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder, read_checkpoint
-from rl.from_systems.toolbox.checkpoints.folders import SUFFIX, named_file
+from rl.from_systems.toolbox.checkpoints.agents_folder import SUFFIX, AgentsFolder, named_file, read_checkpoint
 from rl.from_systems.toolbox.checkpoints.overlap import Conversation, merge_checkpoints
 from rl.from_systems.toolbox.trace_file import trace
 
@@ -34,10 +33,6 @@ def read(path: Path) -> Iterator[ImportedTrace | Rejected]:
     else:
         loader = AgentsFolder(folder)
         agents = loader.discover_all_agents()
-    yield from _agents(loader, agents, path)
-
-
-def _agents(loader: AgentsFolder, agents: list[str], path: Path) -> Iterator[ImportedTrace | Rejected]:
     if not agents:
         raise BadFile(path, f"holds no checkpoints; they are files like Agents/checkpoint/my-agent/checkpoint{SUFFIX}")
     for agent in agents:
@@ -50,18 +45,17 @@ def _agents(loader: AgentsFolder, agents: list[str], path: Path) -> Iterator[Imp
 
 def _records(conversations: list[Conversation], agent: str) -> Iterator[ImportedTrace | Rejected]:
     for number, conversation in enumerate(conversations, start=1):
-        where = f"{agent}/{conversation.filename}" if agent else conversation.filename
-        yield _record(conversation, f"{printable(where)}, conversation {number}", agent)
-
-
-def _record(conversation: Conversation, where: str, agent: str) -> ImportedTrace | Rejected:
-    details = {"tools": list(conversation.tools)} if conversation.tools else {}
-    try:
-        record = trace(conversation.trace.to_dict(), where, agent=agent, details=details)
-    except Refused as refused:
-        return Rejected(where, str(refused))
-    if any((record.tokens_in, record.tokens_out, record.cost, record.llm_calls)):
-        record = replace(record, details={**record.details, **ESTIMATED})
-    if conversation.system_prompt.strip():
-        record = replace(record, prompt=(Message(role="system", content=conversation.system_prompt), *record.prompt))
-    return record
+        file = f"{agent}/{conversation.filename}" if agent else conversation.filename
+        where = f"{printable(file)}, conversation {number}"
+        details = {"tools": list(conversation.tools)} if conversation.tools else {}
+        try:
+            record = trace(conversation.trace.to_dict(), where, agent=agent, details=details)
+        except Refused as refused:
+            yield Rejected(where, str(refused))
+            continue
+        if any((record.tokens_in, record.tokens_out, record.cost, record.llm_calls)):
+            record = replace(record, details={**record.details, **ESTIMATED})
+        if conversation.system_prompt.strip():
+            instructions = Message(role="system", content=conversation.system_prompt)
+            record = replace(record, prompt=(instructions, *record.prompt))
+        yield record

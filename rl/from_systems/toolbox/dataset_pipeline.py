@@ -6,27 +6,24 @@ Checkpoints by ToolBoxV2's calls. They are read as data, in a process of their o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import islice
+from math import fsum
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rl.collect.capture import execution_trace as trace_file
 from rl.collect.traces.imported import Rejected
-from rl.from_systems.toolbox import places
+from rl.from_systems import toolbox
 from rl.from_systems.toolbox.checkpoints import AgentsFolder, read_checkpoint
-from rl.from_systems.toolbox.checkpoints.agents_folder import training_statistics
-from rl.from_systems.toolbox.checkpoints.folders import CheckpointFile, named_file
+from rl.from_systems.toolbox.checkpoints.agents_folder import named_file
 from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, merge_checkpoints
-from rl.from_systems.toolbox.collector import TraceCollector
-from rl.from_systems.toolbox.grpo import GRPODatasetBuilder, GRPOExample
-from rl.from_systems.toolbox.kto import KTODatasetBuilder, KTOExample
-from rl.from_systems.toolbox.prompts import prompt_text
-from rl.from_systems.toolbox.records import ExecutionTrace, from_core
+from rl.from_systems.toolbox.datasets import GRPODatasetBuilder, GRPOExample, KTODatasetBuilder, KTOExample, prompt_text
+from rl.from_systems.toolbox.records import ExecutionTrace, TraceCollector, from_core
 from rl.from_systems.toolbox.reward_engine import RewardEngine
-
-_OF_NOTHING = ("total_traces", "agents_discovered", "checkpoints_available")
 
 
 class DatasetPipeline:
@@ -35,7 +32,8 @@ class DatasetPipeline:
     def __init__(self, agent_name: str, storage_path: Path | str | None = None, system_prompt: str = "") -> None:
         self.agent_name, self.system_prompt = agent_name, system_prompt
         self.trace_collector = TraceCollector(storage_path)
-        folder = places.data_folder_of(storage_path) / places.CHECKPOINTS / agent_name
+        data = Path(storage_path).absolute().parent if storage_path is not None else toolbox.data_folder()
+        folder = data / toolbox.CHECKPOINTS / agent_name
         self.checkpoint_loader = CheckpointLoader(agent_name, folder)
         self.reward_engine = RewardEngine()
         self.kto_builder = KTODatasetBuilder(self.reward_engine, system_prompt=system_prompt)
@@ -86,7 +84,7 @@ class CheckpointLoader:
     default in ``~/.toolbox/Agents/checkpoint``. ``rejected`` says which files could not be read, and why."""
 
     def __init__(self, agent_name: str | None = None, checkpoint_path: Path | str | None = None) -> None:
-        base = places.data_folder() / places.CHECKPOINTS
+        base = toolbox.data_folder() / toolbox.CHECKPOINTS
         if agent_name:
             path = Path(checkpoint_path) if checkpoint_path else base / agent_name
             self.checkpoint_path, self._folders, self._only = path, path.absolute().parent, path.absolute().name
@@ -97,12 +95,20 @@ class CheckpointLoader:
 
     @property
     def rejected(self) -> list[Rejected]:
-        return self._agents_folder.rejected if self._there else []
+        return self._agents_folder.rejected if self._folders.is_dir() else []
 
     def list_checkpoints(self) -> list[dict[str, Any]]:
         """Newest first: ``path``, ``filename``, ``size_mb``, ``modified`` (ISO 8601)."""
         files = [file for agent in self._names() for file in self._agents_folder.list_checkpoints(agent)]
-        return [_describe(file) for file in sorted(files, key=lambda file: file.modified, reverse=True)]
+        return [
+            {
+                "path": str(file.path),
+                "filename": file.filename,
+                "size_mb": file.size_mb,
+                "modified": file.modified.isoformat(),
+            }
+            for file in sorted(files, key=lambda file: file.modified, reverse=True)
+        ]
 
     def load_checkpoint(self, path: Path | str) -> Checkpoint:
         """What one file holds, for ``extract_traces_from_checkpoint``. Raises BadFile."""
@@ -115,7 +121,7 @@ class CheckpointLoader:
         return [from_core(conversation.trace) for conversation in merge_checkpoints([checkpoint])]
 
     def discover_all_agents(self) -> list[str]:
-        return self._agents_folder.discover_all_agents() if self._there else []
+        return self._agents_folder.discover_all_agents() if self._folders.is_dir() else []
 
     def load_all_traces(self, deduplicate: bool = True, max_age_hours: float | None = None) -> list[ExecutionTrace]:
         """``max_age_hours``: of the checkpoints that are looked at."""
@@ -128,14 +134,42 @@ class CheckpointLoader:
         return {name: [from_core(trace) for trace in traces] for name, traces in by_agent.items() if traces}
 
     def get_training_statistics(self) -> dict[str, Any]:
-        """Three figures only where there is no trace."""
-        traces = {name: list(self._load(name, True)) for name in self._names()}
-        statistics = training_statistics(traces, self.discover_all_agents(), len(self.list_checkpoints()))
-        return statistics if statistics["total_traces"] else {name: statistics[name] for name in _OF_NOTHING}
+        """Lengths are in characters, sessions are counted by agent. Three figures only where there is no trace."""
+        by_agent = {name: list(self._load(name, True)) for name in self._names()}
+        traces = [trace for of_agent in by_agent.values() for trace in of_agent]
+        about = {
+            "agents_discovered": self.discover_all_agents(),
+            "checkpoints_available": len(self.list_checkpoints()),
+        }
+        if not traces:
+            return {"total_traces": 0, **about}
+        tools = sorted({call.tool_name for trace in traces for call in trace.tool_calls})
+        labeled = sum(trace.label is not None for trace in traces)
+        return {
+            "total_traces": len(traces),
+            "unique_sessions": len({(name, trace.session_id) for name, own in by_agent.items() for trace in own}),
+            "labeled_traces": labeled,
+            "unlabeled_traces": len(traces) - labeled,
+            "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
+            "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
+            "unique_tools_used": len(tools),
+            "tools_list": tools,
+            "avg_query_length": fmean(len(trace.user_query) for trace in traces),
+            "avg_response_length": fmean(len(trace.final_response) for trace in traces),
+            "total_tokens_in": sum(trace.total_tokens_in for trace in traces),
+            "total_tokens_out": sum(trace.total_tokens_out for trace in traces),
+            "total_cost": fsum(trace.total_cost for trace in traces),
+            **about,
+        }
 
     def generate_synthetic_tasks(self, num_tasks: int = 100) -> list[dict[str, str]]:
-        """``prompt``, ``category`` and ``source``, from what went well: liked, or with tasks that were completed."""
-        return synthetic_tasks(self.load_all_traces(), num_tasks)
+        """``prompt``, ``category`` and ``source``, each question once, from what went well: liked, or with tasks that were
+        completed."""
+        traces = self.load_all_traces()
+        good = (trace for trace in traces if trace.label or (trace.label is None and trace.tasks_completed))
+        questions = {trace.user_query: trace for trace in good if trace.user_query.strip()}
+        tasks = ({"prompt": query, "category": category(trace), "source": SOURCE} for query, trace in questions.items())
+        return list(islice(tasks, max(0, num_tasks)))
 
     def _names(self) -> list[str]:
         """Folders of agents. A loader of one agent has its own, under whatever name."""
@@ -151,38 +185,15 @@ class CheckpointLoader:
         groups = [checkpoints] if deduplicate else ([checkpoint] for checkpoint in checkpoints)
         return (conversation.trace for group in groups for conversation in merge_checkpoints(group))
 
-    @property
-    def _there(self) -> bool:
-        return self._folders.is_dir()
-
-    @property
+    @cached_property
     def _agents_folder(self) -> AgentsFolder:
-        if not hasattr(self, "_opened"):
-            self._opened = AgentsFolder(self._folders)
-        return self._opened
-
-
-def _describe(file: CheckpointFile) -> dict[str, Any]:
-    return {
-        "path": str(file.path),
-        "filename": file.filename,
-        "size_mb": file.size_mb,
-        "modified": file.modified.isoformat(),
-    }
+        return AgentsFolder(self._folders)
 
 
 SOURCE = "checkpoint_derived"
 _CODE = re.compile(r"\b(?:code|function|class|script|python|javascript|regex|bug|unit test)\b", re.IGNORECASE)
 _SHELL = re.compile(r"\b(?:shell|bash|terminal|command line|directory|folder)\b", re.IGNORECASE)
 _SHELL_TOOL = re.compile(r"shell|command|exec|terminal", re.IGNORECASE)
-
-
-def synthetic_tasks(traces: Iterable[ExecutionTrace], most: int) -> list[dict[str, str]]:
-    """Each question once: ``prompt``, ``category``, ``source``."""
-    good = (trace for trace in traces if trace.label or (trace.label is None and trace.tasks_completed))
-    questions = {trace.user_query: trace for trace in good if trace.user_query.strip()}
-    tasks = ({"prompt": query, "category": category(trace), "source": SOURCE} for query, trace in questions.items())
-    return list(islice(tasks, max(0, most)))
 
 
 def category(trace: ExecutionTrace) -> str:

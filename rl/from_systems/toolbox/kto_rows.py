@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from rl.base.records import Message
 from rl.dataset_builder.exporting.base import Column, ExportedRow
 from rl.dataset_builder.exporting.method_rows import KTO
-from rl.from_systems.toolbox.prompts import text_of
 
 
 class KTOText(KTO):
@@ -19,3 +19,9 @@ class KTOText(KTO):
             last_words = row.values["completion"][-1]["content"]  # its files have no place for tool calls
             texts = {"prompt": text_of(row.values["prompt"]), "completion": last_words}
             yield replace(row, values={**row.values, **texts})
+
+
+def text_of(messages: Sequence[Message]) -> str:
+    """Earlier questions and answers stand before the last one, each with who said it."""
+    names = {"user": "User: ", "assistant": "Assistant: "}
+    return "\n\n".join(f"{names.get(message['role'], '')}{message['content']}" for message in messages)

@@ -159,7 +159,14 @@ class RewardEngine:
 
     def compute_all(self, trace: ExecutionTrace) -> dict[str, RewardResult]:
         """By name. One that breaks has score 0 and an error."""
-        return {reward.name: _attempt(reward, trace) for reward in self.rewards}
+        results = {}
+        for reward in self.rewards:
+            try:
+                results[reward.name] = reward.compute(trace)
+            except Exception as error:  # a reward may be anybody's code: whatever it raises is its own failure
+                failure = f"{type(error).__name__}: {error}"
+                results[reward.name] = RewardResult(0.0, reward.is_binary, error=failure)
+        return results
 
     def compute_combined(self, trace: ExecutionTrace) -> float:
         """0 to 1; 0.5 where no reward applies. Raises RewardFailed for one that breaks."""
@@ -196,13 +203,6 @@ class RewardEngine:
         label = self.get_binary_label(trace)
         verdict = "not known" if label is None else "GOOD" if label else "BAD"
         return "\n".join([*lines, f"Combined: {self.compute_combined(trace):.3f}", f"Label: {verdict}"])
-
-
-def _attempt(reward: BaseReward, trace: ExecutionTrace) -> RewardResult:
-    try:
-        return reward.compute(trace)
-    except Exception as error:  # a reward may be anybody's code: whatever it raises is its own failure
-        return RewardResult(0.0, reward.is_binary, error=f"{type(error).__name__}: {error}")
 
 
 def _in_words(result: RewardResult) -> str:

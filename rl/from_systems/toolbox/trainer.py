@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
 from rl.base.errors import Interrupted, NotEnoughData, UsageError
-from rl.base.export_records import ExportJob
 from rl.base.files import replacing, staged_directory, write_json
 from rl.base.leaves import import_name, leaf
 from rl.base.names import require_known
 from rl.base.records import AnswerScore, Report, Scorer, TraceRecord, TrainingResult, silent
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.runs import as_answer_messages
-from rl.from_systems.site import resolve_base_model, set_up_site
-from rl.from_systems.toolbox.prompts import messages_of
+from rl.from_systems.site import core_trainer, resolve_base_model, set_up_site, write_weights
+from rl.from_systems.toolbox.datasets import messages_of
 from rl.from_systems.toolbox.training_config import TrainingConfig
 
-_STATE_OF_TRAINING = shutil.ignore_patterns("optimizer.pt", "scheduler.pt", "rng_state*.pth", "trainer_state.json")
-"""What a checkpoint has beside weights."""
 logger = logging.getLogger(__name__)
 RewardFunction = Callable[..., Sequence[float]]
 """``function(prompts=[...], completions=[...])`` gives a number from 0 to 1 for each completion."""
@@ -70,27 +66,24 @@ class RLTrainer:
             config = config.with_overrides({"rollouts": "online" if scorer else "offline"})
         rows = self.output_dir / "train.jsonl"
         write_rows(dataset, "prompts" if scorer else self.config.method, rows)
-        trainer = import_name("rl.runs.pipeline.RLTrainer")(
-            self.config.method,
-            resolve_base_model(self.config.base_model),
-            self.output_dir,
-            config,
-            scorer=scorer,
-        )
+        trainer = core_trainer(self.config.method, self.config.base_model, self.output_dir, config, scorer)
         try:
             result: TrainingResult = trainer.train(rows, report=report)
-        except Interrupted:
-            self._keep_checkpoint()
+        except Interrupted:  # what was learned until then is for ``save_model``
+            if checkpoint := leaf("rl.lm.checkpoints").newest_complete(self.output_dir):
+                self._weights = checkpoint
+                steps = int(checkpoint.name.rpartition("-")[2])
+                self.training_stats = {"method": self.config.method, "total_steps": steps, "stopped": True}
             raise
-        self._weights, self.training_stats = result.weights_dir, _stats(self.config, result)
+        self._weights = result.weights_dir
+        self.training_stats = {
+            "method": self.config.method,
+            "training_time_seconds": result.seconds,
+            "train_loss": result.final_loss,
+            "epochs": self.config.num_epochs,
+            "total_steps": result.steps,
+        }
         return result
-
-    def _keep_checkpoint(self) -> None:
-        """What was learned until somebody stopped it, for ``save_model``."""
-        if checkpoint := leaf("rl.lm.checkpoints").newest_complete(self.output_dir):
-            self._weights = checkpoint
-            steps = int(checkpoint.name.rpartition("-")[2])
-            self.training_stats = {"method": self.config.method, "total_steps": steps, "stopped": True}
 
     def save_model(self, output_path: Path | str | None = None, merge_lora: bool = True) -> str:
         """The merged model, or the adapter alone, with its tokenizer. Raises UsageError before a training."""
@@ -98,12 +91,7 @@ class RLTrainer:
         target = Path(output_path) if output_path else self.output_dir / "final"
         target.parent.mkdir(parents=True, exist_ok=True)
         with staged_directory(target) as directory:
-            if merge_lora:
-                job = ExportJob(base, weights, target, target.name)
-                leaf("rl.export.hf.merge").write_merged(job, directory, silent)
-            else:
-                shutil.copytree(weights, directory, dirs_exist_ok=True, ignore=_STATE_OF_TRAINING)
-                leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(directory)
+            write_weights(base, weights, directory, target.name, merge=merge_lora)
             write_json(directory / "training_stats.json", self.training_stats)
         return str(target)
 
@@ -112,11 +100,8 @@ class RLTrainer:
         could be made of them; ``eval_accuracy``, in how many it moved towards the better answer, away from the base model
         (which has 0.5); ``eval_margin``, by how many nats on average. ``metrics``: only these. Raises UsageError before a
         training, and NotEnoughData for rows without a contrast."""
-        weights, base, rows = (
-            self._require_weights(),
-            resolve_base_model(self.config.base_model),
-            self.output_dir / "eval.jsonl",
-        )
+        weights, rows = self._require_weights(), self.output_dir / "eval.jsonl"
+        base = resolve_base_model(self.config.base_model)
         write_rows(eval_dataset, self.config.method, rows)
         figures = measure(self.config.method, rows, base, weights, self.config.max_seq_length)
         return {name: value for name, value in figures.items() if metrics is None or name in metrics}
@@ -136,31 +121,19 @@ def scorer_of(functions: Sequence[RewardFunction]) -> Scorer:
     """The mean of what they give."""
 
     def score(trace: TraceRecord) -> AnswerScore:
-        parts = {_name(function): _only(function, trace) for function in functions}
+        parts = {}
+        for function in functions:
+            (value,) = function(prompts=[trace.question], completions=[trace.response])
+            if not 0 <= value <= 1:
+                raise UsageError(f"{_name(function)} gave {value!r}; a reward is a number from 0 to 1")
+            parts[_name(function)] = float(value)
         return AnswerScore(fmean(parts.values()), parts)
 
     return score
 
 
-def _only(function: RewardFunction, trace: TraceRecord) -> float:
-    (value,) = function(prompts=[trace.question], completions=[trace.response])
-    if not 0 <= value <= 1:
-        raise UsageError(f"{_name(function)} gave {value!r}; a reward is a number from 0 to 1")
-    return float(value)
-
-
 def _name(function: RewardFunction) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _stats(config: TrainingConfig, result: TrainingResult) -> dict[str, Any]:
-    return {
-        "method": config.method,
-        "training_time_seconds": result.seconds,
-        "train_loss": result.final_loss,
-        "epochs": config.num_epochs,
-        "total_steps": result.steps,
-    }
 
 
 def measure(method: str, rows: Path, base_model: str, weights: Path, max_length: int) -> dict[str, float]:
@@ -188,23 +161,15 @@ def measure(method: str, rows: Path, base_model: str, weights: Path, max_length:
     }
 
 
-Row = Mapping[str, Any]
-
-
-def kto_row(row: Row) -> dict[str, Any]:
-    return {"completion": as_answer_messages(row["completion"]), "label": bool(row["label"])}
-
-
-def grpo_row(row: Row) -> dict[str, Any]:
-    return {"completions": [as_answer_messages(text) for text in row["completions"]], "rewards": list(row["rewards"])}
-
-
-def prompt_row(row: Row) -> dict[str, Any]:
-    """For answers that are generated while training."""
-    return {"details": {}}
-
-
-ROWS: Final[Mapping[str, Callable[[Row], dict[str, Any]]]] = {"kto": kto_row, "grpo": grpo_row, "prompts": prompt_row}
+ROWS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "kto": lambda row: {"completion": as_answer_messages(row["completion"]), "label": bool(row["label"])},
+    "grpo": lambda row: {
+        "completions": [as_answer_messages(text) for text in row["completions"]],
+        "rewards": list(row["rewards"]),
+    },
+    "prompts": lambda row: {"details": {}},
+}
+"""Method to the columns of a row beside its prompt; ``prompts``: for answers that are generated while training."""
 
 
 def write_rows(dataset: Any, kind: str, path: Path) -> int:

@@ -9,7 +9,6 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum
@@ -19,9 +18,8 @@ from typing import Any
 
 from rl.base.errors import BadFile, Interrupted
 from rl.base.files import write_json
-from rl.from_systems.toolbox import places
-from rl.from_systems.toolbox.gguf import GGUFExporter
-from rl.from_systems.toolbox.ollama import OllamaDeployer
+from rl.from_systems import toolbox
+from rl.from_systems.toolbox.ollama import GGUFExporter, OllamaDeployer
 from rl.from_systems.toolbox.training_pipeline import TrainingPipeline
 
 logger = logging.getLogger(__name__)
@@ -35,7 +33,7 @@ class RLTrainingManager:
     that cannot be read."""
 
     def __init__(self, storage_path: Path | str | None = None) -> None:
-        self.storage_path = Path(storage_path) if storage_path else places.data_folder() / places.TRAINING
+        self.storage_path = Path(storage_path) if storage_path else toolbox.data_folder() / toolbox.TRAINING
         self.storage_path.mkdir(parents=True, exist_ok=True)
         self.history = History.read(self.storage_path)
         self.current_session: TrainingSession | None = None
@@ -57,11 +55,12 @@ class RLTrainingManager:
         if running and running.state.is_active:
             return _failure("a training is in progress already", session_id=running.session_id)
         folder = self.storage_path / model_name
-        traces = self.storage_path.parent / places.TRACES
+        traces = self.storage_path.parent / toolbox.TRACES
         self._pipeline = TrainingPipeline(agent_name, base_model, folder, method, storage_path=traces)
         config = self._pipeline.training_config
         config.num_epochs, config.learning_rate = num_epochs, learning_rate
-        session = TrainingSession(new_id(), model_name, base_model, method, TrainingState.STARTING, now())
+        session_id = f"train_{local_time():%Y%m%d_%H%M%S}_{uuid.uuid4().hex[:6]}"
+        session = TrainingSession(session_id, model_name, base_model, method, TrainingState.STARTING, now())
         session.output_dir, self.current_session = str(folder), session
         self._stop.clear()
         self._thread = threading.Thread(target=self._train, args=(self._pipeline, session), daemon=True)
@@ -106,9 +105,11 @@ class RLTrainingManager:
         """Deploys it where that was not done."""
         if at_ollama := self.history.active_models.get(model_name):
             return _tell_switched(model_name, at_ollama)
-        session = self.history.newest_of(model_name)
+        sessions = self.history.sessions
+        session = next((known for known in reversed(sessions) if known.model_name == model_name), None)
         if session is None:
-            return _failure(f"there is no model {model_name!r}", available_models=list(self.history.names()))
+            names = dict.fromkeys([*self.history.active_models, *(known.model_name for known in sessions)])
+            return _failure(f"there is no model {model_name!r}", available_models=list(names))
         if session.deployed_model_name:
             return self._activate(session, session.deployed_model_name)
         return self._deploy(session, None)
@@ -244,10 +245,6 @@ def local_time() -> datetime:
     return datetime.now(UTC).astimezone().replace(tzinfo=None)
 
 
-def new_id() -> str:
-    return f"train_{local_time():%Y%m%d_%H%M%S}_{uuid.uuid4().hex[:6]}"
-
-
 @dataclass
 class History:
     folder: Path
@@ -276,9 +273,3 @@ class History:
     def save(self) -> None:
         rows = [session.to_dict() for session in self.sessions[-MOST_KEPT:]]
         write_json(self.folder / FILE, {"sessions": rows, "active_models": self.active_models})
-
-    def newest_of(self, model_name: str) -> TrainingSession | None:
-        return next((session for session in reversed(self.sessions) if session.model_name == model_name), None)
-
-    def names(self) -> Iterator[str]:
-        yield from dict.fromkeys([*self.active_models, *(session.model_name for session in self.sessions)])

@@ -1,28 +1,63 @@
-"""ToolBoxV2's whole way, from an agent's traces to a model at Ollama.
-
-It is the short way, without what Ratchet's own pipeline adds: versions, an evaluation on held-out data, a gate, a way
-back.
-"""
+"""ToolBoxV2's whole way, from an agent's traces to a model at Ollama, and from a trained model to one. It is the short way,
+without what Ratchet's own pipeline adds: versions, an evaluation on held-out data, a gate, a way back."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from rl.base.errors import NotEnoughData, UsageError
+from rl.base.files import write_json
 from rl.base.names import require_known
 from rl.base.records import Report, Scorer, silent
-from rl.from_systems.toolbox import places
+from rl.from_systems import toolbox
 from rl.from_systems.toolbox.dataset_pipeline import DatasetPipeline
-from rl.from_systems.toolbox.gguf import GGUFExporter
-from rl.from_systems.toolbox.grpo import GRPOExample
-from rl.from_systems.toolbox.hardware import detect_hardware
-from rl.from_systems.toolbox.kto import KTOExample
-from rl.from_systems.toolbox.ollama import OllamaDeployer
-from rl.from_systems.toolbox.results import Steps
+from rl.from_systems.toolbox.datasets import GRPOExample, KTOExample
+from rl.from_systems.toolbox.ollama import GGUFExporter, OllamaDeployer
 from rl.from_systems.toolbox.trainer import RewardFunction, RLTrainer
-from rl.from_systems.toolbox.training_config import TrainingConfig
+from rl.from_systems.toolbox.training_config import TrainingConfig, detect_hardware
+
+
+class Results(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        """Raises KeyError that says why there is none."""
+        reason = f", for the pipeline failed: {self['error']}" if "error" in self else ""
+        raise KeyError(f"there is no {name}{reason}")
+
+
+class Steps:
+    """Used in ``with``: an error within ends the steps and becomes ``success: False`` with ``error`` and ``traceback``. A
+    KeyboardInterrupt and its like go on."""
+
+    def __init__(self, file: Path, **about: Any) -> None:
+        self.file, self.values = file, Results(start_time=_now(), **about)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.values[name] = value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        is_failure = isinstance(error, Exception)
+        if is_failure:
+            lines = traceback.format_exception(kind, error, trace)
+            self.values |= {"success": False, "error": str(error), "traceback": "".join(lines)}
+        elif error is None:
+            self.values |= {"success": True, "end_time": _now()}
+        write_json(self.file, self.values)
+        return is_failure
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
+
 
 METHODS = ("grpo", "kto")
 Examples = list[GRPOExample] | list[KTOExample] | list[dict[str, str]]
@@ -41,7 +76,7 @@ class TrainingPipeline:
     ) -> None:
         require_known("method", method, METHODS)
         self.agent_name, self.base_model, self.method = agent_name, base_model, method
-        own = places.data_folder() / places.TRAINING / agent_name
+        own = toolbox.data_folder() / toolbox.TRAINING / agent_name
         self.output_dir = Path(output_dir) if output_dir else own
         self.output_dir.mkdir(parents=True, exist_ok=True)
         self.hw_config = detect_hardware(self.output_dir)
@@ -110,3 +145,39 @@ class TrainingPipeline:
             if deploy_ollama:
                 results["ollama_model"] = self.deploy_to_ollama()
         return results.values
+
+
+class ExportPipeline:
+    """``output_dir``: by default ``export`` beside the model. Raises RuntimeError where Ollama does not answer."""
+
+    def __init__(
+        self, model_path: Path | str, model_name: str = "toolbox-agent", output_dir: Path | str | None = None
+    ) -> None:
+        self.model_path, self.model_name = Path(model_path), model_name
+        self.output_dir = Path(output_dir) if output_dir else self.model_path.absolute().parent / "export"
+        self.gguf_exporter = GGUFExporter(self.model_path, output_dir=self.output_dir)
+        self.ollama_deployer = OllamaDeployer()
+
+    def run(
+        self, quantization: str = "Q4_K_M", system_prompt: str = "", hosting_profile: str = "auto"
+    ) -> dict[str, Any]:
+        """``hosting_profile``: auto or ryzen. Also written to ``export_results.json``."""
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        about = {"model_path": str(self.model_path), "model_name": self.model_name, "quantization": quantization}
+        with Steps(self.output_dir / "export_results.json", **about) as results:
+            path = self.gguf_exporter.convert(quantization)
+            results["gguf_path"], results["gguf_size_mb"] = path, Path(path).stat().st_size / 2**20
+            results["ollama_model"] = self.ollama_deployer.create_model(self.model_name, path, system_prompt)
+            deployer = self.ollama_deployer
+            profile = deployer.get_ryzen_profile() if hosting_profile == "ryzen" else deployer.get_auto_profile()
+            described = ("name", "num_parallel", "num_ctx", "num_thread")
+            results["hosting_profile"] = {name: getattr(profile, name) for name in described}
+        return results.values
+
+
+def quick_export(model_path: Path | str, model_name: str = "toolbox-agent", quantization: str = "Q4_K_M") -> str:
+    """The name of the model that Ollama serves. Raises RuntimeError."""
+    results = ExportPipeline(model_path, model_name).run(quantization)
+    if not results["success"]:
+        raise RuntimeError(f"export failed: {results['error']}")
+    return str(results["ollama_model"])

@@ -12,9 +12,8 @@ from rl.base.errors import UsageError
 from rl.base.messages import has_calls
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects.plain import guard_result
-from rl.environments.dialects.rounds import Round, rounds_of
-from rl.environments.program.contract import ChatMessage
+from rl.environments.dialects.plain import Round, guard_result, rounds_of
+from rl.environments.program.openai_chat import ChatMessage
 from rl.lm.chat.template import ChatRefused, ChatTemplate, TemplateRefused
 from rl.lm.chat.tokens import ChatTokens
 from rl.lm.chat.ways import Tools, choose_way

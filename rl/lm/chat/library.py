@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from trl.chat_template_utils import add_response_schema
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects.json_calls import action_of, request_of, unreadable
+from rl.environments.dialects import action_of, request_of, unreadable
 
 
 def response_template(tokenizer: PreTrainedTokenizerBase) -> Any:

@@ -12,10 +12,8 @@ from transformers import PreTrainedTokenizerBase
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects import DIALECTS, dialect
+from rl.environments.dialects import DIALECTS, dialect, unreadable, without_thinking
 from rl.environments.dialects.hermes import read_action
-from rl.environments.dialects.json_calls import unreadable
-from rl.environments.dialects.thinking import without_thinking
 from rl.lm.chat.library import LibraryReader, response_template
 from rl.lm.chat.styles import Native, Plain, Style
 from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused

@@ -16,7 +16,7 @@ from rl.base.records import Message, ToolCall
 from rl.environments.contract import Action
 from rl.environments.crew import Opening
 from rl.environments.episode import Turn
-from rl.environments.program.contract import CallRefused, ChatMessage, ChatReply, ChatRequest, End
+from rl.environments.program.openai_chat import CallRefused, ChatMessage, ChatReply, ChatRequest, End
 from rl.environments.program.programs import Call, Programs
 from rl.lm.chat.format import ChatFormat
 from rl.lm.lengths import Limits

@@ -20,8 +20,8 @@ from rl.dataset_builder.exporting.base import Filters
 from rl.dataset_builder.exporting.export import ExportRequest, export
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import Tally
+from rl.from_systems.ocd.formulas import RATINGS as SCORES
 from rl.from_systems.ocd.records import canonical, read_decision
-from rl.from_systems.ocd.words import RATINGS as SCORES
 from rl.models import Agent, Feedback, Trace
 
 READERS = {

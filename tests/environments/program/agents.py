@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rl.environments.contract import ToolRequest
-from rl.environments.program.contract import CallRefused, ChatReply, ChatRequest, End
 from rl.environments.program.environment import ProgramEnv
+from rl.environments.program.openai_chat import CallRefused, ChatReply, ChatRequest, End
 from rl.environments.program.programs import Programs
 
 ASK = """

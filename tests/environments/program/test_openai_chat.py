@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from rl.environments.contract import ToolRequest
-from rl.environments.program.contract import CallRefused, ChatMessage, ChatReply
-from rl.environments.program.openai_chat import read_request, write_completion, write_stream
+from rl.environments.program.openai_chat import (
+    CallRefused,
+    ChatMessage,
+    ChatReply,
+    read_request,
+    write_completion,
+    write_stream,
+)
 
 USER = {"role": "user", "content": "Hello"}
 SCHEMA = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}, "strict": True}}

@@ -15,8 +15,9 @@ import psutil
 import pytest
 
 from rl.base.errors import Interrupted, UsageError
-from rl.environments.program.contract import CallRefused, ChatReply, ChatRequest
+from rl.environments.program.door import Door
 from rl.environments.program.environment import ProgramEnv
+from rl.environments.program.openai_chat import CallRefused, ChatReply, ChatRequest
 from rl.environments.program.programs import Programs
 from tests.environments.program.agents import ASK, ONCE, echo, play, program, task
 
@@ -240,3 +241,29 @@ with Programs(environment, 0, lambda: None) as programs, programs.playing([task(
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     assert psutil.wait_procs([agent], timeout=10)[1] == []
+
+
+JUDGE = Path(__file__).resolve().parents[3] / "docs/examples/judge_answer.py"
+
+
+@pytest.mark.parametrize(("reply", "reward"), [("7", 0.7), ("Seven, I would say.", None)])
+def test_a_judge_on_a_server_gives_the_score(monkeypatch: pytest.MonkeyPatch, reply: str, reward: float | None):
+    asked: list[ChatRequest] = []
+
+    def judge(key: str, request: ChatRequest) -> ChatReply:
+        asked.append(request)
+        return ChatReply(reply)
+
+    monkeypatch.setenv("JUDGE_KEY", "sesame")
+    door = Door(judge)
+    where = {"JUDGE_URL": door.address("judge"), "JUDGE_MODEL": "wise"}
+    check = [sys.executable, str(JUDGE)]
+    try:
+        [end], _ = play(program(ONCE, reward="score", check=check, env=where, env_from=["JUDGE_KEY"]), [task()])
+    finally:
+        door.close()
+    assert end.reward == reward
+    assert asked[0].model == "wise"
+    assert "--- answer\nWhat is 0?\n---" in asked[0].messages[0].content
+    if reward is None:
+        assert end.reason.endswith("ValueError: the judge replied 'Seven, I would say.'")

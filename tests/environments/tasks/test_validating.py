@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import json
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
-from rl.environments.tasks.records import MOST_SECONDS, code_problems, search_problems
+from rl.environments.code_exec import CodeExecEnv
+from rl.environments.contract import Action
+from rl.environments.search import SearchEnv
+from rl.environments.tasks import CodeTask, CodeTest, SearchTask
+from rl.environments.tasks.records import MOST_SECONDS
 
 CODE = {"task_id": "t", "prompt": "Print 1.", "tests": [{"input": "", "output": "1"}]}
 SEARCH = {"task_id": "t", "question": "Which?", "answer": "this", "documents": ["this one", "that one"]}
 
 
 def of_code(**changes: Any) -> list[tuple[str, str]]:
-    return [tuple(problem) for problem in code_problems({**CODE, **changes})]
+    return [tuple(problem) for problem in CodeTask.problems({**CODE, **changes})]
 
 
 def of_test(**changes: Any) -> list[tuple[str, str]]:
@@ -19,7 +25,7 @@ def of_test(**changes: Any) -> list[tuple[str, str]]:
 
 
 def of_search(**changes: Any) -> list[tuple[str, str]]:
-    return [tuple(problem) for problem in search_problems({**SEARCH, **changes})]
+    return [tuple(problem) for problem in SearchTask.problems({**SEARCH, **changes})]
 
 
 def without(row: dict[str, Any], name: str) -> dict[str, Any]:
@@ -45,17 +51,17 @@ def test_null_is_nothing_where_a_field_is_optional():
 
 @pytest.mark.parametrize("name", ["task_id", "prompt", "tests"])
 def test_a_programming_task_needs(name: str):
-    assert list(code_problems(without(CODE, name))) == [(f"field {name!r}", "is missing")]
+    assert list(CodeTask.problems(without(CODE, name))) == [(f"field {name!r}", "is missing")]
 
 
 @pytest.mark.parametrize("name", ["task_id", "question", "answer"])
 def test_a_search_task_needs(name: str):
-    assert list(search_problems(without(SEARCH, name))) == [(f"field {name!r}", "is missing")]
+    assert list(SearchTask.problems(without(SEARCH, name))) == [(f"field {name!r}", "is missing")]
 
 
 @pytest.mark.parametrize("row", [[1], "text", 3, None, True])
 def test_a_line_is_one_object(row: Any):
-    (code,), (search,) = code_problems(row), search_problems(row)
+    (code,), (search,) = CodeTask.problems(row), SearchTask.problems(row)
     assert code == search
     assert code.field == ""
     assert code.what.startswith("must be a JSON object, not ")
@@ -103,7 +109,7 @@ def test_there_is_something_to_pass(tests: Any, what: str):
 
 def test_without_tests_a_text_must_mark_success():
     assert of_code(tests=[], reference_solution="All passed.") == []
-    assert list(code_problems(without({**CODE, "reference_solution": "OK"}, "tests"))) == []
+    assert list(CodeTask.problems(without({**CODE, "reference_solution": "OK"}, "tests"))) == []
     assert of_code(tests=[], reference_solution=" ") == [("field 'tests'", "must have at least one test")]
 
 
@@ -162,9 +168,70 @@ def test_documents_are_texts(documents: Any, what: str):
 
 
 def test_several_problems_of_one_line_are_all_found():
-    assert [problem.field for problem in code_problems({"prompt": 1, "tests": [{}], "extra": 0})] == [
+    assert [problem.field for problem in CodeTask.problems({"prompt": 1, "tests": [{}], "extra": 0})] == [
         "field 'extra'",
         "field 'task_id'",
         "field 'prompt'",
         "field 'output' of test 1",
     ]
+
+
+CODE_ROW = {
+    "task_id": "add",
+    "prompt": "Print the sum.",
+    "tests": [
+        {"input": "1 2\n", "output": "3"},
+        {"input": "2 2\n", "output": "4", "description": "equal", "timeout": 2},
+    ],
+    "starter_code": "a = 1",
+    "reference_solution": "print(3)",
+    "ground_truth": {"any": ["json"]},
+    "metadata": {"difficulty": "easy", "yours": 1},
+}
+SEARCH_ROW = {
+    "task_id": "door",
+    "question": "What colour is the door?",
+    "answer": "green",
+    "documents": ["The door is green.", "The wall is white."],
+    "metadata": {"topic": "door"},
+}
+
+
+@pytest.mark.parametrize(("kind", "row"), [(CodeTask, CODE_ROW), (SearchTask, SEARCH_ROW)])
+def test_a_task_is_its_row_again(kind, row):
+    task = kind.from_row(row)
+    assert json.loads(json.dumps(task.as_mapping())) == row
+    assert kind.from_row(task.as_mapping()) == task
+    assert list(kind.problems(task.as_mapping())) == []
+
+
+def test_what_a_row_leaves_out_or_has_as_null_is_empty():
+    task = CodeTask.from_row(
+        {"task_id": "t", "prompt": "p", "tests": [{"output": "1", "input": None}], "metadata": None}
+    )
+    assert task == CodeTask("t", "p", (CodeTest("1"),))
+    assert task.as_mapping() == {"task_id": "t", "prompt": "p", "tests": [{"input": "", "output": "1"}]}
+    search = SearchTask.from_row({"task_id": "t", "question": "q", "answer": "a", "documents": None})
+    assert search == SearchTask("t", "q", "a")
+    assert search.as_mapping() == {"task_id": "t", "question": "q", "answer": "a"}
+
+
+def test_a_task_does_not_change():
+    task = SearchTask("t", "q", "a")
+    with pytest.raises(FrozenInstanceError):
+        task.answer = "b"  # type: ignore[misc]
+    task.as_mapping().setdefault("metadata", {})["difficulty"] = "hard"
+    assert task.metadata == {}
+
+
+def test_an_environment_takes_the_mapping_of_a_programming_task_and_shows_no_solution():
+    messages = CodeExecEnv().reset(CodeTask.from_row(CODE_ROW).as_mapping())
+    assert "Print the sum." in messages[-1]["content"]
+    assert "a = 1" in messages[-1]["content"]
+    assert not any("print(3)" in message["content"] for message in messages)
+
+
+def test_an_environment_takes_the_mapping_of_a_search_task():
+    env = SearchEnv()
+    assert env.reset(SearchTask.from_row(SEARCH_ROW).as_mapping())[-1]["content"] == SEARCH_ROW["question"]
+    assert env.step(Action("It is Green.")).info["success"]

@@ -10,8 +10,7 @@ from rl.collect.importers import importer
 from rl.data_formatter import build_fixture_dpo_pairs, build_widget_dpo_pairs
 from rl.data_formatter.wording.contract import Wording
 from rl.dataset_builder import DataOptions, freeze
-from rl.from_systems.command_center.catalogue import CATALOGUE
-from rl.from_systems.command_center.wording import ANSWERS, PROMPTS
+from rl.from_systems.command_center.wording import ANSWERS, CATALOGUE, PROMPTS
 from rl.models import Agent
 from tests.collect.make_command_center import write_files
 from tests.data_formatter.answers import SCENARIOS, widget

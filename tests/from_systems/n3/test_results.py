@@ -12,7 +12,7 @@ import pytest
 from rl.base.errors import BadFile
 from rl.base.records import silent
 from rl.from_systems.n3 import policies
-from rl.from_systems.n3.results import FILE, TrainingResult
+from rl.from_systems.n3.policies import FILE, TrainingResult
 from rl.models import Agent, TrainingRun
 from rl.runs import run as runs
 from rl.versions import versions

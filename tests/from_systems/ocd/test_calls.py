@@ -9,7 +9,11 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
+from rl.collect.traces.write import TraceStore
+from rl.from_systems.ocd.figures import get_training_stats
+from rl.from_systems.ocd.records import read_decision
 from rl.models import Agent, Feedback, Trace
+from rl.scoring import stored as rewarding
 from tests.web.api.conftest import Caller, assert_problem, key_for
 
 pytestmark = pytest.mark.django_db
@@ -263,3 +267,32 @@ def test_ratchets_own_addresses_keep_their_answers(server: Caller, rewarded: Non
     assert server.post("/api/training/calculate-pending/").status_code == 202
     assert "total_traces" in server.get("/api/training/stats/", agentType="FILER").json()
     assert Trace.objects.count() == 4
+
+
+def test_the_figures_of_one_type_have_the_names_of_its_scripts():
+    rows = [
+        {"reward": 1.5, "userFeedback": "CONFIRMED"},
+        {"reward": -3.0, "isValidationData": True},
+        {"isTrainingData": False},
+        {"agentType": "STORER", "reward": 5},
+    ]
+    common = {"agentType": "FILER", "action": {"swimlane": "Home"}}
+    decisions = [read_decision({**common, "state": number, **row}, "line") for number, row in enumerate(rows)]
+    TraceStore("test").take(decisions)
+    rewarding.calculate()
+    assert get_training_stats("filer") == {
+        "total_decisions": 3,
+        "decisions_with_reward": 2,
+        "decisions_with_feedback": 1,
+        "avg_reward": -0.75,
+        "min_reward": -3.0,
+        "max_reward": 1.5,
+        "training_data_count": 2,
+        "validation_data_count": 1,
+    }
+
+
+@pytest.mark.database
+def test_a_type_without_decisions_has_no_rewards():
+    figures = get_training_stats("LIBRARIAN")
+    assert (figures["total_decisions"], figures["avg_reward"]) == (0, None)

@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from rl.base.records import FeedbackRecord, TraceRecord
 from rl.collect.traces.imported import ImportedTrace
+from rl.collect.traces.write import TraceStore
+from rl.dataset_builder import DataOptions, freeze
 from rl.from_systems.ocd.formulas import expected_minutes
 from rl.from_systems.ocd.records import read_decision
+from rl.models import Agent
 from rl.rewards import DecisionReward, FeedbackReward, RewardEngine
 from rl.rewards.decision import LIMIT
+from rl.scoring import stored as rewarding
+from tests.dataset_builder.ratings import all_rows
 from tests.rewards.records import record
 
 
@@ -300,3 +305,24 @@ def test_any_decision_is_judged_or_not_and_breaks_nothing(decision: Any, agent: 
     trace = replace(record(details={"decision": decision}, feedback=said), agent=agent, action=action)
     result = DecisionReward().compute(trace)
     assert result.value is None or 0 <= result.value <= 1
+
+
+def decide(number: int, **fields) -> None:
+    record = {"agentType": "FILER", "id": f"d{number}", "state": number, "action": {"swimlane": "Home"}, **fields}
+    TraceStore("test").take([read_decision(record, "line")])
+
+
+def scores() -> dict[str, float]:
+    rewarding.calculate()
+    agent = Agent.by_name("FILER")
+    rows = all_rows(freeze(agent, DataOptions(min_samples=1, val_split=0), method="reward_model"))
+    return {row["prompt"][0]["content"]: row["score"] for row in rows}
+
+
+@pytest.mark.django_db
+def test_the_score_is_the_reward_of_the_decision(data_dir):
+    outcomes = {"completedSuccessfully": True, "cycleCount": 0, "totalTimeInCreate": 100}
+    decide(1, userFeedback="CONFIRMED", confidence=0.9, outcomeMetrics=outcomes)
+    decide(2, userFeedback="CONFIRMED", reward=-3)
+    decide(3, userFeedback="IGNORED")
+    assert scores() == {"1": pytest.approx((1.64 + 2) / 4), "2": 0.0, "3": 0.5}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rl.config.reward_weights import decision_weights
-from rl.from_systems.ocd.weights import WEIGHTS
+from rl.from_systems.ocd.formulas import WEIGHTS
 from rl.models import Agent, ModelVersion
 from tests.from_systems.page import Reader, Step, path_of
 

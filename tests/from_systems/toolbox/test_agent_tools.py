@@ -16,7 +16,6 @@ from rl.from_systems.toolbox import (
     RLTrainingManager,
     TraceCollector,
     agent_tools,
-    places,
     register_rl_tools,
     training_manager,
 )
@@ -92,7 +91,7 @@ def test_a_failure_is_told(manager: RLTrainingManager, tiny_base: Path, tmp_path
     assert tool("stop_rl_training")() == "✗ nothing is trained"
     assert tool("check_training_status")() == "nothing was trained yet"
     assert "✗ there is no model 'x'" in tool("switch_rl_model")("x")
-    shutil.rmtree(manager.storage_path.parent / places.TRACES)
+    shutil.rmtree(manager.storage_path.parent / "rl_traces")
     manager.start_training("empty", str(tiny_base), "grpo")
     manager.wait()
     assert manager.current_session is not None

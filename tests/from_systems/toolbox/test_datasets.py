@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
 from rl.base.errors import BadFile, UsageError
 from rl.from_systems.toolbox import (
@@ -19,7 +21,10 @@ from rl.from_systems.toolbox import (
     ToolCallTrace,
     ToolSuccessReward,
 )
-from rl.from_systems.toolbox.prompts import messages_of, prompt_text, text_of
+from rl.from_systems.toolbox.datasets import messages_of, prompt_text
+from rl.from_systems.toolbox.kto_rows import text_of
+from rl.models import Agent, Trace
+from tests.dataset_builder.ratings import rate
 from tests.from_systems.toolbox.checkpoints.make_version_2 import checkpoint, run, write_version_2
 
 GOOD, BAD = ToolCallTrace("shell", {}, "ok", True, 1.0), ToolCallTrace("shell", {}, None, False, 1.0, "no")
@@ -128,3 +133,20 @@ def test_a_pipeline_counts_and_labels(pipeline: DatasetPipeline):
     statistics = pipeline.get_pipeline_statistics()
     assert (statistics["collector"]["total"], statistics["collector"]["labeled"]) == (2, 1)
     assert statistics["checkpoints"]["count"] == 1
+
+
+@pytest.mark.django_db
+def test_rows_are_text_as_toolbox_writes_them(agent: Agent, tmp_path: Path):
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Sort it"}]
+    rate(Trace.objects.create(agent=agent, prompt=prompt, response="sorted(x)"), 1)
+    rate(Trace.objects.create(agent=agent, prompt=prompt[1:], response="No."), 0)
+    earlier = [prompt[1], {"role": "assistant", "content": "How?"}, {"role": "user", "content": "Up"}]
+    rate(Trace.objects.create(agent=agent, prompt=earlier, response="Done."), 1)
+    options = ["--agent", agent.name, "--format", "toolbox_kto", "--split", "all"]
+    call_command("export_training_data", *options, "--output", str(tmp_path / "kto.jsonl"), stdout=StringIO())
+    rows = [json.loads(line) for line in (tmp_path / "kto.jsonl").read_text().splitlines()]
+    assert sorted(rows, key=lambda row: row["prompt"]) == [
+        {"prompt": "Be brief.\n\nUser: Sort it", "completion": "sorted(x)", "label": True},
+        {"prompt": "User: Sort it", "completion": "No.", "label": False},
+        {"prompt": "User: Sort it\n\nAssistant: How?\n\nUser: Up", "completion": "Done.", "label": True},
+    ]

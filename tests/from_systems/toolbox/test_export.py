@@ -20,7 +20,7 @@ from rl.from_systems.toolbox import (
     get_recommended_quantization,
     quick_export,
 )
-from rl.from_systems.toolbox.gguf import VARIABLE
+from rl.from_systems.toolbox.ollama import VARIABLE
 from tests.export.ollama_double import OllamaDouble
 
 Build = Callable[[str], Path]

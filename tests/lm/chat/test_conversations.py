@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rl.environments.contract import Action
-from rl.environments.program.contract import ChatMessage
+from rl.environments.program.openai_chat import ChatMessage
 from tests.lm.chat.test_format import CALL, FORGETFUL, HOSTILE, MESSAGES, SEARCH, TEMPLATES, chat_format, text
 
 pytestmark = pytest.mark.learn

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 import anyio
 from mcp import Client, MCPError
-from mcp.types import CallToolResult, Tool
+from mcp.types import CONNECTION_CLOSED, CallToolResult, Tool
 
 from rl.base.errors import UsageError
-from rl.environments.tools.base import ToolFailed
-from rl.environments.tools.mcp.session import NotConnected, Session
+from rl.environments.tools.mcp.session import FORGOTTEN, NotConnected, Session
 from rl.environments.tools.mcp.settings import McpServer
+from rl.environments.tools.registry import ToolFailed
 
 MOST_PAGES = 100
 CLOSE_SECONDS = 15.0
@@ -101,7 +101,7 @@ class Connection:
             except TimeoutError:
                 raise ToolFailed(f"{tool} did not answer within {self._server.timeout:g} seconds", True) from None
             except MCPError as error:
-                if not session.is_lost(error):
+                if error.code != CONNECTION_CLOSED and error.message != FORGOTTEN:  # there still is a connection
                     raise ToolFailed(error.message[:500]) from None
                 unheard, reason = await session.end(error)
             if not unheard:

@@ -24,7 +24,7 @@ from mcp.types import CONNECTION_CLOSED
 
 from rl.environments.tools.mcp.settings import McpServer
 
-_FORGOTTEN = "Session terminated"
+FORGOTTEN = "Session terminated"
 """What the package answers for HTTP 404: the server was started anew and does not know us."""
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0
@@ -42,7 +42,8 @@ class Session:
     """From the start of a server to its end, in a task of the running loop."""
 
     def __init__(self, server: McpServer) -> None:
-        self._server, self._transport = server, transport_to(server)
+        self._server = server
+        self._transport: Transport = Pipes(server) if server.command else Http(server)
         self._over = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._error: BaseException | None = None
@@ -64,14 +65,10 @@ class Session:
             self._limit.cancel()
         await asyncio.wait((self._task,))
 
-    def is_lost(self, error: MCPError) -> bool:
-        """Whether a call failed because there is no connection any more."""
-        return error.code == CONNECTION_CLOSED or error.message == _FORGOTTEN
-
     async def end(self, error: MCPError) -> tuple[bool, str]:
         """Whether the call that was lost cannot have reached the server, and why the connection ended."""
         await self.close()
-        unheard = error.message == _FORGOTTEN or isinstance(self._error, httpx2.ConnectError)
+        unheard = error.message == FORGOTTEN or isinstance(self._error, httpx2.ConnectError)
         return unheard, await self._reason()
 
     async def _live(self) -> None:
@@ -85,7 +82,9 @@ class Session:
             if self._limit.cancelled_caught:
                 raise TimeoutError
         except Exception as error:
-            self._error = _innermost(error)
+            self._error = error
+            while isinstance(self._error, BaseExceptionGroup):
+                self._error = self._error.exceptions[0]
         self._over.set()
         if not self._ready.done():
             self._ready.set_exception(NotConnected(await self._reason()))
@@ -148,12 +147,6 @@ class _Watched:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _describe_error(error: BaseException | None, server: McpServer) -> str:
@@ -229,10 +222,6 @@ class Http(Transport):
 
     async def _note(self, response: httpx2.Response) -> None:
         self._status = response.status_code
-
-
-def transport_to(server: McpServer) -> Transport:
-    return Pipes(server) if server.command else Http(server)
 
 
 _KEPT = 4096

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.environments.tools.web_search.endpoint import Endpoint
-from rl.environments.variables import require_names, require_no_secrets
+from rl.environments.variables import require_named_texts, require_names, require_no_secrets, require_texts
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
@@ -63,16 +63,23 @@ class McpServer:
         for key in ("command", "env_from", "tools"):
             self._check_list(key)
         for key in ("env", "headers_env"):
-            self._check_mapping(key)
+            require_named_texts(f"{self.where}.{key}", getattr(self, key))
         for key in ("cwd", "url"):
             if not isinstance(getattr(self, key), str):
                 raise self._impossible(key, "a text")
         for key in self.RANGES:
-            self._check_number(key)
+            value, (least, most) = getattr(self, key), self.RANGES[key]
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+                raise self._impossible(key, f"a number from {least:g} to {most:g}")
         if not isinstance(self.prefix, bool):
             raise self._impossible("prefix", "true or false")
         self._check_way()
-        self._check_secrets()
+        require_names(f"{self.where}.env_from", self.env_from)
+        require_names(f"{self.where}.headers_env", self.headers_env.values())
+        for name in self.headers_env:
+            if not _HEADER.fullmatch(name):
+                raise UsageError(f"{self.where}.headers_env: {name[:100]!r} is not a header name")
+        require_no_secrets(f"{self.where}.env", self.env)
 
     @property
     def where(self) -> str:
@@ -120,33 +127,13 @@ class McpServer:
         except UsageError as error:
             raise UsageError(f"{self.where}.url: {error}") from None
 
-    def _check_secrets(self) -> None:
-        require_names(f"{self.where}.env_from", self.env_from)
-        require_names(f"{self.where}.headers_env", self.headers_env.values())
-        for name in self.headers_env:
-            if not _HEADER.fullmatch(name):
-                raise UsageError(f"{self.where}.headers_env: {name[:100]!r} is not a header name")
-        require_no_secrets(f"{self.where}.env", self.env)
-
     def _check_list(self, key: str) -> None:
         value = getattr(self, key)
         if key == "tools" and value is None:
             return
-        if not isinstance(value, list | tuple) or not all(isinstance(text, str) and text for text in value):
-            example = "[python, server.py]" if key == "command" else "[one, another]"
-            raise UsageError(f"{self.where}.{key} must be a list of texts, like {example}")
+        require_texts(f"{self.where}.{key}", value, "[python, server.py]" if key == "command" else "[one, another]")
         if key == "tools" and not value:
             raise UsageError(f"{self.where}.tools names no tool; leave it out for all of them")
-
-    def _check_mapping(self, key: str) -> None:
-        value = getattr(self, key)
-        if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
-            raise UsageError(f"{self.where}.{key} must be names with texts: numbers, true and false go in quotes")
-
-    def _check_number(self, key: str) -> None:
-        value, (least, most) = getattr(self, key), self.RANGES[key]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise self._impossible(key, f"a number from {least:g} to {most:g}")
 
     def _impossible(self, key: str, right: str) -> UsageError:
         return UsageError(f"{self.where}.{key} must be {right}, not {str(getattr(self, key))[:100]!r}")

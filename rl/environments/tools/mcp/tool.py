@@ -9,7 +9,6 @@ from typing import Any
 
 from mcp.types import (
     AudioContent,
-    BlobResourceContents,
     CallToolResult,
     ContentBlock,
     EmbeddedResource,
@@ -22,9 +21,9 @@ from mcp.types import (
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.environments.tools.base import BaseTool, ToolFailed
 from rl.environments.tools.mcp.connection import connection_to
 from rl.environments.tools.mcp.settings import McpServer
+from rl.environments.tools.registry import BaseTool, ToolFailed, cut
 from rl.environments.tools.web_search.backend import plain
 
 LONGEST_DESCRIPTION = 1000
@@ -43,12 +42,18 @@ class McpTool(BaseTool):
     def __init__(self, name: str, server: McpServer, tool: Tool) -> None:
         """``name`` is the agent's word for it. Raises UsageError for a schema that is too large."""
         self.name, self._server, self._tool = name, server, tool.name
+        shape = {"type": "object", "properties": {}, "required": [], **tool.input_schema}
+        if (size := len(json.dumps(shape))) > LARGEST_SCHEMA:
+            raise UsageError(
+                f"the parameters of {tool.name} of the MCP server {server.name} are described in {size} characters, and "
+                f"{LARGEST_SCHEMA} are allowed: leave it out by naming the others in {server.where}.tools"
+            )
         self.schema = {
             "type": "function",
             "function": {
                 "name": name,
                 "description": plain(tool.description or tool.title or "", LONGEST_DESCRIPTION),
-                "parameters": _parameters(server, tool),
+                "parameters": shape,
             },
         }
         self.seconds = server.start_timeout + server.timeout + 10  # the connection's own limits come first
@@ -70,42 +75,25 @@ def mcp_tools(servers: Sequence[McpServer], taken_names: Iterable[str] = ()) -> 
     owners = dict.fromkeys(taken_names, "the environment")
     tools: list[BaseTool] = []
     for server in servers:
-        for tool in _choose_tools(server, connection_to(server).tools()):
+        by_name = {tool.name: tool for tool in connection_to(server).tools()}
+        if not by_name:
+            raise UsageError(f"the MCP server {server.name} has no tools")
+        for name in server.tools or ():
+            require_known("tool", name, by_name, section=server.where)
+        for own_name in dict.fromkeys(server.tools or by_name):
+            tool = by_name[own_name]
             name = f"{server.name}_{tool.name}" if server.prefix else tool.name
-            _check_name(name, server, owners)
+            if not _NAME.fullmatch(name):
+                raise UsageError(
+                    f"the MCP server {server.name} has a tool {name[:100]!r}: a name has letters, digits, _ and -, at most "
+                    f"64; leave it out by naming the others in {server.where}.tools"
+                )
+            if name in owners:
+                way = "rename the server" if server.prefix else f"set {server.where}.prefix to true"
+                raise UsageError(f"{owners[name]} and the MCP server {server.name} both have a tool {name}: {way}")
             owners[name] = f"the MCP server {server.name}"
             tools.append(McpTool(name, server, tool))
     return tools
-
-
-def _choose_tools(server: McpServer, tools: Sequence[Tool]) -> list[Tool]:
-    by_name = {tool.name: tool for tool in tools}
-    if not by_name:
-        raise UsageError(f"the MCP server {server.name} has no tools")
-    for name in server.tools or ():
-        require_known("tool", name, by_name, section=server.where)
-    return [by_name[name] for name in dict.fromkeys(server.tools or by_name)]
-
-
-def _check_name(name: str, server: McpServer, owners: dict[str, str]) -> None:
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"the MCP server {server.name} has a tool {name[:100]!r}: a name has letters, digits, _ and -, at most 64; "
-            f"leave it out by naming the others in {server.where}.tools"
-        )
-    if name in owners:
-        way = "rename the server" if server.prefix else f"set {server.where}.prefix to true"
-        raise UsageError(f"{owners[name]} and the MCP server {server.name} both have a tool {name}: {way}")
-
-
-def _parameters(server: McpServer, tool: Tool) -> dict[str, Any]:
-    shape = {"type": "object", "properties": {}, "required": [], **tool.input_schema}
-    if (size := len(json.dumps(shape))) > LARGEST_SCHEMA:
-        raise UsageError(
-            f"the parameters of {tool.name} of the MCP server {server.name} are described in {size} characters, and "
-            f"{LARGEST_SCHEMA} are allowed: leave it out by naming the others in {server.where}.tools"
-        )
-    return shape
 
 
 def text_of(result: CallToolResult) -> str:
@@ -114,9 +102,7 @@ def text_of(result: CallToolResult) -> str:
     has_text = any(isinstance(block, TextContent | EmbeddedResource) for block in result.content)
     if result.structured_content is not None and not has_text:
         parts.append(json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":")))
-    text = "\n".join(parts)
-    left_out = len(text) - LONGEST_RESULT
-    return text if left_out <= 0 else f"{text[:LONGEST_RESULT]}… ({left_out} more characters)"
+    return cut("\n".join(parts), LONGEST_RESULT)
 
 
 def _render_block(block: ContentBlock) -> str:
@@ -128,13 +114,10 @@ def _render_block(block: ContentBlock) -> str:
         case ResourceLink():
             return f"[{block.name}: {block.uri}]"
         case EmbeddedResource():
-            return _resource(block.resource)
-
-
-def _resource(resource: TextResourceContents | BlobResourceContents) -> str:
-    if isinstance(resource, TextResourceContents):
-        return resource.text
-    return f"[{resource.uri}, {_size(resource.blob)}, not shown]"
+            resource = block.resource
+            if isinstance(resource, TextResourceContents):
+                return resource.text
+            return f"[{resource.uri}, {_size(resource.blob)}, not shown]"
 
 
 def _size(base64: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl.environments.tools.web_search.providers import SEARCH_BACKENDS
+from rl.environments.tools.web_search.backend import SEARCH_BACKENDS
 from rl.environments.tools.web_search.settings import SearchSettings
 from rl.environments.tools.web_search.tool import WebSearch, search_tool
 

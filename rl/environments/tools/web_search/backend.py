@@ -1,8 +1,8 @@
-"""What tells one provider from another."""
+"""What tells one provider from another: how Tavily, Serper and Bing are asked, and what of their answers are results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -68,10 +68,64 @@ def plain(text: str, most: int) -> str:
 def _result(item: Any) -> SearchResult:
     if isinstance(item, str):
         return SearchResult("", "", plain(item, LONGEST_SNIPPET))
-    values = {part: _first_text(item, names) for part, names in _NAMES.items()} if isinstance(item, dict) else {}
+    values = {}
+    for part, names in _NAMES.items() if isinstance(item, dict) else ():
+        texts = (item.get(name) for name in names)
+        values[part] = next((text for text in texts if isinstance(text, str) and text.strip()), "")
     title, url = (plain(values.get(part, ""), LONGEST_TITLE) for part in ("title", "url"))
     return SearchResult(title, url, plain(values.get("snippet", ""), LONGEST_SNIPPET))
 
 
-def _first_text(item: Mapping[str, Any], names: Iterable[str]) -> str:
-    return next((text for name in names if isinstance(text := item.get(name), str) and text.strip()), "")
+def _of_tavily(document: Any) -> list[SearchResult]:
+    """``answer`` is there when ``include_answer`` is asked for."""
+    return read_results(document.get("answer") if isinstance(document, dict) else None, *list_in(document, "results"))
+
+
+def _of_serper(document: Any) -> list[SearchResult]:
+    """Google's own answer first, where it has one."""
+    organic = list_in(document, "organic")
+    return read_results(document.get("answerBox"), document.get("knowledgeGraph"), *organic)
+
+
+def _of_bing(document: Any) -> list[SearchResult]:
+    """Bing leaves ``webPages`` out when it found none."""
+    if isinstance(document, dict) and document.get("_type") == "SearchResponse" and "webPages" not in document:
+        return []
+    return read_results(*list_in(document, "webPages", "value"))
+
+
+SEARCH_BACKENDS: dict[str, SearchBackend] = {
+    # https://docs.tavily.com/documentation/api-reference/endpoint/search
+    "tavily": SearchBackend(
+        method="POST",
+        query="query",
+        key_header=("Authorization", "Bearer {}"),
+        results=_of_tavily,
+        params={"max_results": 5},
+        endpoint="https://api.tavily.com/search",
+        api_key_env="TAVILY_API_KEY",
+    ),
+    # Google's results: https://serper.dev (its playground documents the API).
+    "serper": SearchBackend(
+        method="POST",
+        query="q",
+        key_header=("X-API-KEY", "{}"),
+        results=_of_serper,
+        params={"num": 5},
+        endpoint="https://google.serper.dev/search",
+        api_key_env="SERPER_API_KEY",
+    ),
+    # Bing Web Search 7: https://learn.microsoft.com/en-us/bing/search-apis/bing-web-search/reference/endpoints
+    # Microsoft closed it to most customers on 11 August 2025; with the setting ``endpoint`` this asks a service that
+    # speaks it.
+    "bing": SearchBackend(
+        method="GET",
+        query="q",
+        key_header=("Ocp-Apim-Subscription-Key", "{}"),
+        results=_of_bing,
+        params={"count": 5},
+        endpoint="https://api.bing.microsoft.com/v7.0/search",
+        api_key_env="BING_API_KEY",
+    ),
+}
+"""Every other name is that of an endpoint of your own."""

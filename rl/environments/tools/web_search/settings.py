@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Literal
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.environments.tools.web_search.backend import SearchBackend, SearchResult, list_in, read_results
+from rl.environments.tools.web_search.backend import SEARCH_BACKENDS, SearchBackend, SearchResult, list_in, read_results
 from rl.environments.tools.web_search.endpoint import Endpoint
-from rl.environments.tools.web_search.providers import SEARCH_BACKENDS
 
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|subscription-key|key|token|secret|password)", re.IGNORECASE)
 _KEY = re.compile(r"[!-~]+")
@@ -96,7 +95,9 @@ class SearchSettings:
         self._check_params()
         if not isinstance(self.endpoint, str):
             raise _impossible("endpoint", "an address", self.endpoint)
-        if not isinstance(self.corpus, str) and not _are_texts(self.corpus):
+        texts = self.corpus if isinstance(self.corpus, list | tuple) else ()
+        are_texts = bool(texts) and all(isinstance(text, str) and text.strip() for text in texts)
+        if not isinstance(self.corpus, str) and not are_texts:
             raise _impossible("corpus", "the path of a folder or a file, or a list of texts", self.corpus)
         if self.mode == "web":
             self._check_provider()
@@ -159,7 +160,11 @@ class SearchSettings:
         if not isinstance(self.default_params, Mapping):
             raise _impossible("default_params", "a mapping", self.default_params)
         for name, value in self.default_params.items():
-            if not isinstance(name, str) or not all(map(_is_plain, value if isinstance(value, list) else [value])):
+            plain = all(
+                isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
+                for part in (value if isinstance(value, list) else [value])
+            )
+            if not isinstance(name, str) or not plain:
                 raise _impossible(f"default_params.{name}", "a text, a number, true, false or a list of such", value)
             if _SECRET.fullmatch(name):
                 raise UsageError(
@@ -169,19 +174,6 @@ class SearchSettings:
 
 def _impossible(key: str, right: str, value: Any) -> UsageError:
     return UsageError(f"tools.search.{key} must be {right}, not {str(value)[:100]!r}")
-
-
-def _are_texts(value: Any) -> bool:
-    """One or more."""
-    return (
-        isinstance(value, list | tuple)
-        and bool(value)
-        and all(isinstance(text, str) and text.strip() for text in value)
-    )
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def custom_backend(params: Mapping[str, Any], method: Literal["GET", "POST"] = "POST") -> SearchBackend:

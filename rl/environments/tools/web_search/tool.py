@@ -11,17 +11,16 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from fcntl import LOCK_EX, flock
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rl.base.files import write_json
-from rl.environments.tools.base import BaseTool, ToolFailed
-from rl.environments.tools.corpus import corpus_index
-from rl.environments.tools.search import SearchDocuments, count_of_results
+from rl.environments.tools.registry import BaseTool, ToolFailed
+from rl.environments.tools.search import SearchDocuments, corpus_index, count_of_results
 from rl.environments.tools.web_search.backend import SearchResult, plain
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Answer
 from rl.environments.tools.web_search.settings import SearchSettings
@@ -71,9 +70,11 @@ class WebSearch(BaseTool):
         if len(query) > LONGEST_QUERY:
             raise ToolFailed(f"the query is longer than {LONGEST_QUERY} characters")
         every = self._results(query)
-        results = enumerate(every[: count_of_results(top_k, len(every))], start=1)
-        most = self._settings.max_snippet_chars
-        return "\n".join(_format_result(number, result, most) for number, result in results) or "nothing found"
+        lines = []
+        for number, result in enumerate(every[: count_of_results(top_k, len(every))], start=1):
+            title = " — ".join(part for part in (result.title, result.url) if part)
+            lines += [f"[{number}] {title}".rstrip(), result.snippet[: self._settings.max_snippet_chars]]
+        return "\n".join(filter(None, lines)) or "nothing found"
 
     def _results(self, query: str) -> Sequence[SearchResult]:
         params = {**self._backend.params, **self._settings.params, self._backend.query: query}
@@ -92,7 +93,9 @@ class WebSearch(BaseTool):
             take_turn(self._cache.folder, self._endpoint.host, settings.rate_limit_per_min)
             answer = self._endpoint.exchange(self._backend.method, params, self._headers, settings.timeout)
             wait = wait_before_retry(number, settings.backoff_factor, answer.retry_after)
-            if not _may_change(answer) or number > settings.max_retries or wait > LONGEST_WAIT:
+            is_passing = isinstance(answer.error, TimeoutError | ConnectionError)
+            may_change = is_passing or answer.status == 429 or answer.status >= 500
+            if not may_change or number > settings.max_retries or wait > LONGEST_WAIT:
                 return answer
             pause(wait)
             number += 1
@@ -118,10 +121,6 @@ class WebSearch(BaseTool):
         return ToolFailed(f"the search service {what}", timed_out)
 
 
-def _may_change(answer: Answer) -> bool:
-    return isinstance(answer.error, TimeoutError | ConnectionError) or answer.status == 429 or answer.status >= 500
-
-
 def _refusal(status: int) -> str:
     if status in (401, 403):
         return f"does not accept the key, or it is used up (HTTP {status})"
@@ -130,11 +129,6 @@ def _refusal(status: int) -> str:
     if 300 <= status < 400:
         return f"redirects to another address, which is not followed (HTTP {status})"
     return f"has a failure of its own (HTTP {status})" if status >= 500 else f"refused the query (HTTP {status})"
-
-
-def _format_result(number: int, result: SearchResult, most: int) -> str:
-    title = " — ".join(part for part in (result.title, result.url) if part)
-    return "\n".join(part for part in (f"[{number}] {title}".rstrip(), result.snippet[:most]) if part)
 
 
 class SearchCache:
@@ -181,54 +175,38 @@ def take_turn(folder: Path, host: str, per_minute: int | None) -> None:
 def _turns(path: Path) -> Iterator[list[float]]:
     """When requests were or will be sent, in seconds since 1970; what becomes of the list is kept."""
     try:
-        file = _open_locked(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+        flock(file, LOCK_EX)  # until it is closed
     except OSError as error:
         log.warning("%s cannot be written, so every process counts for itself: %s", path, error.strerror or error)
         with _own_lock:
             yield _turns_here[path]
         return
     with file:
-        turns = _read_turns(file)
+        file.seek(0)
+        try:
+            stored = json.load(file)
+        except (ValueError, RecursionError):  # it is damaged
+            stored = None
+        turns = [turn for turn in stored if isinstance(turn, float)] if isinstance(stored, list) else []
+        turns = [turn for turn in turns if math.isfinite(turn)]
         yield turns
         file.truncate(0)
         json.dump(turns, file)
 
 
-def _open_locked(path: Path) -> IO[str]:
-    """Until it is closed. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a+", encoding="utf-8")
-    flock(file, LOCK_EX)
-    return file
-
-
-def _read_turns(file: IO[str]) -> list[float]:
-    """Nothing where it is damaged."""
-    file.seek(0)
-    try:
-        turns = json.load(file)
-    except (ValueError, RecursionError):
-        return []
-    return (
-        [turn for turn in turns if isinstance(turn, float) and math.isfinite(turn)] if isinstance(turns, list) else []
-    )
-
-
 def wait_before_retry(number: int, factor: float, retry_after: str) -> float:
-    """Seconds; ``number`` counts the tries so far."""
-    return max(min(factor * 2 ** (number - 1), LONGEST_WAIT), _seconds(retry_after))
+    """Seconds; ``number`` counts the tries so far. Both forms of the header are read, and what is neither is 0."""
+    asked = 0.0
+    if re.fullmatch(r"[0-9]{1,9}", retry_after):
+        asked = float(retry_after)
+    elif retry_after:
+        with suppress(ValueError, OverflowError):
+            moment = parsedate_to_datetime(retry_after)
+            asked = (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return max(min(factor * 2 ** (number - 1), LONGEST_WAIT), asked)
 
 
 def pause(seconds: float) -> None:
     time.sleep(seconds)
-
-
-def _seconds(retry_after: str) -> float:
-    """Reads both forms of the header; 0 for what is neither."""
-    if re.fullmatch(r"[0-9]{1,9}", retry_after):
-        return float(retry_after)
-    try:
-        moment = parsedate_to_datetime(retry_after)
-        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-    except (ValueError, OverflowError):
-        return 0.0

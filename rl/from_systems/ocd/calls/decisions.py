@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,23 +17,26 @@ from rest_framework.response import Response
 from rl.base.errors import UsageError
 from rl.collect.feedback import events, write
 from rl.collect.storable import unstorable
-from rl.collect.traces.imported import ImportedFeedback
+from rl.collect.traces import checks
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
+from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
 from rl.from_systems.ocd import records
-from rl.from_systems.ocd.calls.serializers import (
+from rl.from_systems.ocd.calls.base import (
     DecisionBatch,
     DecisionFeedbackIn,
     DecisionIn,
     DecisionOut,
     DecisionOutcomesIn,
     Recorded,
+    decision_call,
 )
-from rl.from_systems.ocd.calls.writing import SOURCE, Stored, store
-from rl.models import Feedback, Trace
+from rl.from_systems.ocd.records import read_decision
+from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id
-from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.problems import BadRequest, problem
+from rl.web.api.openapi import BAD_BODY
+from rl.web.api.problems import BadRequest, Conflict, problem
 
 MAX_BATCH = 1000
 
@@ -41,14 +46,13 @@ class DecisionList(ApiView):
     queryset = Trace.objects.all()
     serializer_class = DecisionIn
 
-    @operation(
+    @decision_call(
         "store_decision",
         "Store one decision",
         {200: DecisionOut, 201: DecisionOut},
         *BAD_BODY,
         404,
         409,
-        tags=["decisions"],
         description="The same id again adds what is new: details, feedback, outcomes. Another state or action under it is "
         "refused with 409. Without an id, the same decision is known by its content.",
     )
@@ -64,12 +68,11 @@ class DecisionBulk(ApiView):
     queryset = Trace.objects.all()
     serializer_class = DecisionIn
 
-    @operation(
+    @decision_call(
         "store_decisions",
         "Store many decisions",
         {207: DecisionBatch},
         *BAD_BODY,
-        tags=["decisions"],
         request=DecisionIn(many=True),
         description=f"At most {MAX_BATCH}; the answer says what became of each.",
     )
@@ -77,7 +80,12 @@ class DecisionBulk(ApiView):
         items = request.data
         if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
             raise ValidationError([f"send a list of 1 to {MAX_BATCH} decisions"])
-        results = [_item(result) for result in store(items, self.key)]
+        results: list[dict[str, Any]] = [
+            {"status": result.status_code, "problem": problem(result)}
+            if isinstance(result, APIException)
+            else {"status": success(result.created), **_identify(result.trace)}
+            for result in store(items, self.key)
+        ]
         return Response({"results": results}, status=status.HTTP_207_MULTI_STATUS)
 
 
@@ -91,9 +99,16 @@ class FollowUp(ApiView):
         """Finds a trace by our id or by the caller's own. Raises NotFound, and BadRequest where agents share the id."""
         rows = visible_to(self.key, Trace.objects.select_related("agent").only("agent__name", *_COLUMNS))
         rows = rows.filter(action__isnull=False)
-        if (own := _uuid(reference)) and (trace := rows.filter(pk=own).first()):
-            return trace
-        return _only([] if unstorable(reference) else list(by_external_id(rows, [reference], agent_type)), reference)
+        with suppress(ValueError):
+            if trace := rows.filter(pk=UUID(reference)).first():
+                return trace
+        traces = [] if unstorable(reference) else list(by_external_id(rows, [reference], agent_type))
+        if len(traces) > 1:
+            names = ", ".join(sorted(trace.agent.name for trace in traces))
+            raise BadRequest(f"several agents have a decision {reference[:200]!r} ({names}): name one as 'agentType'")
+        if not traces:
+            raise NotFound(f"there is no decision {reference[:200]!r}, or this key is not for its agent")
+        return traces[0]
 
     @staticmethod
     def user_of(trace: Trace) -> Any:
@@ -118,14 +133,13 @@ class FollowUp(ApiView):
 class DecisionFeedback(FollowUp):
     serializer_class = DecisionFeedbackIn
 
-    @operation(
+    @decision_call(
         "judge_decision",
         "Say what a person made of a decision",
         {200: Recorded, 201: Recorded},
         *BAD_BODY,
         404,
         409,
-        tags=["decisions"],
         description="`userFeedback` becomes a rating, and a newer one of the same user supersedes it; `userCorrection` "
         "becomes a correction. The id is Ratchet's or your own.",
     )
@@ -140,14 +154,13 @@ class DecisionFeedback(FollowUp):
 class DecisionOutcomes(FollowUp):
     serializer_class = DecisionOutcomesIn
 
-    @operation(
+    @decision_call(
         "observe_decision",
         "Report outcomes of a decision",
         {200: Recorded, 201: Recorded},
         *BAD_BODY,
         404,
         409,
-        tags=["decisions"],
         description="Each number, true (1) or false (0) becomes an outcome. The id is Ratchet's or your own.",
     )
     def post(self, request: Request, pk: str) -> Response:
@@ -159,35 +172,13 @@ class DecisionOutcomes(FollowUp):
 _COLUMNS = ("external_id", "response", "action", "details")
 
 
-def _item(result: Stored | APIException) -> dict[str, Any]:
-    if isinstance(result, APIException):
-        return {"status": result.status_code, "problem": problem(result)}
-    return {"status": success(result.created), **_identify(result.trace)}
-
-
 def _identify(trace: Trace) -> dict[str, Any]:
     return {"id": trace.pk, "externalId": trace.external_id, "agentType": trace.agent.name}
-
-
-def _uuid(reference: str) -> UUID | None:
-    try:
-        return UUID(reference)
-    except ValueError:
-        return None
 
 
 def _as_sent(checked: dict[str, Any]) -> dict[str, Any]:
     """The data with the times as text again, as a decision's record has them."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in checked.items()}
-
-
-def _only(traces: list[Trace], reference: str) -> Trace:
-    if len(traces) > 1:
-        names = ", ".join(sorted(trace.agent.name for trace in traces))
-        raise BadRequest(f"several agents have a decision {reference[:200]!r} ({names}): name one as 'agentType'")
-    if not traces:
-        raise NotFound(f"there is no decision {reference[:200]!r}, or this key is not for its agent")
-    return traces[0]
 
 
 def _event(trace: Trace, opinion: ImportedFeedback, key: Any) -> Feedback:
@@ -197,3 +188,51 @@ def _event(trace: Trace, opinion: ImportedFeedback, key: Any) -> Feedback:
     if opinion.kind == "correction":
         return events.correction(trace, text=opinion.text, **common)
     return events.observation(trace, metric=opinion.metric, value=float(opinion.value or 0), **common)
+
+
+SOURCE = "decisions"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    trace: Trace
+    created: bool
+    """False: it was there already; what was new in it was added."""
+
+
+def store(items: Sequence[Any], key: ApiKey) -> list[Stored | APIException]:
+    """What became of each, in order. Agents that an unbound key names are created. Raises RunConflict when others keep
+    storing the same."""
+    parsed = [_read(item, key) for item in items]
+    records = [record for record in parsed if isinstance(record, ImportedTrace)]
+    rows = by_external_id(visible_to(key, Trace.objects.order_by()), [record.external_id for record in records])
+    here = {(name.lower(), own_id or "") for name, own_id in rows.values_list("agent__name", "external_id")}
+    traces = TraceStore(SOURCE, agent=key.agent).take(records)
+    stored = iter([_result(record, trace, here) for record, trace in zip(records, traces, strict=True)])
+    return [next(stored) if isinstance(record, ImportedTrace) else record for record in parsed]
+
+
+def _read(item: Any, key: ApiKey) -> ImportedTrace | APIException:
+    record = read_decision(item, "the decision")
+    if isinstance(record, Rejected):
+        return BadRequest(record.reason)
+    if reason := checks.problem(record):
+        return BadRequest(reason)
+    if key.agent is None:
+        return record if record.agent else BadRequest("agentType is missing: say whose decision it is")
+    if record.agent and record.agent.lower() != key.agent.name.lower():
+        return NotFound(f"there is no agent {record.agent!r}, or this key is not for it")
+    return replace(record, agent=key.agent.name)
+
+
+def _result(record: ImportedTrace, trace: Trace | None, here: set[tuple[str, str]]) -> Stored | APIException:
+    """``here``: agent (lower case) and external id of those that are stored; it grows, as a list may name the same
+    decision twice."""
+    known = (record.agent.lower(), record.external_id)
+    if trace is None and known in here:
+        return Conflict(f"the id {record.external_id!r} belongs to another decision of this agent")
+    if trace is None:
+        return BadRequest(TOO_MANY_AGENTS)
+    created = known not in here
+    here.add(known)
+    return Stored(trace, created)

@@ -1,9 +1,9 @@
-"""OCD's calls below ``/api/training/``: which decisions there are, their rewards, their rows, how versions compare."""
+"""OCD's calls below ``/api/training/``: which decisions there are, their rewards, their rows, how versions compare. And
+what people make of a decision, as OCD's own pages say it: without a last slash, answered with the decision's row."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -13,20 +13,72 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from rl.collect.storable import unstorable
 from rl.collect.traces.records import with_feedback
-from rl.from_systems.ocd import figures, rows
+from rl.from_systems.ocd import figures, records, rows
 from rl.from_systems.ocd.calls import base
-from rl.from_systems.ocd.calls.base import AGENT_TYPE, FILTERS, LIMIT, OcdView, Selection
-from rl.from_systems.ocd.exported_rows import components_of, raw_reward
-from rl.from_systems.ocd.queries import decisions
+from rl.from_systems.ocd.calls.base import AGENT_TYPE, FILTERS, LIMIT, OcdFeedbackIn, OcdView, Selection, decision_call
+from rl.from_systems.ocd.calls.decisions import FollowUp
+from rl.from_systems.ocd.figures import decisions
+from rl.from_systems.ocd.rows import components_of, decision_row, raw_reward
 from rl.models import ApiKey, Feedback, Trace
 from rl.models.traces import HELD_OUT, SPLIT, may_be_used
 from rl.scoring import stored as rewarding
-from rl.web.api.auth import READ, TRAIN
+from rl.web.api.auth import INGEST, READ, TRAIN, visible_to
 from rl.web.api.lookups import by_external_id
-from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.openapi import BAD_BODY
 from rl.web.api.serializers.fields import ShortListField, StrictSerializer, TextField
 from rl.web.api.training import Nothing
+
+
+class OcdFeedback(OcdView, FollowUp):
+    scopes = {"PATCH": INGEST}
+    serializer_class = OcdFeedbackIn
+
+    @decision_call(
+        "confirm_decision",
+        "Confirm, correct or override a decision, as OCD's pages do",
+        {200: OpenApiTypes.OBJECT},
+        *BAD_BODY,
+        404,
+        409,
+        description="`correction` names the fields of the action that change; `editedContent` is its text.",
+    )
+    def patch(self, request: Request, pk: str) -> Response:
+        return self.judge(self.find(pk, None))
+
+    def judge(self, trace: Trace) -> Response:
+        data = self.check_body(OcdFeedbackIn)
+        feedback = {
+            "userFeedback": data["feedback"],
+            "userCorrection": data.get("correction"),
+            "userId": self.user_of(trace),
+        }
+        self.record(trace, records.user_feedback(feedback, trace.action), [])
+        return Response(decision_row(with_feedback(Trace.objects.filter(pk=trace.pk)).get()))
+
+
+class StatusChangeFeedback(OcdFeedback):
+    """A filing shows in OCD as a change of its item's status, and is judged by the id of that change."""
+
+    @decision_call(
+        "confirm_filing",
+        "Confirm, correct or override the filing of an item, by its change of status",
+        {200: OpenApiTypes.OBJECT},
+        *BAD_BODY,
+        404,
+        409,
+        description="The decision that was stored with this id as its `statusChangeId`, the newest where there are several; "
+        "else the one with this id.",
+    )
+    def patch(self, request: Request, pk: str) -> Response:
+        trace = None
+        if not unstorable(pk):
+            changed = visible_to(self.key, Trace.objects.filter(**{f"details__decision__{rows.STATUS_CHANGE}": pk}))
+            changed = changed.filter(action__isnull=False).select_related("agent")
+            trace = changed.order_by("-occurred_at", "id").first()
+        return self.judge(trace or self.find(pk, None))
+
 
 AT_ONCE, MOST_NAMED = 100, 500
 """Decisions that one call rewards at most: of those that wait, and of those that it names."""
@@ -49,13 +101,13 @@ class TrainingDecisions(OcdView):
     scopes = {"GET": READ, "POST": TRAIN}
     serializer_class = Ids
 
-    @operation("list_decisions", "OCD's rows of decisions", LIST, 400, 404, tags=["decisions"], parameters=FILTERS)
+    @decision_call("list_decisions", "OCD's rows of decisions", LIST, 400, 404, parameters=FILTERS)
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
         selected = Selection.of(self.parameters).decisions(self.key)
         return Response([rows.decision_row(trace) for trace in with_feedback(selected)])
 
-    @operation("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY, tags=["decisions"])
+    @decision_call("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY)
     def post(self, request: Request) -> Response:
         ids = self.check_body(Ids)["decisionIds"]
         known = list(by_external_id(decisions(self.key), ids).values_list("pk", flat=True))
@@ -74,12 +126,12 @@ class PendingRewards(OcdView):
     scopes = {"GET": READ, "POST": TRAIN}
     serializer_class = Nothing
 
-    @operation("count_pending_decisions", "Decisions whose reward waits", REPORT, tags=["decisions"])
+    @decision_call("count_pending_decisions", "Decisions whose reward waits", REPORT)
     def get(self, request: Request) -> Response:
         count = _waiting(self.key).count()
         return Response({"pendingRewards": count, "message": f"{count} decisions wait for their reward"})
 
-    @operation("reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY, tags=["decisions"])
+    @decision_call("reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY)
     def post(self, request: Request) -> Response:
         self.check_body(Nothing)
         done = _reward(_waiting(self.key), AT_ONCE)
@@ -96,11 +148,11 @@ class Outcomes(OcdView):
     serializer_class: type[StrictSerializer] = Limited
     count_name = "pendingCount"
 
-    @operation("count_pending_outcomes", "Decisions with new outcomes", REPORT, tags=["decisions"])
+    @decision_call("count_pending_outcomes", "Decisions with new outcomes", REPORT)
     def get(self, request: Request) -> Response:
         return Response({self.count_name: _with_outcomes(_waiting(self.key)).count()})
 
-    @operation("reward_outcomes", "Reward decisions with new outcomes", REPORT, *BAD_BODY, tags=["decisions"])
+    @decision_call("reward_outcomes", "Reward decisions with new outcomes", REPORT, *BAD_BODY)
     def post(self, request: Request) -> Response:
         limit = self.check_body(Limited).get("limit", AT_ONCE)
         return Response(self.answer(_reward(_with_outcomes(_waiting(self.key)), min(limit, AT_ONCE))))
@@ -113,16 +165,15 @@ class TrackOutcomes(Outcomes):
     serializer_class = Nothing
     count_name = "pendingOutcomes"
 
-    @operation("count_tracked_outcomes", "Decisions with new outcomes", REPORT, tags=["decisions"])
+    @decision_call("count_tracked_outcomes", "Decisions with new outcomes", REPORT)
     def get(self, request: Request) -> Response:
         return super().get(request)
 
-    @operation(
+    @decision_call(
         "reward_tracked_outcomes",
         "Reward decisions with new outcomes",
         REPORT,
         *BAD_BODY,
-        tags=["decisions"],
         parameters=[LIMIT],
     )
     def post(self, request: Request) -> Response:
@@ -138,7 +189,7 @@ class TrackOutcomes(Outcomes):
 class DecisionStats(OcdView):
     scopes = {"GET": READ}
 
-    @operation("decision_stats", "OCD's figures", REPORT, 400, tags=["decisions"], parameters=[AGENT_TYPE])
+    @decision_call("decision_stats", "OCD's figures", REPORT, 400, parameters=[AGENT_TYPE])
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters("agentType")
         return Response(figures.training_stats(self.key, self.parameters.get("agentType", "")))
@@ -147,7 +198,7 @@ class DecisionStats(OcdView):
 class CompareVersions(OcdView):
     scopes = {"GET": READ}
 
-    @operation("compare_decisions", "Versions side by side", REPORT, 400, tags=["decisions"], parameters=[AGENT_TYPE])
+    @decision_call("compare_decisions", "Versions side by side", REPORT, 400, parameters=[AGENT_TYPE])
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters("agentType")
         return Response(figures.compare_versions(self.key, self.agent_type()))
@@ -156,7 +207,7 @@ class CompareVersions(OcdView):
 class ExportMessages(OcdView):
     scopes = {"GET": READ}
 
-    @operation("export_decisions", "Decisions as messages", LIST, 400, tags=["decisions"], parameters=FILTERS)
+    @decision_call("export_decisions", "Decisions as messages", LIST, 400, parameters=FILTERS)
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
         selected = Selection.of(self.parameters).decisions(self.key)
@@ -166,12 +217,11 @@ class ExportMessages(OcdView):
 class ExportFile(OcdView):
     scopes = {"GET": READ}
 
-    @operation(
+    @decision_call(
         "export_decision_file",
         "Training rows as a file",
         {(200, LINES): OpenApiTypes.STR},
         400,
-        tags=["decisions"],
         parameters=FILTERS,
     )
     def get(self, request: Request) -> HttpResponse:
@@ -180,15 +230,11 @@ class ExportFile(OcdView):
         selection = Selection.of(asked, needs_reward=True)
         agent = self.agent_type().lower() or "decisions"
         name = "".join(character for character in agent if character.isalnum() or character in "-_")[:64]
-        lines = "".join(_lines(_for_training(selection.decisions(self.key))))
-        response = HttpResponse(lines, content_type=LINES)
+        traces = _for_training(selection.decisions(self.key))
+        lines = [json.dumps(rows.training_row(trace), ensure_ascii=False) + "\n" for trace in traces]
+        response = HttpResponse("".join(lines), content_type=LINES)
         response["Content-Disposition"] = f'attachment; filename="{name}-training.jsonl"'
         return response
-
-
-def _lines(traces: QuerySet[Trace]) -> Iterator[str]:
-    for trace in traces:
-        yield json.dumps(rows.training_row(trace), ensure_ascii=False) + "\n"
 
 
 def _for_training(selected: QuerySet[Trace]) -> QuerySet[Trace]:

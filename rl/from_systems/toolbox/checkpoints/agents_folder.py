@@ -1,37 +1,132 @@
-"""The conversations of ToolBoxV2's agents, from the checkpoints that they leave, without executing them.
+"""The conversations of ToolBoxV2's agents, from the checkpoints that they leave, ``{base}/{agent}/*.pkl``, without executing
+them: each is read in a process of its own.
 
-Each is read in a process of its own.
-"""
+Names of folders come from outside. A link is never followed below the base, at the moment of opening too, so no checkpoint
+can be read from elsewhere."""
 
 from __future__ import annotations
 
 import json
-import logging
+import os
+import re
 import signal
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import fsum
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from rl.base.errors import BadFile
-from rl.base.slugs import printable
+from rl.base.errors import BadFile, UsageError
+from rl.base.slugs import check_slug, printable
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.traces.imported import Rejected
-from rl.from_systems.toolbox.checkpoints.folders import (
-    CheckpointFile,
-    agent_folders,
-    checkpoint_files,
-    checkpoint_folder,
-    open_checkpoint,
-)
-from rl.from_systems.toolbox.checkpoints.lenient import moment
+from rl.from_systems.toolbox.checkpoints.conversations import moment
 from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, Conversation, merge_checkpoints
 
-logger = logging.getLogger(__name__)
+SUFFIX = ".pkl"
+_NAMED_TIME = re.compile(r"_([0-9]{8}_[0-9]{6})\.pkl\Z")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a named pipe would wait for ever
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFile:
+    path: Path
+    filename: str
+    size_mb: float
+    modified: datetime
+    """In UTC."""
+
+    @property
+    def named_time(self) -> datetime | None:
+        """The time in the name, which has no zone: ``agent_checkpoint_20260301_140500.pkl``."""
+        digits = _NAMED_TIME.search(self.filename)
+        try:
+            return datetime.fromisoformat(digits[1].replace("_", "T")) if digits else None
+        except ValueError:
+            return None
+
+    @property
+    def written(self) -> datetime:
+        """As the clock on the wall had it, without a zone, to tell which of two is the older."""
+        return self.named_time or self.modified.astimezone().replace(tzinfo=None)
+
+
+def checkpoint_folder(base: Path) -> Path:
+    """ToolBoxV2's data folder, or the folder of agents in it. Raises UsageError for what is not a folder."""
+    inner = base / "Agents" / "checkpoint"
+    folder = inner if inner.is_dir() else base
+    if not folder.is_dir():
+        raise UsageError(f"{base} is not a folder; name ToolBoxV2's data folder, or its Agents/checkpoint")
+    return folder
+
+
+def agent_folders(base: Path) -> tuple[list[str], list[str]]:
+    """Names of agents with checkpoints, and of folders whose name no agent can have; both sorted."""
+    good, unusable = [], []
+    for name in sorted(entry.name for entry in os.scandir(base) if entry.is_dir(follow_symlinks=False)):
+        if _files_of(base / name):
+            try:
+                good.append(check_slug(name))
+            except UsageError:
+                unusable.append(name)
+    return good, unusable
+
+
+def checkpoint_files(base: Path, agent: str) -> list[CheckpointFile]:
+    """The newest first. Raises UsageError for a name that no agent can have; an agent without a folder has none."""
+    return _files_of(base / check_slug(agent, "agent name"))
+
+
+def named_file(path: Path) -> CheckpointFile:
+    """One that a person named, links and all. Raises BadFile."""
+    try:
+        target = path.resolve(strict=True)
+        return _file(target.parent, target.name, target.stat())
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise BadFile(path, f"cannot be read: {getattr(error, 'strerror', '') or error}") from error
+
+
+@contextmanager
+def open_checkpoint(path: Path) -> Iterator[IO[bytes]]:
+    """Neither the file nor its folder may be a link. Raises BadFile."""
+    try:
+        folder = os.open(path.parent, _FOLDER | os.O_NOFOLLOW)
+        try:
+            descriptor = os.open(path.name, _FILE, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadFile(path, "is not a regular file")
+        yield file
+
+
+def _files_of(folder: Path) -> list[CheckpointFile]:
+    try:
+        descriptor = os.open(folder, _FOLDER | os.O_NOFOLLOW)
+    except OSError:
+        return []
+    try:
+        with os.scandir(descriptor) as entries:
+            files = [entry for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False)]
+            checkpoints = [_file(folder, entry.name, entry.stat(follow_symlinks=False)) for entry in files]
+        return sorted(checkpoints, key=lambda file: (file.modified, file.filename), reverse=True)
+    finally:
+        os.close(descriptor)
+
+
+def _file(folder: Path, name: str, status: os.stat_result) -> CheckpointFile:
+    return CheckpointFile(folder / name, name, status.st_size / 2**20, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
 WALL_SECONDS = 120
 """On a busy machine 20 seconds of CPU take a while."""
 _ROOT = Path(__file__).resolve().parents[4]
@@ -43,7 +138,7 @@ sys.path.append(sys.argv[1])
 for name in ("rl.from_systems", "rl.from_systems.toolbox", "rl.from_systems.toolbox.checkpoints"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [sys.argv[1] + "/" + name.replace(".", "/")]
-from rl.from_systems.toolbox.checkpoints.child import main
+from rl.from_systems.toolbox.checkpoints.reading import main
 main()
 """
 
@@ -74,26 +169,8 @@ class AgentsFolder:
         """The newest first."""
         return checkpoint_files(self.base_dir, agent)
 
-    def load_all_traces(self, agent: str) -> list[ExecutionTrace]:
-        """Each conversation once, however many checkpoints hold it, the oldest first."""
-        conversations = self.find_conversations(agent)
-        for rejected in self.rejected:
-            if rejected.where.startswith(f"{agent}/"):
-                logger.warning("%s: %s", rejected.where, rejected.reason)
-        return [conversation.trace for conversation in conversations]
-
-    def load_all_agents_traces(self) -> dict[str, list[ExecutionTrace]]:
-        return {agent: self.load_all_traces(agent) for agent in self.discover_all_agents()}
-
-    def get_training_statistics(self, agent: str | None = None) -> dict[str, Any]:
-        """Training statistics of one agent, or of all when ``agent`` is None."""
-        agents = self.discover_all_agents()
-        names = agents if agent is None else [agent]
-        by_agent = {name: self.load_all_traces(name) for name in names}
-        return training_statistics(by_agent, agents, sum(len(self.list_checkpoints(name)) for name in names))
-
     def find_conversations(self, agent: str) -> list[Conversation]:
-        """As ``load_all_traces``, with the file that holds each."""
+        """Each once, however many checkpoints hold it, the oldest first."""
         return merge_checkpoints(self.checkpoints(agent))
 
     def checkpoints(self, agent: str, since: datetime | None = None) -> Iterator[Checkpoint]:
@@ -123,26 +200,27 @@ def read_checkpoint(file: CheckpointFile) -> Checkpoint:
 
 def read_lines(checkpoint: IO[bytes], name: object) -> Iterator[dict[str, Any]]:
     """About the checkpoint, then each conversation. Raises BadFile, which calls the file ``name``, before the first one."""
+    command = [sys.executable, "-I", "-S", "-c", _COMMAND, str(_ROOT)]
     with TemporaryFile() as output, TemporaryFile() as errors:
-        code = _run(checkpoint, output, errors, name)
+        try:
+            code = subprocess.run(
+                command, stdin=checkpoint, stdout=output, stderr=errors, env={}, timeout=WALL_SECONDS, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            raise BadFile(name, f"took more than {WALL_SECONDS} seconds to read") from None
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            raise BadFile(name, "needs more time or memory than a checkpoint may take")
         if code:
-            raise BadFile(name, _explain_exit(code, errors))
+            errors.seek(max(0, errors.seek(0, 2) - 4096))
+            last = errors.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise BadFile(name, f"the process that read it ended with code {code}: {last[-1]}")
         yield from _lines(output, name)
 
 
-def _run(checkpoint: IO[bytes], output: IO[bytes], errors: IO[bytes], name: object) -> int:
-    command = [sys.executable, "-I", "-S", "-c", _COMMAND, str(_ROOT)]
-    try:
-        return subprocess.run(
-            command, stdin=checkpoint, stdout=output, stderr=errors, env={}, timeout=WALL_SECONDS, check=False
-        ).returncode
-    except subprocess.TimeoutExpired:
-        raise BadFile(name, f"took more than {WALL_SECONDS} seconds to read") from None
-
-
 def _lines(output: IO[bytes], name: object) -> Iterator[dict[str, Any]]:
-    """The last line is read first: a file that is refused halfway gives nothing."""
-    last = json.loads(_last_line(output) or b"{}")
+    """The last line, which is short, is read first: a file that is refused halfway gives nothing."""
+    output.seek(max(0, output.seek(0, 2) - 2**14))
+    last = json.loads((output.read().splitlines() or [b""])[-1] or b"{}")
     if "refused" in last:
         raise BadFile(name, last["refused"], last["where"])
     if "end" not in last:
@@ -151,50 +229,3 @@ def _lines(output: IO[bytes], name: object) -> Iterator[dict[str, Any]]:
     for line in output:
         if (value := json.loads(line)) != last:
             yield value
-
-
-def _last_line(output: IO[bytes]) -> bytes:
-    """It is short."""
-    size = output.seek(0, 2)
-    output.seek(max(0, size - 2**14))
-    return (output.read().splitlines() or [b""])[-1]
-
-
-def _explain_exit(code: int, errors: IO[bytes]) -> str:
-    if code == -signal.SIGXCPU or code == -signal.SIGKILL:
-        return "needs more time or memory than a checkpoint may take"
-    errors.seek(max(0, errors.seek(0, 2) - 4096))
-    lines = errors.read().decode(errors="replace").strip().splitlines()
-    return f"the process that read it ended with code {code}: {lines[-1] if lines else 'it said nothing'}"
-
-
-def training_statistics(
-    by_agent: Mapping[str, Sequence[ExecutionTrace]], agents_discovered: Sequence[str], checkpoints_available: int
-) -> dict[str, Any]:
-    """Lengths are in characters. Two agents' sessions of one name are two."""
-    traces = [trace for agent_traces in by_agent.values() for trace in agent_traces]
-    tools = sorted({call.tool_name for trace in traces for call in trace.tool_calls})
-    labeled = sum(trace.label is not None for trace in traces)
-    return {
-        "total_traces": len(traces),
-        "unique_sessions": len(
-            {(agent, trace.session_id) for agent, agent_traces in by_agent.items() for trace in agent_traces}
-        ),
-        "labeled_traces": labeled,
-        "unlabeled_traces": len(traces) - labeled,
-        "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
-        "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
-        "unique_tools_used": len(tools),
-        "tools_list": tools,
-        "avg_query_length": _mean([len(trace.user_query) for trace in traces]),
-        "avg_response_length": _mean([len(trace.final_response) for trace in traces]),
-        "total_tokens_in": sum(trace.total_tokens_in for trace in traces),
-        "total_tokens_out": sum(trace.total_tokens_out for trace in traces),
-        "total_cost": fsum(trace.total_cost for trace in traces),
-        "agents_discovered": list(agents_discovered),
-        "checkpoints_available": checkpoints_available,
-    }
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

@@ -1,4 +1,5 @@
-"""The messages of a session as questions and answers, in the shape of a trace file."""
+"""The messages of a session as questions and answers, in the shape of a trace file. Nobody promises the shape of the data:
+what does not fit is empty, and nothing large is written out whole."""
 
 from __future__ import annotations
 
@@ -7,20 +8,105 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any
 
-from rl.from_systems.toolbox.checkpoints.lenient import (
-    content,
-    excerpt,
-    fields_of,
-    fit,
-    items_of,
-    moment,
-    scalar,
-    time_text,
-    word,
-)
+_LARGEST = 2**53
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of an object, or the items of a dict or of a subclass of one; empty for anything else."""
+    if not isinstance(value, dict):
+        return {}
+    if isinstance(pairs := value.get("$pairs"), list):
+        pairs = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+        # text of another key may be endless: it can share lists with itself
+        return {str(scalar(key)): inner for key, inner in pairs if isinstance(scalar(key), (str, int, float))}
+    mapping = value.get("$mapping")
+    return {**value, **mapping} if isinstance(mapping, dict) else value
+
+
+def items_of(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = value.get("$elements")
+    return value if isinstance(value, list) else []
+
+
+def scalar(value: Any) -> Any:
+    """A member of an enum is its value, or its name."""
+    if isinstance(value, dict):
+        if "$value" in value:
+            return value["$value"]
+        if isinstance(type_name := value.get("$type"), str):
+            return type_name.rpartition(".")[2]
+    return value
+
+
+def word(value: Any) -> str:
+    """A role or a status, in small letters."""
+    text = scalar(value)
+    return text.strip().lower() if isinstance(text, str) else ""
+
+
+def content(value: Any) -> str:
+    """The text of a message's content, which is text or a list of parts of which some are text."""
+    plain = scalar(value)
+    if isinstance(plain, str):
+        return plain
+    parts = (fields_of(part).get("text") if isinstance(part, dict) else part for part in items_of(plain)[:1000])
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def excerpt(value: Any, limit: int) -> str:
+    """At most that many characters: of a text itself, of anything else as JSON, of which no more is written."""
+    plain = scalar(value)
+    if plain is None:
+        return ""
+    if isinstance(plain, str):
+        return plain[:limit]
+    pieces, length = [], 0
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(plain):
+        pieces.append(piece)
+        length += len(piece)
+        if length > limit:
+            break
+    return "".join(pieces)[:limit]
+
+
+def fit(value: Any, limit: int) -> Any:
+    """The value where its JSON text has at most that many characters, else the beginning of that text."""
+    text = excerpt(value, limit + 1)
+    return value if len(text) <= limit else text[:limit]
+
+
+def number(value: Any) -> float:
+    """A count or a sum; 0 for what is none."""
+    count = scalar(value)
+    if isinstance(count, bool) or not isinstance(count, (int, float)) or not isfinite(count):
+        return 0
+    return count if 0 <= count <= _LARGEST else 0
+
+
+def time_text(value: Any) -> str:
+    """As the file has it: ISO 8601 text, a date (which is such text here), or seconds since 1970."""
+    time = scalar(value)
+    if isinstance(time, (int, float)) and number(time):
+        try:
+            return datetime.fromtimestamp(time, UTC).isoformat()
+        except (ValueError, OverflowError, OSError):
+            return ""
+    return time[:64] if isinstance(time, str) else ""
+
+
+def moment(text: str) -> datetime | None:
+    """In UTC; a time without a zone is taken as UTC."""
+    try:
+        time = datetime.fromisoformat(text.strip())
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
 
 MOST_ARGUMENTS, MOST_RESULT, MOST_ERROR = 20_000, 2_000, 1_000
 """Characters that are kept of a tool call."""
@@ -46,16 +132,11 @@ def conversations(session_id: str, history: Any) -> Iterator[dict[str, Any]]:
             continue
         elif role == "tool":
             turn.calls.append(_tool_call(message))
-        elif is_run_summary(role, text):
+        elif role in ("assistant", "system") and _RUN_SUMMARY.match(text):  # notes of ToolBoxV2 for itself
             turn.steps.append({"step_type": "run_summary", "content": text[:MOST_SUMMARY]})
         elif role == "assistant" and text.strip() and not text.lstrip().startswith(MILESTONE):
             yield turn.answer_with(session_id, message, text)
             turn = _Turn()
-
-
-def is_run_summary(role: str, text: str) -> bool:
-    """What ToolBoxV2 notes of a run for itself, between the question and the answer: since June 2026 as an assistant."""
-    return role in ("assistant", "system") and _RUN_SUMMARY.match(text) is not None
 
 
 def trace_id(session_id: str, query: str, timestamp: str, response: str, repeat: int = 0) -> str:

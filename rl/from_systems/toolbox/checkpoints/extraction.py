@@ -11,9 +11,9 @@ from itertools import chain, islice
 from typing import Any
 
 from rl.base.slugs import printable
-from rl.from_systems.toolbox.checkpoints.conversations import conversations
-from rl.from_systems.toolbox.checkpoints.lenient import (
+from rl.from_systems.toolbox.checkpoints.conversations import (
     content,
+    conversations,
     excerpt,
     fields_of,
     items_of,
@@ -22,7 +22,7 @@ from rl.from_systems.toolbox.checkpoints.lenient import (
     time_text,
     word,
 )
-from rl.from_systems.toolbox.checkpoints.limits import Refused
+from rl.from_systems.toolbox.checkpoints.opcodes import Refused
 
 MOST_REASONING, MOST_TASK_TEXT = 1_000, 500
 """Most characters that are kept of a reasoning step, and of a task's text."""
@@ -39,20 +39,15 @@ _PARTS = ("session_data", "conversation_history", "agent_state", "task_state", "
 VERSION = "2.0"
 MOST_SYSTEM, MOST_TOOLS, MOST_SCHEMA = 50_000, 200, 5_000
 """Characters of a system prompt, tools, and characters of a tool's schema."""
-TOTALS_OF_2 = {
-    "total_tokens_in": "total_tokens_in",
-    "total_tokens_out": "total_tokens_out",
-    "total_cost": "total_cost",
-    "llm_calls_count": "total_llm_calls",
-}
-"""A trace's column, and its name in the statistics of the agent."""
+TOTALS_OF_2 = {**TOTALS, "total_cost": "total_cost"}
+"""The same in the statistics of the agent."""
 
 
 def extract(root: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """From plain data to ``{agent, timestamp, totals, tasks, reasoning_steps, system_prompt, tools}`` and the conversations,
     in the shape of trace files. Raises Refused for what is not a checkpoint."""
     checkpoint = fields_of(root)
-    if is_version_2(checkpoint):
+    if checkpoint.get("version") == VERSION or "sessions_data" in checkpoint:
         return extract_version_2(checkpoint)
     if not any(part in checkpoint for part in _PARTS):
         kind = checkpoint.get("$class") or type(root).__name__
@@ -102,7 +97,10 @@ def _tasks(states: Any) -> Iterator[dict[str, Any]]:
 
 def _reasoning(scopes: Any) -> Iterator[dict[str, Any]]:
     """Scopes are nested (``{"delegation": {"loop_1": …}}``) or flat (``{"delegation.loop_1": …}``)."""
-    variables = dict(_flat(fields_of(scopes)))
+    variables, stored = dict[str, Any](), fields_of(scopes)
+    for scope in ("delegation", "reasoning"):
+        variables |= {name: value for name, value in stored.items() if name.startswith(f"{scope}.")}
+        variables |= {f"{scope}.{name}": value for name, value in fields_of(stored.get(scope)).items()}
     loops = (name for name in variables if name.startswith("delegation.loop_") and variables[name])
     for name in islice(loops, MOST_STEPS):
         yield _step("delegation", variables[name])
@@ -111,27 +109,24 @@ def _reasoning(scopes: Any) -> Iterator[dict[str, Any]]:
         yield _step("final_result", result, confidence=1.0 if complete is True else None)
 
 
-def _flat(scopes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for scope in ("delegation", "reasoning"):
-        yield from ((name, value) for name, value in scopes.items() if name.startswith(f"{scope}."))
-        yield from ((f"{scope}.{name}", value) for name, value in fields_of(scopes.get(scope)).items())
-
-
 def _step(step_type: str, value: Any, confidence: float | None = None) -> dict[str, Any]:
     return {"step_type": step_type, "content": excerpt(value, MOST_REASONING), "confidence": confidence}
 
 
-def is_version_2(checkpoint: dict[str, Any]) -> bool:
-    return checkpoint.get("version") == VERSION or "sessions_data" in checkpoint
-
-
 def extract_version_2(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """As ``rl.from_systems.toolbox.checkpoints.extraction.extract``; tasks and reasoning are not in it."""
-    sessions = _sessions(checkpoint)
+    """As ``extract``; tasks and reasoning are not in it."""
+    stored = fields_of(fields_of(checkpoint.get("sessions_data")).get("sessions"))
+    sessions = {name: fields_of(session) for name, session in stored.items() if not name.startswith("$")}
+    # Where older messages were dropped, or are about to be, nobody knows on how many conversations the totals were spent.
+    is_full = any(
+        0 < number(session.get("max_history")) <= len(items_of(session.get("chat_history")))
+        for session in sessions.values()
+    )
+    statistics = fields_of(checkpoint.get("statistics"))
     about = {
         "agent": excerpt(checkpoint.get("agent_name"), 200),
         "timestamp": time_text(checkpoint.get("timestamp")),
-        "totals": {} if any(map(_is_full, sessions.values())) else _totals(checkpoint),
+        "totals": {} if is_full else {column: number(statistics.get(name)) for column, name in TOTALS_OF_2.items()},
         "tasks": [],
         "reasoning_steps": [],
         "system_prompt": content(fields_of(checkpoint.get("agent_config")).get("system_message"))[:MOST_SYSTEM],
@@ -139,21 +134,6 @@ def extract_version_2(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], Itera
     }
     by_session = (conversations(name[:200], session.get("chat_history")) for name, session in sessions.items())
     return about, chain.from_iterable(by_session)
-
-
-def _sessions(checkpoint: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    sessions = fields_of(fields_of(checkpoint.get("sessions_data")).get("sessions"))
-    return {name: fields_of(session) for name, session in sessions.items() if not name.startswith("$")}
-
-
-def _is_full(session: dict[str, Any]) -> bool:
-    """Older messages were dropped, or are about to be: nobody knows on how many conversations the totals were spent."""
-    return 0 < number(session.get("max_history")) <= len(items_of(session.get("chat_history")))
-
-
-def _totals(checkpoint: dict[str, Any]) -> dict[str, float]:
-    statistics = fields_of(checkpoint.get("statistics"))
-    return {column: number(statistics.get(name)) for column, name in TOTALS_OF_2.items()}
 
 
 def _tools(checkpoint: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 
-from rl.from_systems.toolbox.checkpoints.limits import LONGEST_NAME, Refused
-from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
+from rl.from_systems.toolbox.checkpoints.opcodes import LONGEST_NAME, Global, Members, Pairs, Record, Refused
 
 Charge = Callable[[int], None]
 _Rebuild = Callable[[tuple[Any, ...], Charge], Any]
@@ -56,17 +55,19 @@ def _items(value: Any, charge: Charge) -> list[Any]:
     return list(value)
 
 
-def _set(arguments: tuple[Any, ...], charge: Charge) -> Members:
-    return Members(_items(arguments[0], charge) if _at_most(1, arguments) else [])
+def _require_at_most(count: int, arguments: tuple[Any, ...]) -> None:
+    if len(arguments) > count:
+        raise _Unfit
 
 
-def _deque(arguments: tuple[Any, ...], charge: Charge) -> list[Any]:
-    """``deque(items, maxlen)``."""
-    return _items(arguments[0], charge) if _at_most(2, arguments) else []
+def _first_items(most: int, arguments: tuple[Any, ...], charge: Charge) -> list[Any]:
+    _require_at_most(most, arguments)
+    return _items(arguments[0], charge) if arguments else []
 
 
 def _mapping(arguments: tuple[Any, ...], charge: Charge) -> Pairs:
-    if not _at_most(1, arguments):
+    _require_at_most(1, arguments)
+    if not arguments:
         return Pairs()
     (value,) = arguments
     if isinstance(value, Pairs):
@@ -80,14 +81,8 @@ def _mapping(arguments: tuple[Any, ...], charge: Charge) -> Pairs:
 
 def _default_mapping(arguments: tuple[Any, ...], charge: Charge) -> Pairs:
     """``defaultdict(factory, items)``."""
-    _at_most(2, arguments)
+    _require_at_most(2, arguments)
     return _mapping(arguments[1:], charge)
-
-
-def _at_most(count: int, arguments: tuple[Any, ...]) -> int:
-    if len(arguments) > count:
-        raise _Unfit
-    return len(arguments)
 
 
 # --- bytes and numbers ---------------------------------------------------------------------------------------------------
@@ -165,13 +160,15 @@ def _clock(packed: bytes) -> tuple[int, int, int, int]:
 
 def _timedelta(arguments: tuple[Any, ...], charge: Charge) -> timedelta:
     """Days, seconds, microseconds."""
-    if not _at_most(3, arguments) or not all(type(argument) is int and abs(argument) < 10**9 for argument in arguments):
+    if not 1 <= len(arguments) <= 3 or not all(
+        type(argument) is int and abs(argument) < 10**9 for argument in arguments
+    ):
         raise _Unfit
     return timedelta(*arguments)
 
 
 def _timezone(arguments: tuple[Any, ...], charge: Charge) -> timezone:
-    if not _at_most(2, arguments) or not isinstance(arguments[0], timedelta):
+    if not 1 <= len(arguments) <= 2 or not isinstance(arguments[0], timedelta):
         raise _Unfit
     return timezone(arguments[0])
 
@@ -184,7 +181,7 @@ def _named_zone(arguments: tuple[Any, ...], charge: Charge) -> Any:
 
 
 def _utc(arguments: tuple[Any, ...], charge: Charge) -> timezone:
-    _at_most(0, arguments)
+    _require_at_most(0, arguments)
     return UTC
 
 
@@ -225,13 +222,13 @@ _KNOWN: dict[str, _Rebuild] = {
     "builtins.bytearray": _bytes,
     "builtins.bytes": _bytes,
     "builtins.complex": _complex,
-    "builtins.frozenset": _set,
+    "builtins.frozenset": lambda arguments, charge: Members(_first_items(1, arguments, charge)),
     "builtins.getattr": _getattr,
-    "builtins.set": _set,
+    "builtins.set": lambda arguments, charge: Members(_first_items(1, arguments, charge)),
     "collections.Counter": _mapping,
     "collections.OrderedDict": _mapping,
     "collections.defaultdict": _default_mapping,
-    "collections.deque": _deque,
+    "collections.deque": lambda arguments, charge: _first_items(2, arguments, charge),  # and its maxlen
     "copyreg.__newobj__": _newobj,
     "copyreg._reconstructor": _reconstructor,
     "datetime.date": _date,

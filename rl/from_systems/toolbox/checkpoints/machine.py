@@ -11,9 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from rl.from_systems.toolbox.checkpoints.known import call, new_object
-from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
-from rl.from_systems.toolbox.checkpoints.opcodes import Operations, global_name
-from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
+from rl.from_systems.toolbox.checkpoints.opcodes import (
+    Global,
+    Limits,
+    Members,
+    Operations,
+    Pairs,
+    Record,
+    Refused,
+    global_name,
+)
 
 _NOTHING = frozenset(("PROTO", "FRAME", "STOP"))
 
@@ -84,9 +91,6 @@ class Machine:
         else:
             self._pop()
 
-    def _drop_mark(self, _: None) -> None:
-        self._since_mark()
-
     def _duplicate(self, _: None) -> None:
         self._need(1)
         self._stack.append(self._stack[-1])
@@ -105,9 +109,6 @@ class Machine:
         if index in self._memo:
             raise Refused(f"the memo has something at {index} already")
         self._memo[index] = self._stack[-1]
-
-    def _memoize(self, _: None) -> None:
-        self._put(len(self._memo))
 
     # --- containers --------------------------------------------------------------------------------------------------
 
@@ -151,9 +152,6 @@ class Machine:
         callee, arguments = self._pop_many(2)
         self._push(call(callee, _tuple(arguments), self.charge))
 
-    def _instance(self, of: Global) -> None:
-        self._push(call(of, tuple(self._since_mark()), self.charge))
-
     def _object(self, _: None) -> None:
         values = self._since_mark()
         if not values:
@@ -194,12 +192,11 @@ def _pairs(values: list[Any]) -> Pairs:
 
 
 def _kind(value: Any) -> str:
-    return {Pairs: "a dict", Members: "a set", Global: "a class"}.get(
-        type(value), f"a value of type {type(value).__name__}"
-    )
+    known = {Pairs: "a dict", Members: "a set", Global: "a class"}
+    return known.get(type(value), f"a value of type {type(value).__name__}")
 
 
-_ACTIONS: dict[str, Callable[[Machine, Any], None]] = {
+_ACTIONS: dict[str, Callable[[Machine, Any], object]] = {
     "NEWTRUE": lambda machine, _: machine._push(True),
     "NEWFALSE": lambda machine, _: machine._push(False),
     "EMPTY_LIST": lambda machine, _: machine._push([]),
@@ -221,18 +218,14 @@ _ACTIONS: dict[str, Callable[[Machine, Any], None]] = {
     "POP": Machine._drop,
     "DUP": Machine._duplicate,
     "MARK": Machine._mark,
-    "POP_MARK": Machine._drop_mark,
-    "GET": Machine._get,
-    "BINGET": Machine._get,
-    "LONG_BINGET": Machine._get,
-    "PUT": Machine._put,
-    "BINPUT": Machine._put,
-    "LONG_BINPUT": Machine._put,
-    "MEMOIZE": Machine._memoize,
+    "POP_MARK": lambda machine, _: machine._since_mark(),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Machine._get),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Machine._put),
+    "MEMOIZE": lambda machine, _: machine._put(len(machine._memo)),
     "STACK_GLOBAL": Machine._stack_global,
     "REDUCE": Machine._reduce,
     "BUILD": Machine._build,
-    "INST": Machine._instance,
+    "INST": lambda machine, of: machine._push(call(of, tuple(machine._since_mark()), machine.charge)),
     "OBJ": Machine._object,
     "NEWOBJ": Machine._new,
     "NEWOBJ_EX": Machine._new_with_keywords,

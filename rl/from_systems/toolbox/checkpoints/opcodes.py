@@ -1,18 +1,79 @@
-"""The opcodes of a pickle with their arguments, as the standard library's ``pickletools`` reads them: as data.
-
-After PEP 307, 3154 and 574: protocols 0 to 5.
-"""
+"""The opcodes of a pickle with their arguments, as ``pickletools`` of the standard library reads them: as data. After PEP
+307, 3154 and 574: protocols 0 to 5. Where it speaks of classes, inert records are made, which have no behaviour and are
+never hashed. Real pickles ask for far less than the limits; what is beyond is refused before it costs memory or time."""
 
 from __future__ import annotations
 
 import codecs
 import pickletools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, Final
 
-from rl.from_systems.toolbox.checkpoints.limits import LONGEST_INTEGER, LONGEST_NAME, Refused
-from rl.from_systems.toolbox.checkpoints.values import Global
+LONGEST_INTEGER = 255
+"""Bytes; turning a number of millions of digits into text takes minutes."""
+LONGEST_NAME = 1000
+"""Characters of the name of a module, or of a class in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    file_bytes: int = 64 * 2**20
+    opcodes: int = 5_000_000
+    memo: int = 2_000_000
+    """Entries, and the largest index."""
+    stack: int = 500_000
+    """Values that wait on the stack, and marks."""
+    depth: int = 100
+    """Levels of containers and objects within each other."""
+    copied: int = 16_000_000
+    """Items and characters that are copied when a known type is rebuilt: the memo lets three bytes of a file ask for
+    another copy of everything."""
+
+
+class Refused(Exception):
+    """What is wrong with the opcode at hand; the reader adds which file, where, and which opcode."""
+
+
+@dataclass(slots=True, eq=False)
+class Pairs:
+    """A dict as the file tells it: no key is hashed, a later one replaces an earlier one when it becomes plain."""
+
+    items: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Members:
+    """A set or frozenset, in the order of the file."""
+
+    items: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Global:
+    """The name of something that the file wants imported. Nobody looks for it."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """What the file wants made by calling ``class_name``, and what it wants done to it afterwards."""
+
+    class_name: str
+    arguments: list[Any] = field(default_factory=list)
+    states: list[Any] = field(default_factory=list)
+    """The states that ``__setstate__`` or ``__dict__`` would have got."""
+    elements: list[Any] = field(default_factory=list)
+    """The elements, where the class is a list."""
+    pairs: Pairs = field(default_factory=Pairs)
+    """The items, where the class is a dict, and keyword arguments."""
+
 
 _BY_CODE: Final = {opcode.code: opcode for opcode in pickletools.opcodes}
 _NUMBERS: Final = ("INT", "LONG", "FLOAT", "GET", "PUT")
@@ -39,7 +100,13 @@ class Operations:
         stream = BytesIO(self.data)
         while self.name != "STOP":
             self.offset = stream.tell()
-            opcode = self._next(stream.read(1))
+            if not (code := stream.read(1)):
+                raise Refused("the file ends without STOP")
+            opcode = _BY_CODE.get(code.decode("latin-1"))
+            if opcode is None:
+                self.name = "an unknown opcode"
+                raise Refused("no pickle has this opcode")
+            self.name = opcode.name
             if reason := _OUTSIDE.get(self.name):
                 raise Refused(reason)
             try:
@@ -49,16 +116,6 @@ class Operations:
             yield self.name, argument
         if rest := len(self.data) - stream.tell():
             raise Refused(f"{rest} bytes follow the end of the pickle")
-
-    def _next(self, code: bytes) -> pickletools.OpcodeInfo:
-        if not code:
-            raise Refused("the file ends without STOP")
-        opcode = _BY_CODE.get(code.decode("latin-1"))
-        if opcode is None:
-            self.name = "an unknown opcode"
-            raise Refused("no pickle has this opcode")
-        self.name = opcode.name
-        return opcode
 
     def _read(self, opcode: pickletools.OpcodeInfo, stream: BytesIO) -> Any:
         """Raises ValueError and Refused."""

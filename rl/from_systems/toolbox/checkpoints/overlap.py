@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from rl.base.records import ReasoningStep
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.from_systems.toolbox.checkpoints.conversations import BETWEEN_QUESTIONS, trace_id
-from rl.from_systems.toolbox.checkpoints.lenient import moment
+from rl.from_systems.toolbox.checkpoints.conversations import BETWEEN_QUESTIONS, moment, trace_id
 
 _COUNTS = ("total_tokens_in", "total_tokens_out", "llm_calls_count")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -147,8 +146,9 @@ def merge_checkpoints(checkpoints: Iterable[Checkpoint]) -> list[Conversation]:
     agent = _Agent()
     for checkpoint in checkpoints:
         _identify(agent, checkpoint)
+        prompt, tools = checkpoint.about["system_prompt"], tuple(checkpoint.about["tools"])
         for trace in checkpoint.traces:
-            _take(agent.conversations, _conversation(trace, checkpoint))
+            _take(agent.conversations, Conversation(trace, checkpoint.filename, checkpoint.at, prompt, tools))
         _take_about(agent, checkpoint)
     _attach(agent)
     conversations = sorted(agent.conversations.values(), key=_time)
@@ -166,11 +166,6 @@ def _identify(agent: _Agent, checkpoint: Checkpoint) -> None:
         agent.sessions[session_id].identify(window)
         for trace in window:
             trace.timestamp = checkpoint.at.isoformat()
-
-
-def _conversation(trace: ExecutionTrace, checkpoint: Checkpoint) -> Conversation:
-    about = checkpoint.about
-    return Conversation(trace, checkpoint.filename, checkpoint.at, about["system_prompt"], tuple(about["tools"]))
 
 
 def _take(conversations: dict[str, Conversation], newcomer: Conversation) -> None:
@@ -191,7 +186,9 @@ def _take_about(agent: _Agent, checkpoint: Checkpoint) -> None:
     if not here:
         return
     for task in checkpoint.about["tasks"]:
-        owner = _during(here, moment(task["created_at"]))
+        created = moment(task["created_at"])
+        begun = [owner for owner in here if created and _LONG_AGO < _time(owner) <= created]
+        owner = (begun or here)[-1]
         _merge_part(agent.tasks, task["task_id"], _Part(task, owner, checkpoint.at, checkpoint.at))
     for step in checkpoint.about["reasoning_steps"]:
         key = (step["step_type"], step["content"])
@@ -206,26 +203,17 @@ def _merge_part(parts: dict[Any, _Part], key: Any, newcomer: _Part) -> None:
         here.what, here.newest = newcomer.what, newcomer.newest
 
 
-def _during(conversations: list[Conversation], created: datetime | None) -> Conversation:
-    """The last one that had begun by then."""
-    earlier = [conversation for conversation in conversations if created and _LONG_AGO < _time(conversation) <= created]
-    return (earlier or conversations)[-1]
-
-
 def _attach(agent: _Agent) -> None:
     for part in agent.tasks.values():
-        _attach_task(part.owner.trace, part.what)
+        task, trace = part.what, part.owner.trace
+        event = {name: task[name] for name in ("task_id", "type", "description")}
+        trace.tasks_created.append({**event, "timestamp": task["created_at"]})
+        if task["status"] == "completed":
+            trace.tasks_completed.append({**event, "timestamp": task["ended_at"], "result": task["result"]})
+        elif task["status"] == "failed":
+            trace.tasks_failed.append({**event, "timestamp": task["ended_at"], "error": task["error"]})
     for part in agent.steps.values():
         part.owner.trace.reasoning_steps.append(part.what)
-
-
-def _attach_task(trace: ExecutionTrace, task: Mapping[str, Any]) -> None:
-    event = {name: task[name] for name in ("task_id", "type", "description")}
-    trace.tasks_created.append({**event, "timestamp": task["created_at"]})
-    if task["status"] == "completed":
-        trace.tasks_completed.append({**event, "timestamp": task["ended_at"], "result": task["result"]})
-    elif task["status"] == "failed":
-        trace.tasks_failed.append({**event, "timestamp": task["ended_at"], "error": task["error"]})
 
 
 def _spread(totals: Mapping[str, float], traces: list[ExecutionTrace]) -> None:

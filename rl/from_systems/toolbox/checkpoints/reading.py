@@ -20,17 +20,21 @@ times" stays small until somebody writes it out.
 
 from __future__ import annotations
 
+import gc
+import json
+import resource
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from math import isfinite
 from typing import Any
 
 from rl.base.errors import BadFile
-from rl.from_systems.toolbox.checkpoints.limits import Limits, Refused
+from rl.from_systems.toolbox.checkpoints.extraction import extract
 from rl.from_systems.toolbox.checkpoints.machine import Machine
-from rl.from_systems.toolbox.checkpoints.opcodes import Operations
-from rl.from_systems.toolbox.checkpoints.values import Global, Members, Pairs, Record
+from rl.from_systems.toolbox.checkpoints.opcodes import Global, Limits, Members, Operations, Pairs, Record, Refused
 
 
 def read_pickle(data: bytes, name: object = "pickle", limits: Limits | None = None) -> Any:
@@ -123,7 +127,8 @@ class Plain:
         for state in record.states:
             fields.update(self._fields(state, depth))
         if record.class_name == "uuid.UUID" and isinstance(fields.get("int"), int):
-            return _uuid(fields["int"])
+            digits = f"{fields['int'] % 2**128:032x}"
+            return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         fields.update(self._parts(record, depth))
         return fields
 
@@ -146,16 +151,14 @@ class Plain:
         if not _is_fields(state):
             return {"$state": self.value(state, depth)}
         fields = self._object(state, depth)
-        return {**inner, **_rest(fields)} if isinstance(inner := fields.get("__dict__"), dict) else fields
+        if not isinstance(inner := fields.get("__dict__"), dict):
+            return fields
+        # without what pydantic keeps beside the fields
+        return {**inner, **{key: fields[key] for key in fields if not (key.startswith("__") and key.endswith("__"))}}
 
 
 def _is_fields(state: Any) -> bool:
     return isinstance(state, Pairs) and all(isinstance(key, str) for key, _ in state.items)
-
-
-def _rest(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without what pydantic keeps beside the fields."""
-    return {name: value for name, value in fields.items() if not (name.startswith("__") and name.endswith("__"))}
 
 
 def _key(plain: Any) -> str | None:
@@ -173,6 +176,46 @@ def _key(plain: Any) -> str | None:
     return None
 
 
-def _uuid(number: int) -> str:
-    digits = f"{number % 2**128:032x}"
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+MEMORY, CPU_SECONDS, MOST_OUTPUT = 2**30, 20, 256 * 2**20
+"""Bytes, seconds, bytes."""
+_LIMITS = {
+    resource.RLIMIT_AS: MEMORY,
+    resource.RLIMIT_CPU: CPU_SECONDS,
+    resource.RLIMIT_FSIZE: MOST_OUTPUT + 2**20,
+    resource.RLIMIT_CORE: 0,
+}
+
+
+def main() -> None:
+    for limit, value in _LIMITS.items():
+        with suppress(ValueError, OSError):  # a stricter limit is in force, or this system has no such one
+            resource.setrlimit(limit, (value, value))
+    gc.disable()  # it would look again and again at millions of live objects
+    for line in lines(sys.stdin.buffer.read(Limits().file_bytes + 1)):
+        sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+def lines(data: bytes) -> Iterator[bytes]:
+    try:
+        about, conversations = extract(read_pickle(data))
+        yield _line(about)
+        written = 0
+        for conversation in conversations:
+            line = _line(conversation)
+            written += len(line)
+            if written > MOST_OUTPUT:
+                raise Refused(f"its conversations take more than {MOST_OUTPUT // 2**20} MB")
+            yield line
+        yield _line({"end": True})
+    except BadFile as error:
+        yield _line({"refused": error.problem, "where": error.location})
+    except Refused as error:
+        yield _line({"refused": str(error), "where": ""})
+    except MemoryError:
+        yield _line({"refused": f"needs more than {MEMORY // 2**30} GB of memory", "where": ""})
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    """Half surrogate pairs stay, for whoever stores the text to refuse by name."""
+    return json.dumps(value).encode() + b"\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rl.environments.tools.base import BaseTool
+from rl.environments.tools.registry import BaseTool
 from rl.environments.tools.web_search import SearchSettings, search_tool, tool
 from tests.environments.tools.web_search.search_double import KEY, SearchDouble, search_double
 

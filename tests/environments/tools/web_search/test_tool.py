@@ -6,7 +6,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.environments.tools import ToolRegistry
-from rl.environments.tools.base import ToolFailed
+from rl.environments.tools.registry import ToolFailed
 from rl.environments.tools.search import SearchDocuments
 from rl.environments.tools.web_search import SearchSettings, search_tool
 from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER
@@ -170,3 +170,63 @@ def test_the_limit_counts_every_request_also_the_repeated_ones(double, make_tool
     tool.run(query="two")
     assert pauses[0] == 0.8
     assert 50 < pauses[1] <= 60
+
+
+def test_bing_is_asked_as_it_documents_and_its_results_are_read(double, make_tool):
+    shown = make_tool("bing", default_params={"mkt": "en-US", "textDecorations": False}).run(query="Eiffel & co")
+    assert shown.splitlines()[:2] == ["[1] Eiffel Tower — https://tower.example/", "It is 330 metres tall."]
+    assert double.requests[0].params == {
+        "count": ["5"],
+        "mkt": ["en-US"],
+        "textDecorations": ["false"],
+        "q": ["Eiffel & co"],
+    }
+
+
+def test_an_answer_without_web_pages_means_that_nothing_was_found(make_tool):
+    assert make_tool("bing").run(query="nothing at all") == "nothing found"
+
+
+def test_the_empty_body_by_which_bing_slows_attackers_is_a_failure(double, make_tool):
+    double.script = [Reply(200, b"")]
+    with pytest.raises(ToolFailed, match="cannot be read"):
+        make_tool("bing").run(query="tower")
+
+
+def test_tavily_is_asked_as_it_documents_and_its_results_are_read(double, make_tool):
+    shown = make_tool("tavily").run(query="height of the Eiffel Tower")
+    assert shown == (
+        "[1] Eiffel Tower — https://tower.example/\nIt is 330 metres tall.\n"
+        "[2] Seine — https://river.example/\nThe Seine flows through Paris."
+    )
+    assert double.requests[0].params == {"max_results": 5, "query": "height of the Eiffel Tower"}
+
+
+def test_its_own_answer_comes_first_and_the_settings_parameters_go_along(double, make_tool):
+    shown = make_tool("tavily", default_params={"include_answer": True, "max_results": 1}).run(query="tower")
+    assert shown == "[1]\nIt is 330 m.\n[2] Eiffel Tower — https://tower.example/\nIt is 330 metres tall."
+
+
+def test_a_wrong_key_is_a_sentence_without_the_key(double, make_tool, monkeypatch, caplog):
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-wrong")
+    with pytest.raises(ToolFailed, match=r"does not accept the key.*HTTP 401") as failure:
+        make_tool("tavily").run(query="tower")
+    assert "tvly-wrong" not in str(failure.value) + caplog.text
+    assert len(double.requests) == 1
+
+
+def test_serper_is_asked_as_it_documents_and_the_answer_box_comes_first(double, make_tool):
+    shown = make_tool("serper").run(query="height of the Eiffel Tower")
+    assert shown.splitlines()[:4] == [
+        "[1] Eiffel Tower / Height — https://box.example/",
+        "330 m",
+        "[2] Eiffel Tower — https://tower.example/",
+        "It is 330 metres tall.",
+    ]
+    assert double.requests[0].params == {"num": 5, "q": "height of the Eiffel Tower"}
+
+
+def test_a_wrong_key_is_a_sentence(make_tool, monkeypatch):
+    monkeypatch.setenv("SERPER_API_KEY", "wrong")
+    with pytest.raises(ToolFailed, match="does not accept the key"):
+        make_tool("serper").run(query="tower")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rl.from_systems.toolbox.checkpoints.extraction import extract
-from rl.from_systems.toolbox.checkpoints.limits import Refused
+from rl.from_systems.toolbox.checkpoints.opcodes import Refused
 
 RESULT = {"final_result": "r", "session_complete": True}
 PARTS = ("session_data", "conversation_history", "task_state", "variable_scopes", "agent_state")

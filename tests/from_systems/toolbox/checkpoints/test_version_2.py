@@ -143,7 +143,7 @@ def test_files_beside_the_checkpoints_are_skipped_without_a_word(tmp_path: Path,
     write_version_2(tmp_path, checkpoint(coder / NAMES[2], *run("a", "1")))
     folder = AgentsFolder(tmp_path / "data")
     assert (coder / "final_checkpoint.meta.json").exists()
-    assert len(folder.load_all_traces("coder")) == 1
+    assert len(folder.find_conversations("coder")) == 1
     assert folder.rejected == []
 
 

@@ -19,9 +19,11 @@ from typing import Any
 sys.path.insert(0, sys.argv[1])
 
 from rl.base.errors import BadFile  # noqa: E402
-from rl.from_systems.toolbox.checkpoints.child import lines  # noqa: E402
-from rl.from_systems.toolbox.checkpoints.limits import Limits  # noqa: E402
-from rl.from_systems.toolbox.checkpoints.reading import read_pickle  # noqa: E402
+from rl.from_systems.toolbox.checkpoints.opcodes import Limits  # noqa: E402
+from rl.from_systems.toolbox.checkpoints.reading import (
+    lines,  # noqa: E402
+    read_pickle,  # noqa: E402
+)
 from tests.from_systems.toolbox.checkpoints.hostile import Case, cases  # noqa: E402
 
 SEED, MUTATIONS = 20260105, 4000
