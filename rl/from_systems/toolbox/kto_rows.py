@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from rl.dataset_builder.exporting.base import Column, ExportedRow
+from rl.dataset_builder.exporting import Column, ExportedRow
 from rl.dataset_builder.exporting.method_rows import KTO
 from rl.from_systems.toolbox.prompts import text_of
 
