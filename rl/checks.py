@@ -37,28 +37,17 @@ _SANDBOX_HINT = (
 def queue_leases_outlive_tasks(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     cluster: dict[str, Any] = settings.Q_CLUSTER
     waiting = (cluster["queue_limit"] + cluster["workers"] + 1) * cluster["timeout"]
-    if cluster["retry"] > waiting:
-        return []
-    return [
-        checks.Error(
-            f"Q_CLUSTER retry={cluster['retry']} is not longer than the {waiting} s that a task may wait and run.",
-            hint="Tasks would be delivered twice. Raise retry, or lower timeout, workers or queue_limit.",
-            id="rl.E001",
-        )
-    ]
+    problem = f"Q_CLUSTER retry={cluster['retry']} is not longer than the {waiting} s that a task may wait and run."
+    hint = "Tasks would be delivered twice. Raise retry, or lower timeout, workers or queue_limit."
+    return [] if cluster["retry"] > waiting else [checks.Error(problem, hint=hint, id="rl.E001")]
 
 
 @checks.register(TAG)
 def data_directory_is_writable(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     if os.access(settings.DATA_DIR, os.W_OK | os.X_OK):
         return []
-    return [
-        checks.Error(
-            f"DATA_DIR {settings.DATA_DIR} is not writable.",
-            hint="Models, training sets and the SQLite database live there: set DATA_DIR, or its owner.",
-            id="rl.E002",
-        )
-    ]
+    hint = "Models, training sets and the SQLite database live there: set DATA_DIR, or its owner."
+    return [checks.Error(f"DATA_DIR {settings.DATA_DIR} is not writable.", hint=hint, id="rl.E002")]
 
 
 @checks.register(TAG)
@@ -148,12 +137,9 @@ def clients_are_told_apart(app_configs: Any, **kwargs: Any) -> list[checks.Check
     """Limits are counted by address."""
     if not settings.SECURE_PROXY_SSL_HEADER or settings.REST_FRAMEWORK["NUM_PROXIES"]:
         return []
+    problem = "BEHIND_PROXY is set and NUM_PROXIES is 0: all clients have the proxy's address."
     hint = "Set NUM_PROXIES to the number of your proxies; else twenty wrong passwords of anybody lock everybody out."
-    return [
-        checks.Warning(
-            "BEHIND_PROXY is set and NUM_PROXIES is 0: all clients have the proxy's address.", hint=hint, id="rl.W005"
-        )
-    ]
+    return [checks.Warning(problem, hint=hint, id="rl.W005")]
 
 
 def _module_of(path: str) -> str:

@@ -58,21 +58,11 @@ def fault_of(error: BaseException) -> Fault | None:
         return None
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error):
-        return _of_sqlite(getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_OK))
+        code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_OK)
+        return DISK_FULL if code in _SQLITE_FULL else DATABASE_GONE if code & 0xFF in _SQLITE_GONE else None
     state = getattr(cause, "sqlstate", None)
     if state:
-        return _of_postgresql(state)
+        full, gone = state == _POSTGRESQL_FULL, state.startswith(_POSTGRESQL_GONE)
+        return DISK_FULL if full else DATABASE_GONE if gone else None
     # psycopg speaks of a connection that is lost or cannot be had without a state.
     return DATABASE_GONE if cause is not None and isinstance(error, (OperationalError, InterfaceError)) else None
-
-
-def _of_sqlite(code: int) -> Fault | None:
-    if code in _SQLITE_FULL:
-        return DISK_FULL
-    return DATABASE_GONE if code & 0xFF in _SQLITE_GONE else None
-
-
-def _of_postgresql(state: str) -> Fault | None:
-    if state == _POSTGRESQL_FULL:
-        return DISK_FULL
-    return DATABASE_GONE if state.startswith(_POSTGRESQL_GONE) else None

@@ -77,8 +77,7 @@ class OnlineLearner:
 
     def get_status(self, *, survey: bool = True) -> LearnerStatus:
         """Without ``survey`` a run counts as due once the interval has passed, whether or not what waits gives a pair:
-        finding that out reads all ratings of the agent.
-        """
+        finding that out reads all ratings of the agent."""
         idle = Case(When(state__in=TrainingRun.ACTIVE, then=0), default=1)  # an older run may have been resumed
         last = self.agent.runs.order_by(idle, "-created_at").first()
         training = last is not None and last.is_active
@@ -122,7 +121,9 @@ class OnlineLearner:
 
     def _due(self, waiting: int, needed: int, last: TrainingRun | None, survey: bool) -> str:
         """The reason to start a run; empty when there is none."""
-        new = self._new_since(last) if _stopped_by_itself(last) else waiting
+        new = waiting
+        if last and last.trigger == TrainingRun.Trigger.ONLINE and last.state != TrainingRun.State.SUCCEEDED:
+            new = self._waiting(last).filter(created_at__gt=last.created_at).count()
         if new >= self.agent.min_samples_to_retrain:
             return f"{new} new ratings wait"
         if new >= needed and not _what_is_at_work():
@@ -133,10 +134,6 @@ class OnlineLearner:
         if not survey:
             return f"{passed}; a run starts if they give a row to learn from"
         return passed if self.is_trainable() else ""
-
-    def _new_since(self, last: TrainingRun | None) -> int:
-        waiting = self._waiting(last)
-        return waiting.filter(created_at__gt=last.created_at).count() if last else waiting.count()
 
     def _waiting(self, last: TrainingRun | None) -> QuerySet[Feedback]:
         """What may start a training: of an agent without a run, what was imported does when somebody has seen the plan."""
@@ -169,12 +166,6 @@ class OnlineLearner:
         options = dataset_builder.DataOptions(pair_type=self.agent.pair_type, min_samples=1)
         survey = dataset_builder.survey(self.agent, options, method=METHOD)
         return survey.train_rows > 0 and not survey.shortage
-
-
-def _stopped_by_itself(run: TrainingRun | None) -> bool:
-    """Whether it is a run of the learner that did not succeed."""
-    online = run is not None and run.trigger == TrainingRun.Trigger.ONLINE
-    return online and run is not None and run.state != TrainingRun.State.SUCCEEDED
 
 
 def get_online_learner(agent_name: str) -> OnlineLearner:

@@ -40,11 +40,6 @@ def base_model(name: str) -> Registered:
     return Registered(_look_up("base_model", name))
 
 
-def inference_server(name: str) -> Registered:
-    """The address of a vLLM server. Raises UsageError."""
-    return Registered(_look_up("vllm_server", name))
-
-
 def environment(name: str) -> Registered:
     """Settings of an environment, with its tools, and where its tasks are. Raises UsageError, and BadFile for the operator's
     file."""
@@ -67,10 +62,11 @@ def environment_file(name: str) -> Path:
 
 LOOKUPS: Mapping[str, Callable[[str], Registered]] = {
     "base_model": base_model,
-    "vllm_server": inference_server,
+    "vllm_server": lambda name: Registered(_look_up("vllm_server", name)),
     "environment": environment,
 }
-"""Field that takes a registered name, to the function that looks the name up."""
+"""Field that takes a registered name, to the function that looks the name up and raises UsageError. The inference server
+is the address of vLLM."""
 
 
 def environment_files() -> dict[str, Path]:

@@ -12,7 +12,7 @@ from tests.operations.installations import empty
 PROGRAM = """
 import json, os
 from django.db import connection
-from rl import cluster
+from rl.management.commands import qcluster
 
 def backend():
     with connection.cursor() as cursor:
@@ -21,7 +21,7 @@ def backend():
     connection.close()  # as django-q does before it forks: the connection goes back into the pool
     return found
 
-cluster.bind()
+qcluster.bind()
 before = [backend() for _ in range(6)]  # the pool has two, in turn
 reader, writer = os.pipe()
 if os.fork() == 0:

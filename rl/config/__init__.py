@@ -3,6 +3,7 @@
 Imports: base.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from rl.config.authority import check_overrides
@@ -15,27 +16,6 @@ from rl.config.method_configs import (
     MPOConfig,
     RewardModelConfig,
 )
-from rl.config.methods import METHODS, Method, Rows, config_class, find_method, find_rows
+from rl.config.methods import METHODS, Method, config_class, find_method, find_rows
 from rl.config.ppo_config import PPOConfig
 from rl.config.presets import AUTO, PRESETS, preset
-
-__all__ = [
-    "AUTO",
-    "METHODS",
-    "PRESETS",
-    "AgentConfig",
-    "DPOConfig",
-    "GRPOConfig",
-    "ImitationConfig",
-    "MPOConfig",
-    "Method",
-    "PPOConfig",
-    "RewardModelConfig",
-    "Rows",
-    "TrainingConfig",
-    "check_overrides",
-    "config_class",
-    "find_method",
-    "find_rows",
-    "preset",
-]

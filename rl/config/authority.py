@@ -24,141 +24,57 @@ class Owner(StrEnum):
     OPERATOR = "operator"
 
 
+def _assign(owner: Owner, names: str) -> dict[str, Owner]:
+    return dict.fromkeys(names.split(), owner)
+
+
 HYPER_PARAMETERS: Mapping[str, Owner] = {
-    **dict.fromkeys(
-        (
-            "automatic",
-            "epochs",
-            "max_steps",
-            "full",
-            "sft_epochs",
-            "batch_size",
-            "gradient_accumulation",
-            "learning_rate",
-            "warmup_ratio",
-            "beta",
-            "train_layers",
-            "lora_r",
-            "lora_alpha",
-            "lora_dropout",
-            "max_length",
-            "max_grad_norm",
-            "most_kl",
-            "precision",
-            "quantize_base",
-            "activation_checkpointing",
-            "fast",
-            "save_steps",
-            "seed",
-        ),
+    **_assign(
         Owner.TRAINER,
+        """
+        automatic epochs max_steps full sft_epochs batch_size gradient_accumulation learning_rate warmup_ratio beta
+        train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl precision quantize_base
+        activation_checkpointing fast save_steps seed
+        rollouts num_generations temperature top_p max_new_tokens loss_type vllm
+        policy_type async_rollout_workers eval_interval eval_tasks curriculum device
+        mini_batch_size init_kl_coef target_kl kl_horizon missing_eos_penalty gamma lam cliprange cliprange_value vf_coef
+        ppo_epochs top_k
+        balance_classes preferences preference_loss label_smoothing sft_weight fresh_answers weigh_raters center_rewards
+        """,
     ),
-    **dict.fromkeys(
-        ("rollouts", "num_generations", "temperature", "top_p", "max_new_tokens", "loss_type", "vllm"), Owner.TRAINER
-    ),
-    **dict.fromkeys(
-        ("policy_type", "async_rollout_workers", "eval_interval", "eval_tasks", "curriculum", "device"), Owner.TRAINER
-    ),
-    **dict.fromkeys(
-        (
-            "mini_batch_size",
-            "init_kl_coef",
-            "target_kl",
-            "kl_horizon",
-            "missing_eos_penalty",
-            "gamma",
-            "lam",
-            "cliprange",
-            "cliprange_value",
-            "vf_coef",
-            "ppo_epochs",
-            "top_k",
-        ),
-        Owner.TRAINER,
-    ),
-    **dict.fromkeys(
-        (
-            "balance_classes",
-            "preferences",
-            "preference_loss",
-            "label_smoothing",
-            "sft_weight",
-            "fresh_answers",
-            "weigh_raters",
-            "center_rewards",
-        ),
-        Owner.TRAINER,
-    ),
-    "vllm_server": Owner.CHOICE,
-    "environment": Owner.CHOICE,
+    **_assign(Owner.CHOICE, "vllm_server environment"),
 }
 """Who may set each hyper-parameter of any method: the fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
-    **dict.fromkeys(("data", "sweep", "export", "quantization", "deploy", "name_by_feedback"), Owner.TRAINER),
-    **dict.fromkeys(("base_model", "reward_model"), Owner.CHOICE),
-    **dict.fromkeys(
-        (
-            "source",
-            "data_file",
-            "ratings_file",
-            "output_dir",
-            "model_name",
-            "rewards",
-            "report_to",
-            "dataset_dir",
-            "train_split",
-            "eval_split",
-            "num_processes",
-            "accelerate_config",
-            "origins",
-        ),
+    **_assign(Owner.TRAINER, "data sweep export quantization deploy name_by_feedback"),
+    **_assign(Owner.CHOICE, "base_model reward_model"),
+    **_assign(
         Owner.OPERATOR,
+        """
+        source data_file ratings_file output_dir model_name rewards report_to dataset_dir train_split eval_split
+        num_processes accelerate_config origins
+        """,
     ),
 }
 """What a run is told beside its hyper-parameters: fields of RunOptions."""
 
-DATA_OPTIONS: Mapping[str, Owner] = dict.fromkeys(
-    ("pair_type", "max_pairs_per_question", "val_split", "min_confidence", "min_samples"), Owner.TRAINER
+DATA_OPTIONS: Mapping[str, Owner] = _assign(
+    Owner.TRAINER, "pair_type max_pairs_per_question val_split min_confidence min_samples"
 )
 """Which rows a run learns from: fields of DataOptions."""
 
 AGENT: Mapping[str, Owner] = {
-    **dict.fromkeys(
-        (
-            "name",
-            "description",
-            "system_prompt",
-            "context_length",
-            "response_length",
-            "pair_type",
-            "preset",
-            "reward_weights",
-            "decision_weights",
-            "answer_format",
-            "answer_kind",
-            "answer_values",
-            "answer_schema",
-            "keep_to_answers",
-            "label_threshold",
-            "auto_label_threshold",
-            "gate_margin",
-            "guard_limits",
-            "online_learning",
-            "min_samples_to_retrain",
-            "retrain_interval_hours",
-            "auto_export",
-            "rater_cap",
-            "second_answers",
-            "auto_deploy",
-            "deploy_target",
-            "keep_versions",
-            "export_quantization",
-        ),
+    **_assign(
         Owner.TRAINER,
+        """
+        name description system_prompt context_length response_length pair_type preset reward_weights decision_weights
+        answer_format answer_kind answer_values answer_schema keep_to_answers label_threshold auto_label_threshold
+        gate_margin guard_limits online_learning min_samples_to_retrain retrain_interval_hours auto_export rater_cap
+        second_answers auto_deploy deploy_target keep_versions export_quantization training_overrides
+        """,
     ),
-    "training_overrides": Owner.TRAINER,
-    **dict.fromkeys(("base_model", "judge", "prompt_template", "answer_template"), Owner.CHOICE),
+    **_assign(Owner.CHOICE, "base_model judge prompt_template answer_template"),
 }
 """Fields of an agent, as the admin edits them. ``training_overrides`` holds HYPER_PARAMETERS, each as that table says."""
 

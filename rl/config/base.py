@@ -17,10 +17,8 @@ FULL_LEARNING_RATE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
-    """One training run. The defaults suit LoRA on a 1-3B instruct model.
-
-    Methods with hyper-parameters of their own have a subclass (rl/config/methods.py), which adds to RANGES and INTEGERS.
-    """
+    """One training run. The defaults suit LoRA on a 1-3B instruct model. Methods with hyper-parameters of their own
+    have a subclass (rl/config/methods.py), which adds to RANGES."""
 
     RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
         "epochs": (0.01, 1000),
@@ -41,19 +39,6 @@ class TrainingConfig:
         "save_steps": (1, 1_000_000),
         "seed": (0, 2**32 - 1),
     }
-    INTEGERS: ClassVar[frozenset[str]] = frozenset(
-        (
-            "max_steps",
-            "batch_size",
-            "gradient_accumulation",
-            "train_layers",
-            "lora_r",
-            "lora_alpha",
-            "max_length",
-            "save_steps",
-            "seed",
-        )
-    )
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "precision": ("auto", "fp32", "bf16"),
         "quantize_base": ("none", "auto", "4bit"),
@@ -120,11 +105,12 @@ class TrainingConfig:
     """Random seed of the weights' initialisation, the shuffling and the dropout."""
 
     def __post_init__(self) -> None:
+        integers = self.integers()
         for name, (low, high) in self.RANGES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
                 raise UsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
-            if name in self.INTEGERS and int(value) != value:
+            if name in integers and int(value) != value:
                 raise UsageError(f"{name} must be a whole number, not {value!r}")
         for name, known in self.CHOICES.items():
             if getattr(self, name) not in known:
@@ -146,11 +132,9 @@ class TrainingConfig:
             raise UsageError("weights in 4 bits cannot be trained: leave out full, or quantize_base 4bit")
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
-        """A copy with some values replaced; None means 'not given'. A value that is given is not chosen any more.
-
-        All weights at once want smaller steps than an adapter: where ``full`` is turned on and no learning rate is given
-        with it, a tenth of the learning rate remains. Raises UsageError for a name that is not a hyper-parameter.
-        """
+        """A copy with some values replaced; None means 'not given'. A value that is given is not chosen any more. All
+        weights at once want smaller steps than an adapter: where ``full`` is turned on and no learning rate is given
+        with it, a tenth of the learning rate remains. Raises UsageError for a name that is not a hyper-parameter."""
         known = {field.name for field in fields(self)}
         if unknown := sorted(set(overrides) - known):
             raise UsageError(unknown_name("hyper-parameter", unknown[0], sorted(known)))
@@ -159,6 +143,11 @@ class TrainingConfig:
         if values.get("full") is True and not self.full:
             values = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **values}
         return replace(self, **values)
+
+    @classmethod
+    def integers(cls) -> set[str]:
+        """Names of those that are whole numbers: what is annotated as ``int``."""
+        return {field.name for field in fields(cls) if field.type == "int"}
 
     @property
     def quantization(self) -> str:
@@ -193,5 +182,4 @@ class TrainingConfig:
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON."""
         return asdict(self) | {"automatic": list(self.automatic)}

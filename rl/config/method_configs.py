@@ -115,7 +115,6 @@ class MPOConfig(ImitationConfig):
         "sft_weight": (0, 10),
         "fresh_answers": (0, 16),
     }
-    INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {"fresh_answers"}
     LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"automatic": (*TrainingConfig.LISTS["automatic"], "preferences")}
 
     preferences: bool = True
@@ -145,7 +144,6 @@ class GRPOConfig(TrainingConfig):
         "top_p": (0.01, 1),
         "max_new_tokens": (1, 100_000),
     }
-    INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {"num_generations", "max_new_tokens"}
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **TrainingConfig.CHOICES,
         "rollouts": ("online", "offline"),
@@ -198,7 +196,6 @@ class AgentConfig(GRPOConfig):
         "eval_interval": (0, 1_000_000),
         "eval_tasks": (1, 100_000),
     }
-    INTEGERS: ClassVar[frozenset[str]] = GRPOConfig.INTEGERS | {"async_rollout_workers", "eval_interval", "eval_tasks"}
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **GRPOConfig.CHOICES,
         "rollouts": ("online",),

@@ -42,7 +42,7 @@ class Rows:
     name: str
     """As it stands in ``TrainingSet.method``."""
     builder: str
-    """A class, the RowBuilder of ``rl.dataset_builder.methods``."""
+    """A class, the RowBuilder of ``rl.dataset_builder.capped``."""
     columns: Mapping[str, Column]
     """Beside ``prompt``."""
     optional: frozenset[str] = frozenset()
@@ -59,7 +59,6 @@ class Rows:
     """Made of an environment's tasks and not of the agent's answers. Whoever wrote the tasks has split them."""
 
     def names(self, *kinds: Column) -> tuple[str, ...]:
-        """The columns of these kinds."""
         return tuple(name for kind in kinds for name, column in self.columns.items() if column is kind)
 
     def columns_of(self, row: Mapping[str, object]) -> Mapping[str, Column]:
@@ -173,7 +172,7 @@ METHODS: dict[str, Method] = {
         module="rl.training.sft",
         command="train_sft",
         config=ImitationConfig,
-        rows=replace(_MIXED, name="sft", builder="rl.dataset_builder.rows.accepted.AcceptedRows"),
+        rows=replace(_MIXED, name="sft", builder="rl.dataset_builder.rows.mixed.AcceptedRows"),
         work=RowWork(1, 4),  # forward and backward
         automatic=TrainingConfig.LISTS["automatic"],
         imitates=True,

@@ -34,12 +34,6 @@ class PPOConfig(TrainingConfig):
         "top_k": (0, 1_000_000),
         "top_p": (0.01, 1),
     }
-    INTEGERS: ClassVar[frozenset[str]] = TrainingConfig.INTEGERS | {
-        "ppo_epochs",
-        "mini_batch_size",
-        "max_new_tokens",
-        "top_k",
-    }
     OF_PRESETS: ClassVar[Mapping[str, str]] = {"batch_size": "mini_batch_size", "gradient_accumulation": ""}
 
     batch_size: int = 8
@@ -53,7 +47,7 @@ class PPOConfig(TrainingConfig):
     """First weight of the KL penalty; it adapts to keep the divergence near ``target_kl``."""
     target_kl: float = 6.0
     """Nats an answer; 0: the weight stays as it is."""
-    kl_horizon: int = 10_000
+    kl_horizon: float = 10_000
     """Answers over which the weight can change by 20 %."""
     missing_eos_penalty: float = 0.0
     """Taken off the reward of an answer that does not end within ``max_new_tokens``."""

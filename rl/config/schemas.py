@@ -14,6 +14,23 @@ from typing import Any, Final, TypeVar
 from rl.base.errors import UsageError
 from rl.config.patterns import NotPassed, count_ways
 
+MOST_VALUES: Final = 100
+LONGEST_VALUE: Final = 200
+"""Characters of an answer of a closed set, which has at most MOST_VALUES."""
+
+
+def check_answer_values(value: object) -> None:
+    """Raises UsageError."""
+    if (
+        not isinstance(value, list)
+        or len(value) > MOST_VALUES
+        or not all(isinstance(text, str) and 0 < len(text.strip()) == len(text) <= LONGEST_VALUE for text in value)
+    ):
+        raise UsageError(f"must be a JSON list of at most {MOST_VALUES} texts of 1 to {LONGEST_VALUE} characters")
+    if len({answer.casefold() for answer in value}) < len(value):
+        raise UsageError("has an answer twice")
+
+
 MOST_PARTS: Final = 2000
 """Objects, lists and values of all schemas of a request."""
 MOST_LETTERS: Final = 60_000

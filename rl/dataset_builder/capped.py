@@ -14,12 +14,12 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from typing import Any, Protocol
 
+from rl.base.leaves import leaf_name
 from rl.config import find_rows
 from rl.config.methods import Column
 from rl.data_formatter.opinions import OVER_CAP, WEIGHED_DOWN, stable_hash
-from rl.dataset_builder.methods import RowBuilder, row_builder
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally
@@ -37,6 +37,18 @@ _AT_ONCE = 500
 _TEXTS = ("prompt", "chosen", "rejected", "completion", "label", "score")
 
 
+class RowBuilder(Protocol):
+    def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None: ...
+
+    def prompts(self) -> Iterator[PromptRows]:
+        """In the order of the prompts' keys; what is read and what is left out goes into the tally."""
+        ...
+
+    def problem(self, train: int, held_out: int) -> str:
+        """After ``prompts``: why these numbers of rows are too few to train on; empty when they are enough."""
+        ...
+
+
 def build_rows(
     method: str,
     agent: Agent,
@@ -47,16 +59,14 @@ def build_rows(
     look: Callable[[], None] = lambda: None,
 ) -> RowBuilder:
     """``look`` is called now and then while nothing is yielded yet. Raises UsageError that lists the known methods."""
-    builder = row_builder(method)(agent, source, options, tally)
-    if source.has_ids and agent.rater_cap < 1 and _has_several_raters(agent):
+    builder: RowBuilder = leaf_name(find_rows(method).builder)(agent, source, options, tally)
+    raters = Feedback.objects.filter(agent=agent, is_current=True).order_by().values_list("rater", flat=True)
+    if not (source.has_ids and agent.rater_cap < 1):
+        return builder
+    if any(raters.exclude(rater=first).exists() for first in raters[:1]):
         is_weighed = find_rows(method).columns.get("weight") is Column.NUMBER
         return _CappedRows(builder, agent.rater_cap, tally, is_weighed, look)
     return builder
-
-
-def _has_several_raters(agent: Agent) -> bool:
-    raters = Feedback.objects.filter(agent=agent, is_current=True).order_by().values_list("rater", flat=True)
-    return any(raters.exclude(rater=first).exists() for first in raters[:1])
 
 
 class _CappedRows:
@@ -72,9 +82,13 @@ class _CappedRows:
 
     def prompts(self) -> Iterator[PromptRows]:
         with SpooledTemporaryFile(_IN_MEMORY, mode="w+", encoding="utf-8") as file:
-            self._write(file)
+            for number, part in enumerate(self._owners.take(self._builder.prompts())):
+                if number % ROWS_A_LOOK == 0:
+                    self._look()
+                file.write(json.dumps([part.held_out, part.rows, sorted(part.trace_ids)]) + "\n")
             file.seek(0)
-            rows = map(_read_line, file)
+            lines = map(json.loads, file)
+            rows = (PromptRows(held_out, own, frozenset(trace_ids)) for held_out, own, trace_ids in lines)
             bound = limit(self._owners.weights, self._cap, self._owners.others)
             if bound is None:
                 yield from rows
@@ -92,12 +106,6 @@ class _CappedRows:
             f"{problem}. {plural(left_out, 'row')} more would let one rater weigh more than {self._cap:.0%}, or more than "
             "any other: let others rate too, or raise the agent's rater_cap"
         )
-
-    def _write(self, file: IO[str]) -> None:
-        for number, part in enumerate(self._owners.take(self._builder.prompts())):
-            if number % ROWS_A_LOOK == 0:
-                self._look()
-            file.write(json.dumps([part.held_out, part.rows, sorted(part.trace_ids)]) + "\n")
 
     def _weigh_down(self, parts: Iterator[PromptRows], bound: Fraction) -> Iterator[PromptRows]:
         weights = self._owners.weights
@@ -118,7 +126,8 @@ class _CappedRows:
                 feedback.saw(row["feedback"], is_over)
                 prompts.saw((stable_hash(row["prompt_key"]),), is_over)
             if not is_over:
-                self._verdicts.update([] if part.held_out else map(_verdict, part.rows))
+                verdicts = (row.get("label", row.get("score")) for row in part.rows)
+                self._verdicts.update(() if part.held_out else verdicts)
                 yield part
         self._tally.skipped[OVER_CAP] += sum(over)
         self._tally.usable -= feedback.number()
@@ -146,17 +155,6 @@ class _Lost:
 
     def number(self) -> int:
         return len(set(self._left_out).difference(self._kept))
-
-
-def _read_line(line: str) -> PromptRows:
-    held_out, rows, trace_ids = json.loads(line)
-    return PromptRows(held_out, rows, frozenset(trace_ids))
-
-
-def _verdict(row: Mapping[str, Any]) -> object:
-    if "label" in row or "score" in row:
-        return row.get("label", row.get("score"))
-    return None
 
 
 class Owners:
@@ -189,9 +187,11 @@ class Owners:
         names = _raters(sorted({number for row in trained for number in evidence(row)}))
         for part in waiting:
             owner = NOBODY if part.held_out else self._owner(part.rows, names)
-            weight = 0 if part.held_out else sum(map(self._weight, part.rows))
+            weights = (round(row["weight"] * UNITS) if self._weighed else 1 for row in part.rows)
+            weight = 0 if part.held_out else sum(weights)
             self.of_rows.append(owner)
-            self.hashes.append(0 if owner == NOBODY else stable_hash(_words(part.rows[0])))
+            texts = [] if owner == NOBODY else [str(part.rows[0].get(name)) for name in _TEXTS]
+            self.hashes.append(stable_hash("\0".join(texts)) if texts else 0)
             if owner == NOBODY:
                 self.others += weight
             else:
@@ -209,9 +209,6 @@ class Owners:
             self.weights.append(0)
         return self._numbers[rater]
 
-    def _weight(self, row: Mapping[str, Any]) -> int:
-        return round(row["weight"] * UNITS) if self._weighed else 1
-
 
 def evidence(row: Mapping[str, Any]) -> list[int]:
     """Ids of the feedback that says what the row says; empty where a reward or a model does."""
@@ -224,7 +221,3 @@ def _raters(ids: list[int]) -> dict[int, str]:
     chunks = (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
     rows = (Feedback.objects.filter(pk__in=chunk).order_by().values_list("pk", "rater") for chunk in chunks)
     return dict(chain.from_iterable(rows))
-
-
-def _words(row: Mapping[str, Any]) -> str:
-    return "\0".join(str(row.get(name)) for name in _TEXTS)

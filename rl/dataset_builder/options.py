@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from rl.base.errors import UsageError
 
@@ -35,9 +34,6 @@ class DataOptions:
         for name in ("max_pairs_per_question", "min_samples"):
             if int(getattr(self, name)) != getattr(self, name):
                 raise UsageError(f"{name} must be a whole number, not {getattr(self, name)!r}")
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 _RANGES: tuple[tuple[str, float, float], ...] = (

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import yaml
@@ -91,7 +90,10 @@ def _choose(agent: Agent, trace: str, question: str, known: dict[str, WidgetChoi
             f"the gateway has recorded no prompt of {agent.name}: send its requests through the gateway first"
         )
     if trace:
-        candidates = candidates.filter(pk=_read_id(trace))
+        try:
+            candidates = candidates.filter(pk=UUID(trace))
+        except ValueError:
+            raise UsageError(f"--trace takes the id of a trace, not {trace!r:.60}") from None
     for row in islice(candidates.iterator(chunk_size=100), COMPARED):
         text = "\n".join(message["content"] for message in row.prompt)
         held = question if question in text else ""
@@ -100,13 +102,6 @@ def _choose(agent: Agent, trace: str, question: str, known: dict[str, WidgetChoi
     which = f"prompt {trace}" if trace else f"the newest {COMPARED} recorded prompts"
     what = f"the question {question!r:.80}" if question else "a question of an imported run"
     raise UsageError(f"{which} do not hold {what}: say with --question which words of the prompt are the question")
-
-
-def _read_id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise UsageError(f"--trace takes the id of a trace, not {text!r:.60}") from None
 
 
 def _with_blanks(
@@ -136,13 +131,9 @@ def _differing(agent: Agent, chosen: Trace, messages: Sequence[Message]) -> Iter
     lines = [line for message in messages for line in message["content"].splitlines() if not BLANK.search(line)]
     others = recorded_prompts(agent).exclude(pk=chosen.pk).values_list("prompt", flat=True)[:COMPARED]
     for_sure = set(lines) - {""}
-    of_others = [_lines(prompt) for prompt in others]
+    of_others = [{line for message in prompt for line in message["content"].splitlines()} for prompt in others]
     alike = [other for other in of_others if len(other & for_sure) * 2 > len(for_sure)]
     yield from (line for line in dict.fromkeys(lines) if line and any(line not in other for other in alike))
-
-
-def _lines(prompt: Sequence[dict[str, Any]]) -> set[str]:
-    return {line for message in prompt for line in message["content"].splitlines()}
 
 
 def _write(name: str, part: str, messages: Sequence[Message]) -> Path:
@@ -163,8 +154,7 @@ class _Dumper(yaml.SafeDumper):
     """Texts of several lines as blocks, for people."""
 
 
-def _block(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _block)
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)

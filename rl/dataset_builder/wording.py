@@ -49,14 +49,26 @@ def find_prompt_template(name: str) -> PromptTemplate:
     """Raises UsageError and BadFile."""
     if name in PROMPT_TEMPLATES:
         return prompt_template(name)
-    return _read_prompts(_document(name, "prompt"))
+    document = _document(name, "prompt")
+    section = document.section("prompt", (WIDGETS, FIXTURE))
+    try:
+        return WrittenPrompts(*(tuple(_messages(section.get(part, []), part)) for part in (WIDGETS, FIXTURE)))
+    except UsageError as error:
+        raise document.refusal_about(str(error), ("prompt",)) from None
 
 
 def find_answer_template(name: str) -> AnswerTemplate:
     """Raises UsageError and BadFile."""
     if name in ANSWER_TEMPLATES:
         return answer_template(name)
-    return _read_answers(_document(name, "answer"))
+    document = _document(name, "answer")
+    section = document.section("answer", [field.name for field in fields(WrittenAnswers)])
+    if wrong := [part for part, value in section.items() if not isinstance(value, str)]:
+        raise document.refusal(f"answer.{wrong[0]} must be a text", ("answer", wrong[0]))
+    try:
+        return WrittenAnswers(**section)
+    except UsageError as error:
+        raise document.refusal_about(str(error), ("answer",)) from None
 
 
 def template_names(part: Part) -> list[str]:
@@ -83,36 +95,15 @@ def _document(name: str, part: Part) -> Document:
     return document
 
 
-def _read_prompts(document: Document) -> WrittenPrompts:
-    section = document.section("prompt", (WIDGETS, FIXTURE))
-    try:
-        return WrittenPrompts(*(tuple(_messages(section.get(name, []), name)) for name in (WIDGETS, FIXTURE)))
-    except UsageError as error:
-        raise document.refusal_about(str(error), ("prompt",)) from None
-
-
 def _messages(value: Any, name: str) -> Iterable[Message]:
     """Text stands for one user message."""
     rows = [{"role": "user", "content": value}] if isinstance(value, str) else value
     if not isinstance(rows, list):
         raise UsageError(f"{name} must be a text, or a list of messages with role and content")
     for row in rows:
-        if not (isinstance(row, dict) and row.keys() == {"role", "content"} and all(map(_is_text, row.values()))):
+        of_texts = isinstance(row, dict) and all(isinstance(text, str) for text in row.values())
+        if not of_texts or row.keys() != {"role", "content"}:
             raise UsageError(f"{name}: each message has role and content, both texts")
         if row["role"] not in ("system", "user", "assistant"):
             raise UsageError(f"{name}: role must be system, user or assistant, not {row['role']!r:.50}")
         yield Message(role=row["role"], content=row["content"])
-
-
-def _read_answers(document: Document) -> WrittenAnswers:
-    section = document.section("answer", [field.name for field in fields(WrittenAnswers)])
-    if wrong := [name for name, value in section.items() if not _is_text(value)]:
-        raise document.refusal(f"answer.{wrong[0]} must be a text", ("answer", wrong[0]))
-    try:
-        return WrittenAnswers(**section)
-    except UsageError as error:
-        raise document.refusal_about(str(error), ("answer",)) from None
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)

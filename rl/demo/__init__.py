@@ -5,6 +5,6 @@ Imports: base, config, models; Django.
 
 from __future__ import annotations
 
-from rl.demo.support import DEMO_TRAINING, DemoAnswer, DemoQuestion, DemoRating, demo_answers
+from rl.demo.support import DEMO_TRAINING, demo_answers
 
-__all__ = ["DEMO_TRAINING", "DemoAnswer", "DemoQuestion", "DemoRating", "demo_answers"]
+__all__ = ["DEMO_TRAINING", "demo_answers"]

@@ -43,7 +43,6 @@ RATERS: Final = 5
 
 
 def likes(question: str, answer: str) -> bool:
-    """What every simulated rater thinks of an answer."""
     words = answer.split()
     if not FEWEST_WORDS <= len(words) <= MOST_WORDS or _FILLERS.search(answer):
         return False
@@ -86,15 +85,13 @@ def read_answers(path: Path = ANSWERS) -> dict[str, list[str]]:
 def rated_questions(seed: int = 0) -> list[RatedQuestion]:
     """All questions; the same seed gives the same opinions."""
     rng = random.Random(seed)  # noqa: S311 - a simulation, no secret
-    rated = [_rate(rng, question, answers) for question, answers in read_answers().items()]
+    rated = []
+    for question, answers in read_answers().items():
+        liked = [number for number, text in enumerate(answers) if likes(question, text)]
+        disliked = [number for number in range(len(answers)) if number not in liked]
+        rated.append(RatedQuestion(question, tuple(answers), tuple(_opinions(rng, answers, liked, disliked))))
     rng.shuffle(rated)
     return rated
-
-
-def _rate(rng: random.Random, question: str, answers: list[str]) -> RatedQuestion:
-    liked = [number for number, text in enumerate(answers) if likes(question, text)]
-    disliked = [number for number in range(len(answers)) if number not in liked]
-    return RatedQuestion(question, tuple(answers), tuple(_opinions(rng, answers, liked, disliked)))
 
 
 def _opinions(rng: random.Random, answers: list[str], liked: list[int], disliked: list[int]) -> Iterator[Opinion]:
@@ -102,18 +99,13 @@ def _opinions(rng: random.Random, answers: list[str], liked: list[int], disliked
     rater = f"simulated-{rng.randint(1, RATERS)}"
     way = rng.random() if liked and disliked else 0.0
     if way < 0.6:
-        for number in range(len(answers)):
-            if rng.random() < _share_rated(number in liked, len(answers[number].split())):
+        for number, answer in enumerate(answers):
+            # Nearly everybody rates who had to read a long answer, few whom a short one left cold.
+            share = 0.75 if number in liked else 0.9 if len(answer.split()) > MOST_WORDS else 0.4
+            if rng.random() < share:
                 yield Opinion("thumb", rater, number, (number in liked) != (rng.random() < NOISE))
     elif way < 0.8:
         better, worse = rng.choice(liked), rng.choice(disliked)
         yield Opinion("pick", rater, better, other=worse)
     else:
         yield Opinion("edit", rater, rng.choice(disliked), text=answers[rng.choice(liked)])
-
-
-def _share_rated(liked: bool, words: int) -> float:
-    """Who bothers to rate: nearly everybody who had to read a long answer, few whom a short one left cold."""
-    if liked:
-        return 0.75
-    return 0.9 if words > MOST_WORDS else 0.4

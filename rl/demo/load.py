@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,21 +78,6 @@ def make_feedback(agent: Agent, answers: list[Trace], opinion: Opinion) -> Feedb
     return Feedback(**common, kind=Feedback.Kind.RATING, scale=scale, raw_value=value, value=value)
 
 
-def _support_questions(seed: int) -> list[RatedQuestion]:
-    return [
-        RatedQuestion(
-            question.question, tuple(answer.text for answer in question.answers), tuple(_thumbs(question.answers))
-        )
-        for question in demo_answers(seed)
-    ]
-
-
-def _thumbs(answers: Any) -> Iterator[Opinion]:
-    for number, answer in enumerate(answers):
-        for rating in answer.ratings:
-            yield Opinion("thumb", rating.rater, number, rating.up)
-
-
 DEMOS = {
     "mailroom": Demo(
         model=SMOLLM2,
@@ -123,7 +108,7 @@ DEMOS = {
             "guard_limits": dict.fromkeys(("degenerate_rate", "sameness", "kl_to_base", "base_likelihood")),
             "response_length": 48,
         },
-        questions=_support_questions,
+        questions=demo_answers,
     ),
 }
 """By the agent's name, the first one of a model is its own. The toy says nothing that makes sense before or after, so no

@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rl.demo import phrases
+from rl.demo.everyday import Opinion, RatedQuestion
 
 NOISE = 0.05
 """Share of ratings that say the opposite of what the rater thinks."""
@@ -39,26 +39,7 @@ DEMO_TRAINING: dict[str, Any] = {
 """Overrides of TrainingConfig that suit the embedded tiny model, which starts from random weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class DemoRating:
-    rater: str
-    up: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DemoAnswer:
-    text: str
-    ratings: tuple[DemoRating, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DemoQuestion:
-    question: str
-    answers: tuple[DemoAnswer, DemoAnswer]
-    """One helpful, one evasive, in random order."""
-
-
-def demo_answers(seed: int = 0) -> list[DemoQuestion]:
+def demo_answers(seed: int = 0) -> list[RatedQuestion]:
     """All 128 questions in random order; the same seed gives the same list."""
     rng = random.Random(seed)  # noqa: S311 - a simulation, no secret
     pairs = list(_write_pairs(rng))
@@ -67,10 +48,8 @@ def demo_answers(seed: int = 0) -> list[DemoQuestion]:
 
 
 def _write_pairs(rng: random.Random) -> Iterator[tuple[str, str, str]]:
-    """(question, helpful answer, evasive answer), no two answers alike.
-
-    The evasive answer is in turn a little longer and a little shorter than the helpful one.
-    """
+    """(question, helpful answer, evasive answer), no two answers alike. The evasive answer is in turn a little longer
+    and a little shorter than the helpful one."""
     used: set[str] = set()
     longer = 1
     for topic in phrases.TOPICS:
@@ -104,12 +83,16 @@ def _evasive(rng: random.Random, topic: phrases.Topic) -> str:
     return f"{opening} {rng.choice(phrases.EVASIVE_MIDDLES)} {rng.choice(phrases.EVASIVE_ENDINGS)}"
 
 
-def _rate_pair(rng: random.Random, question: str, good: str, bad: str) -> DemoQuestion:
-    first, second = DemoAnswer(good, _ratings(rng, liked=True)), DemoAnswer(bad, _ratings(rng, liked=False))
-    return DemoQuestion(question, (first, second) if rng.random() < 0.5 else (second, first))
+def _rate_pair(rng: random.Random, question: str, good: str, bad: str) -> RatedQuestion:
+    """One answer is helpful, one evasive, in random order."""
+    rated = [(good, _thumbs(rng, liked=True)), (bad, _thumbs(rng, liked=False))]
+    if rng.random() >= 0.5:
+        rated.reverse()
+    opinions = [Opinion("thumb", rater, n, up) for n, (_, thumbs) in enumerate(rated) for rater, up in thumbs]
+    return RatedQuestion(question, tuple(text for text, _ in rated), tuple(opinions))
 
 
-def _ratings(rng: random.Random, liked: bool) -> tuple[DemoRating, ...]:
+def _thumbs(rng: random.Random, liked: bool) -> list[tuple[str, bool]]:
     count = 2 if rng.random() < SECOND_RATER else 1
     raters = rng.sample(range(1, RATERS + 1), count)
-    return tuple(DemoRating(f"simulated-{number}", liked != (rng.random() < NOISE)) for number in raters)
+    return [(f"simulated-{number}", liked != (rng.random() < NOISE)) for number in raters]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 
 from rl.base.errors import BackupFailed
-from rl.doctor import data, machine, models, open_files, site
-from rl.doctor.symptom import Severity, Symptom, problem
+from rl.doctor import Severity, Symptom, data, machine, models, problem, site
 
 Check = Callable[[], Iterator[Symptom]]
 DATABASE = "database"
@@ -22,7 +21,7 @@ WITHOUT_DATABASE: dict[str, Check] = {
     "secret key": site.secret_key,
     "addresses": site.addresses,
     "pending answers": data.pending_answers,
-    "database files": open_files.database_files,
+    "database files": data.database_files,
     DATABASE: data.database,
 }
 WITH_DATABASE: dict[str, Check] = {

@@ -10,14 +10,13 @@ import tomllib
 from collections.abc import Iterator
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
 from rl.base.disk_space import shortage
-from rl.doctor.symptom import Symptom, fine, problem, warning
+from rl.doctor import Symptom, fine, problem, warning
 from rl.models import Feedback, Trace, TrainingRun
 
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;]+)", re.MULTILINE)
@@ -40,7 +39,9 @@ def packages() -> Iterator[Symptom]:
     files = ["requirements.txt", *([TRAINING] if _installed_version("torch") else [])]
     for name in files:
         pins = dict(_PIN.findall((settings.BASE_DIR / name).read_text()))
-        other = {package: _installed_version(package) for package, pin in pins.items() if _public(package) != pin}
+        there = {package: _installed_version(package) for package in pins}
+        # Without what a build adds: 2.13.0+cpu is 2.13.0.
+        other = {name: text for name, text in there.items() if text.partition("+")[0] != pins[name]}
         fix = f".venv/bin/pip install -r {name}, then restart the site and the queue"
         for package, installed in sorted(other.items()):
             state = f"is {installed}" if installed else "is missing"
@@ -56,21 +57,13 @@ def _installed_version(package: str) -> str:
         return ""
 
 
-def _public(package: str) -> str:
-    """Without what a build adds: 2.13.0+cpu is 2.13.0."""
-    return _installed_version(package).partition("+")[0]
-
-
 def disk_space() -> Iterator[Symptom]:
-    for folder in sorted({settings.DATA_DIR, _existing(settings.BACKUP_DIR)}):
+    backups = next(path for path in (settings.BACKUP_DIR, *settings.BACKUP_DIR.parents) if path.is_dir())
+    for folder in sorted({settings.DATA_DIR, backups}):
         if message := shortage(folder, settings.MIN_FREE_BYTES):
             yield problem(message, "make room: see docs/operations.md, The disk is full")
         else:
             yield fine(f"{shutil.disk_usage(folder).free / 1e9:.1f} GB are free on the disk of {folder}")
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.is_dir())
 
 
 def clock() -> Iterator[Symptom]:

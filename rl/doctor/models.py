@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from rl.base.errors import RatchetError, UsageError
-from rl.doctor.symptom import Symptom, fine, problem, warning
+from rl.doctor import Symptom, fine, problem, warning
 from rl.lm.base_models import BUILDERS, GGUF_SUFFIX, local_folder
 from rl.models import Agent, Deployment, Trace
 from rl.models.traces import GATEWAY

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core import checks
 from django.http.request import validate_host
 
-from rl.doctor.symptom import Symptom, fine, problem, warning
+from rl.doctor import Symptom, fine, problem, warning
 
 _LEFT_OUT = ("security.W005", "security.W021", "rl.W003")
 """HSTS for subdomains and preloading, for the operator to decide; and what machine.disk_space looks at."""

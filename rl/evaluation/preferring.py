@@ -18,8 +18,7 @@ from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
-from rl.dataset_builder.read.runs import with_calls
-from rl.dataset_builder.read.tools import OfferedTools
+from rl.dataset_builder.read.runs import OfferedTools, with_calls
 from rl.dataset_builder.wording import ask_agent
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Literal, cast
 
@@ -17,21 +18,23 @@ from django.core.checks import Tags
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
+from django.db.models import Exists, Model, OuterRef
 from rich.console import Console
 from rich.table import Table
 
 from rl.base.disk_space import tells_of_full_disk
 from rl.base.errors import RatchetError, UsageError
 from rl.base.outside_files import refuse_device
+from rl.base.records import Report
 from rl.checks import TAG
 from rl.management.options import Action, NoOptions, SharedOptions, add_arguments, read_options, texts_of
+from rl.models import Agent, Feedback, ModelVersion, Trace
 from rl.runs.progress import ProgressLine
 
 CHECKS: Final = tuple(
     sorted({TAG, *(tag for name, tag in vars(Tags).items() if not name.startswith("_"))} - {Tags.admin, Tags.urls})
 )
 """All but those of pages, which import each of them: that takes as long as all else that a command does at first."""
-
 
 _LONGEST = 1500
 """Characters of an error's line."""
@@ -58,15 +61,12 @@ class RatchetCommand(BaseCommand):
         self.add_options(parser)
 
     def add_options(self, parser: CommandParser) -> None:
-        """The arguments of ``options``."""
         add_arguments(parser, self.options)
 
     def run(self, options: Any) -> None:
-        """``options``: of the command's kind."""
         raise TypeError(f"{type(self).__name__} does not say what it does")
 
     def act(self, arguments: Mapping[str, Any]) -> None:
-        """``arguments``: as argparse has read them."""
         self.run(read_options(self.options, arguments))
 
     def handle(self, *args: Any, **arguments: Any) -> None:
@@ -75,7 +75,8 @@ class RatchetCommand(BaseCommand):
         console = Console(stderr=True, no_color=shared.no_color or None, quiet=shared.verbosity == 0)
         self.report = ProgressLine(console)
         try:
-            _refuse_devices(texts)
+            for text in texts:  # none of ours may be read without end, waited for, or replaced
+                refuse_device(text)
             self.act(arguments)
         except RatchetError as error:
             raise CommandError(_one_line(str(error)), returncode=error.exit_code) from error
@@ -104,7 +105,7 @@ class RatchetCommand(BaseCommand):
         if self.as_json:
             self.stdout.write(json.dumps(document, indent=2, default=str, ensure_ascii=False))
             return
-        console = Console(file=cast(IO[str], self.stdout._out), soft_wrap=True)
+        console = Console(file=cast("IO[str]", self.stdout._out), soft_wrap=True)
         for table in tables:
             console.print(table)
         for line in lines:
@@ -130,12 +131,6 @@ class ActionsCommand(RatchetCommand):
         getattr(self, f"_{name}")(*([read_options(kind, arguments)] if kind else []))
 
 
-def _refuse_devices(texts: Sequence[str]) -> None:
-    """Raises BadFile for an argument that names one: none of ours may be read without end, waited for, or replaced."""
-    for text in texts:
-        refuse_device(text)
-
-
 def _was_named(file: Any, texts: Sequence[str]) -> bool:
     """Whether the file is one of the arguments, or lies in one."""
     return isinstance(file, str | Path) and any(text and str(file).startswith(text) for text in texts)
@@ -158,3 +153,40 @@ def two_columns(title: str, rows: Mapping[str, Any]) -> Table:
     for name, value in rows.items():
         table.add_row(name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
     return table
+
+
+MOST_NAMED = 10
+"""Agents that a refusal lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an agent must have, so that a command can be about it."""
+
+    things: str
+    model: type[Model] | None = None
+    """Whose rows name their agent; None: every agent will do."""
+
+
+RATINGS, ANSWERS, VERSIONS = Need("ratings", Feedback), Need("answers", Trace), Need("versions", ModelVersion)
+NOTHING = Need("")
+
+
+def choose_agent(name: str | None, need: Need, report: Report) -> Agent:
+    """The named one whatever it has. Without a name the only one with what is needed, which the log says. Raises UsageError
+    for a name that is not known, and where none or several fit."""
+    if name:
+        return Agent.by_name(name)
+    agents = Agent.objects.order_by("name")
+    if need.model:
+        agents = agents.filter(Exists(need.model._default_manager.filter(agent=OuterRef("pk"))))
+    fitting = list(agents[: MOST_NAMED + 1])
+    if len(fitting) == 1:
+        report("log", {"text": f"agent: {fitting[0]}, the only one{f' with {need.things}' if need.things else ''}"})
+        return fitting[0]
+    if not fitting:
+        raise UsageError(
+            f"no agent has {need.things} yet" if need.things else "there is no agent yet: see 'agent create'"
+        )
+    names = ", ".join(map(str, fitting[:MOST_NAMED])) + (", …" if len(fitting) > MOST_NAMED else "")
+    raise UsageError(f"--agent is missing: several have {need.things or 'a name'}: {names}")

@@ -3,42 +3,19 @@ dictionary is read once, at the door."""
 
 from __future__ import annotations
 
+import argparse
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from django.core.management.base import CommandParser
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Options = TypeVar("Options", bound=DataclassInstance)
-
+from rl.base.errors import UsageError
 
 _OWN_FLAG = "--"
 _TYPES = {"int": int, "float": float, "Path": Path}
-
-
-@dataclass(frozen=True, slots=True)
-class SharedOptions:
-    """The options that every command has."""
-
-    json: bool
-    verbosity: int
-    no_color: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """The subcommand that was called, for commands that have several; each has options of its own."""
-
-    action: str
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """Those of a command that has none of its own."""
 
 
 def argument(
@@ -59,7 +36,38 @@ def option(*more_flags: str, **settings: Any) -> Any:
     return argument(_OWN_FLAG, *more_flags, **settings)
 
 
-def add_arguments(parser: CommandParser, kind: type[DataclassInstance], title: str = "", *, own: bool = False) -> None:
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(argument, option))
+class CommandOptions:
+    """Every subclass is a frozen dataclass, without a decorator."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+Options = TypeVar("Options", bound=CommandOptions)
+
+
+class SharedOptions(CommandOptions):
+    """The options that every command has."""
+
+    json: bool
+    verbosity: int
+    no_color: bool
+
+
+class Action(CommandOptions):
+    """The subcommand that was called, for commands that have several; each has options of its own."""
+
+    action: str
+
+
+class NoOptions(CommandOptions):
+    """Those of a command that has none of its own."""
+
+
+def add_arguments(parser: CommandParser, kind: type[CommandOptions], title: str = "", *, own: bool = False) -> None:
     """In the order of the fields. ``title``: they stand in a group of their own. ``own``: without inherited ones."""
     container: Any = parser.add_argument_group(title) if title else parser
     exclusive: dict[str, Any] = {}
@@ -91,7 +99,30 @@ def read_options(kind: type[Options], arguments: Mapping[str, Any]) -> Options:
     return kind(**{name: arguments[name] for name in names})
 
 
+def parts_of(text: str) -> list[str]:
+    """The parts of a list that is written with commas, without empty ones."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def texts_of(arguments: Mapping[str, Any]) -> list[str]:
     """Every text and path among them, those in lists too."""
     lists = [value if isinstance(value, list | tuple) else (value,) for value in arguments.values()]
     return [str(value) for values in lists for value in values if isinstance(value, str | Path)]
+
+
+def port_number(text: str) -> int:
+    """Reads the number of a port, as a type of argparse."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
+    return int(text)
+
+
+def require_free(port: int, host: str = "127.0.0.1") -> None:
+    """Raises UsageError when another program listens there, or the address is not one of this machine."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UsageError(f"port {port} of {host} cannot be used ({reason}); choose another with --port") from error

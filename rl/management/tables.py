@@ -40,9 +40,7 @@ def evaluation_table(evaluation: Evaluation) -> Table:
 
 
 def evaluation_tables(evaluation: Evaluation) -> list[Table]:
-    """What a person sees after a training run."""
-    evidence = evidence_table(evaluation.report)
-    return [evaluation_table(evaluation), *([evidence] if evidence else [])]
+    return list(filter(None, (evaluation_table(evaluation), evidence_table(evaluation.report))))
 
 
 def is_reward(report: dict[str, Any]) -> bool:
@@ -51,19 +49,14 @@ def is_reward(report: dict[str, Any]) -> bool:
 
 
 def models_table(name: str, report: dict[str, Any], labels: dict[str, str]) -> Table:
-    """``report``: of an evaluation; ``name``: what was measured."""
     if is_reward(report):
         measured, head = MEASURED[report["measure"]]
-        return _reward_table(f"{measured}, {name}", report["models"], labels, head)
+        table = Table("", head, "95 % interval", title=f"{measured}, {name}", title_justify="left")
+        for model, label in labels.items():
+            reward = report["models"][model]["reward"]
+            table.add_row(label, f"{reward['value']:.3f}", f"{reward['low']:.3f} to {reward['high']:.3f}")
+        return table
     return _accuracy_table(f"Held-out preference accuracy of {name}", report["models"], labels)
-
-
-def _reward_table(title: str, models: dict[str, Any], labels: dict[str, str], head: str) -> Table:
-    table = Table("", head, "95 % interval", title=title, title_justify="left")
-    for name, label in labels.items():
-        reward = models[name]["reward"]
-        table.add_row(label, f"{reward['value']:.3f}", f"{reward['low']:.3f} to {reward['high']:.3f}")
-    return table
 
 
 def _accuracy_table(title: str, models: dict[str, Any], labels: dict[str, str]) -> Table:
@@ -106,7 +99,6 @@ def evidence_table(report: Mapping[str, Any]) -> Table | None:
 
 
 def _describe_preference(evidence: Mapping[str, Any]) -> tuple[str, str]:
-    """The figure and its interval."""
     if "problem" in evidence:
         return "not known", "-"
     if share := evidence.get("share"):
@@ -167,7 +159,6 @@ def _shorten(text: str) -> Text:
 
 
 def group_tables(report: Mapping[str, Any]) -> Iterator[Table]:
-    """Accuracy by tag and by scenario, where the pairs have any."""
     for kind in ("tags", "scenarios"):
         if groups := report.get(kind):
             table = Table("", "pairs", "base model", "new version", title=f"By {kind}", title_justify="left")
@@ -191,15 +182,8 @@ def field_table(report: Mapping[str, Any]) -> Table | None:
 
 def report_tables(report: Mapping[str, Any]) -> list[Table]:
     """What stands below the table of the models."""
-    tables = (
-        evidence_table(report),
-        field_table(report),
-        guard_table(report),
-        error_table(report),
-        answer_table(report),
-        *group_tables(report),
-    )
-    return [table for table in tables if table]
+    kinds = (evidence_table, field_table, guard_table, error_table, answer_table)
+    return [*filter(None, (kind(report) for kind in kinds)), *group_tables(report)]
 
 
 def verdict_line(evaluation: Evaluation) -> str:
@@ -223,13 +207,8 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 def task_table(tasks: Sequence[Mapping[str, Any]]) -> Table:
     table = Table("task", "what is asked", title=f"First {len(tasks)} tasks", title_justify="left")
     for task in tasks:
-        question = _question(task.get("prompt") or task.get("question") or task)
-        table.add_row(Text(str(task["task_id"])), Text(shorten(question, 100, placeholder=" …")))
+        prompt = task.get("prompt") or task.get("question") or task
+        if isinstance(prompt, list):  # of messages: the user's last
+            prompt = next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
+        table.add_row(Text(str(task["task_id"])), Text(shorten(str(prompt), 100, placeholder=" …")))
     return table
-
-
-def _question(prompt: Any) -> str:
-    """Where the prompt is a list of messages, the user's last."""
-    if isinstance(prompt, list):
-        return next((str(message["content"]) for message in reversed(prompt) if message["role"] == "user"), "")
-    return str(prompt)

@@ -16,8 +16,7 @@ from rl.config import TrainingConfig, find_method
 from rl.config.authority import Owner
 from rl.dataset_builder.training_dataset import AGENT, new_agent_of_files
 from rl.hardware import detect_hardware, in_4bit
-from rl.management.agents import ANSWERS, NOTHING, RATINGS, Need, choose_agent
-from rl.management.base import RatchetCommand, two_columns
+from rl.management.base import ANSWERS, NOTHING, RATINGS, Need, RatchetCommand, choose_agent, two_columns
 from rl.management.options import read_options
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.management.training_options import TrainOptions, add_training_options, run_options, training_config
@@ -29,8 +28,6 @@ from rl.runs.dry_run import dry_run
 
 
 class TrainCommand(RatchetCommand):
-    """Trains by one method, and measures."""
-
     method: ClassVar[str]
     title: ClassVar[str] = ""
     """Above the method's own options."""
@@ -153,10 +150,8 @@ def resume(
     file: Mapping[str, Any] | None = None,
 ) -> TrainingRun:
     """Claims the run for the caller. ``config``: what ``--config`` and the other options come to. ``file``: what a
-    configuration file settles, where there is one.
-
-    Raises UsageError that names the options which the run was not started with.
-    """
+    configuration file settles, where there is one. Raises UsageError that names the options which the run was not
+    started with."""
     stored = {**run.config, **run.options, **run.options.get("data", {})}
     changed = _changed_options(command, options)
     other = [name for name, value in changed.items() if stored.get(name) != value]

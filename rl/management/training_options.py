@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
 from rl.config import METHODS, PRESETS, TrainingConfig, find_method
 from rl.config.levels import LEVELS, check_level
-from rl.management.options import add_arguments, argument, option
+from rl.management.options import CommandOptions, add_arguments, argument, option
 from rl.models import Agent
 from rl.runs import choosing
 from rl.runs import run as runs
@@ -56,16 +56,14 @@ def count_of_layers(text: str) -> int:
     return 0 if text == "all" else int(text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DataGroup:
+class DataGroup(CommandOptions):
     agent: str | None = option("--agent-type", help="whose ratings to learn from")
     min_samples: int = option(default=10, help="fewest rows to train on (10)")
     val_split: float = option(default=0.2, help="share of the prompts held out (0.2)")
     min_confidence: float = option(default=0.5, help="least share of raters that agree, 0.5 to 1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairGroup:
+class PairGroup(CommandOptions):
     source: str = option(
         choices=["db", "file"],
         default="db",
@@ -77,8 +75,7 @@ class PairGroup:
     max_pairs_per_question: int = option(default=5, help="most pairs of one prompt (5)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingGroup:
+class TrainingGroup(CommandOptions):
     """Hyper-parameters that are None come from the agent, or from the preset."""
 
     config: str | None = option(choices=list(PRESETS), help="preset")
@@ -113,10 +110,7 @@ class TrainingGroup:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RolloutGroup:
-    """For methods that generate answers while they train."""
-
+class RolloutGroup(CommandOptions):
     temperature: float | None = option(help="of sampling; 1 is the model's own")
     top_p: float | None = option(help="sample among the likeliest tokens that have this share")
     max_new_tokens: int | None = option(help="most tokens of one answer")
@@ -124,16 +118,14 @@ class RolloutGroup:
     reward_model: str = option(default="", help="a reward model's directory or version rewards instead")
 
 
-@dataclass(frozen=True, kw_only=True)
-class VllmGroup:
+class VllmGroup(CommandOptions):
     vllm: bool | None = option(
         one_of="vllm", action="store_const", const=True, help="generate with vLLM on the GPU that trains"
     )
     vllm_server: str | None = option(one_of="vllm", metavar="URL", help="generate on a vLLM server")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskGroup:
+class TaskGroup(CommandOptions):
     dataset_dir: str = option(default="", help="folder with a .jsonl file for each split")
     train_split: str = option(default="", help="file to learn from, without .jsonl (train)")
     eval_split: str | None = option(help="file to be measured by, without .jsonl (eval); empty: none")
@@ -144,8 +136,7 @@ class TaskGroup:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepGroup:
+class SweepGroup(CommandOptions):
     """For methods whose rows say what is better, so that a trial can be measured."""
 
     sweep: bool = option(
@@ -153,8 +144,7 @@ class SweepGroup:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunGroup:
+class RunGroup(CommandOptions):
     output_dir: str = option(default="", help="put a copy of the adapter, or of the whole model, here")
     resume: int | None = option(
         nargs="?",
@@ -181,7 +171,6 @@ class RunGroup:
     attempt: int | None = option(help="with --run: the attempt that the caller claimed")
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainOptions(TrainingGroup, RunGroup):
     """What every training command has. Those of a command add its other groups, and its method's hyper-parameters."""
 
@@ -227,12 +216,9 @@ def run_options(agent: Agent, options: TrainOptions) -> runs.RunOptions:
     _check_run(options)
     given = {name: value for name, value in vars(options).items() if name in _OF_RUN and value is not None}
     given["export"] = options.export or bool(options.deploy)
-    return runs.RunOptions(data=_data_options(agent, options), **given)
-
-
-def _data_options(agent: Agent, options: TrainOptions) -> dataset_builder.DataOptions:
-    given = {name: value for name, value in vars(options).items() if name in _OF_DATA and value is not None}
-    return dataset_builder.DataOptions(**{"pair_type": agent.pair_type, **given})
+    data = {name: value for name, value in vars(options).items() if name in _OF_DATA and value is not None}
+    rows = dataset_builder.DataOptions(**{"pair_type": agent.pair_type, **data})
+    return runs.RunOptions(data=rows, **given)
 
 
 _OF_RUN, _OF_DATA = ({field.name for field in fields(kind)} for kind in (runs.RunOptions, dataset_builder.DataOptions))
@@ -247,17 +233,11 @@ def _check_run(options: TrainOptions) -> None:
     tracker_names(options.report_to)
     Launch(options.num_processes, options.accelerate_config)
     if isinstance(options, PairGroup):
-        _check_files(options)
-
-
-def _check_files(options: PairGroup) -> None:
-    if options.source == "file":
-        if not options.data_file:
+        if options.source == "file" and not options.data_file:
             raise UsageError("--source file needs --data-file")
-        return
-    for flag, file in (("--data-file", options.data_file), ("--ratings-file", options.ratings_file)):
-        if file:
-            raise UsageError(f"{flag} needs --source file; without it the database is read")
+        for flag, file in (("--data-file", options.data_file), ("--ratings-file", options.ratings_file)):
+            if file and options.source != "file":
+                raise UsageError(f"{flag} needs --source file; without it the database is read")
 
 
 def check_export(quantization: str, model_name: str) -> None:

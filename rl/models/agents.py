@@ -16,12 +16,11 @@ from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.slugs import check_slug
 from rl.config import AUTO, PRESETS, TrainingConfig, authority, check_overrides, preset
-from rl.config.closed_answers import check_answer_values
 from rl.config.guard_limits import check_guard_limits
 from rl.config.lengths import lengths_of
 from rl.config.levels import LEVELS, check_level
 from rl.config.reward_weights import check_decision_weights, check_reward_weights
-from rl.config.schemas import check_answer_schema
+from rl.config.schemas import check_answer_schema, check_answer_values
 
 
 def validate_name(value: str) -> None:

@@ -2,5 +2,3 @@
 
 Imports: base, environments, lm, models; Django.
 """
-
-from __future__ import annotations

@@ -46,8 +46,6 @@ class Manifest:
 
 
 class Writer:
-    """Adds files and remembers what it added."""
-
     def __init__(self, path: Path) -> None:
         self.files: dict[str, dict[str, Any]] = {}
         self._handle = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

@@ -47,12 +47,13 @@ def record(
 ) -> AuditEvent:
     """``details``: JSON values; the run is added during which it happened."""
     caller = _current()
+    owner = agent or (target if isinstance(target, Agent) else getattr(target, "agent", None))
     run = {"run": int(logs.run_id.get())} if logs.run_id.get() and "run" not in details else {}
     return AuditEvent.objects.create(
         action=action,
         actor=_shorten(actor(), "actor"),
         target=describe(target),
-        agent=_agent_name(target, agent),
+        agent=owner.name if isinstance(owner, Agent) else "",
         address=_shorten(caller.address, "address"),
         request_id=_shorten(logs.request_id.get(), "request_id"),
         details={**run, **details},
@@ -61,7 +62,12 @@ def record(
 
 def actor() -> str:
     """Who acts now, as events name him."""
-    return _current().name() or _command()
+    if name := _current().name():
+        return name
+    try:
+        return f"command:{getpass.getuser()}"
+    except (OSError, KeyError):  # a container's user may have a number only
+        return "command"
 
 
 def person() -> str:
@@ -97,25 +103,12 @@ def name_process(actor: str) -> None:
 
 
 def describe(target: Model | str) -> str:
-    """As an event names it."""
     text = target if isinstance(target, str) else f"{target._meta.verbose_name} {target}"
     return _shorten(text, "target")
 
 
 def _current() -> Caller:
     return _caller.get() or _process
-
-
-def _command() -> str:
-    try:
-        return f"command:{getpass.getuser()}"
-    except (OSError, KeyError):  # a container's user may have a number only
-        return "command"
-
-
-def _agent_name(target: Model | str, agent: Agent | None) -> str:
-    owner = agent or (target if isinstance(target, Agent) else getattr(target, "agent", None))
-    return owner.name if isinstance(owner, Agent) else ""
 
 
 def _shorten(text: str, field: str) -> str:

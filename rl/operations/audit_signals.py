@@ -78,19 +78,15 @@ def _record_key(instance: ApiKey, created: bool, raw: bool = False, **kwargs: An
 
 def _record_form(instance: LogEntry, created: bool, **kwargs: Any) -> None:
     """A form of the admin. Its buttons write sentences of their own into Django's log, and their deeds are events."""
+    model = instance.content_type.model_class() if instance.content_type else None
+    has_event = instance.is_addition() and model in (ApiKey, User)
     is_form = instance.change_message.startswith("[")
-    if not created or not is_form or instance.action_flag == DELETION or _is_recorded_elsewhere(instance):
+    if not created or not is_form or instance.action_flag == DELETION or has_event:
         return
     kind = instance.content_type.name if instance.content_type else "record"
     target = instance.get_edited_object()
     agent = target if isinstance(target, Agent) else getattr(target, "agent", None)
     record(Action.CHANGED, f"{kind} {instance.object_repr}", agent=agent, changes=instance.get_change_message())
-
-
-def _is_recorded_elsewhere(entry: LogEntry) -> bool:
-    """A new key or user has an event already."""
-    model = entry.content_type.model_class() if entry.content_type else None
-    return entry.is_addition() and model in (ApiKey, User)
 
 
 def _record_deletion(instance: Model, **kwargs: Any) -> None:

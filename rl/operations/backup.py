@@ -11,7 +11,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,14 +35,12 @@ class Backup:
     path: Path
     manifest: Manifest
     links: list[str]
-    removed: list[str] = field(default_factory=list)
+    removed: list[str]
 
 
 def back_up(folder: Path, *, keep: int | None = None, report: Report = silent) -> Backup:
     """Writes ``ratchet-<time>.tar`` into ``folder``, whole or not at all; then removes all but the newest ``keep``.
-
-    Raises BackupFailed, and UsageError where the folder cannot be used.
-    """
+    Raises BackupFailed, and UsageError where the folder cannot be used."""
     path = _folder(folder) / f"ratchet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar"
     try:
         _require_space(folder)
@@ -52,11 +50,13 @@ def back_up(folder: Path, *, keep: int | None = None, report: Report = silent) -
             Writer(partial) as archive,
         ):
             manifest = _fill(archive, scratch, report)
-        removed = _remove_all_but(folder, keep) if keep else []
+        old = backups(folder)[keep:] if keep else []
+        for outdated in old:
+            outdated.unlink(missing_ok=True)
     except OSError as error:
         raise BackupFailed(f"the backup cannot be written to {folder}: {error.strerror or error}") from error
     audit.record(audit.Action.BACKED_UP, path.name, files=len(manifest.files), missing=len(manifest.missing))
-    return Backup(path, manifest, data_files.links(), removed)
+    return Backup(path, manifest, data_files.links(), [outdated.name for outdated in old])
 
 
 def backups(folder: Path) -> list[Path]:
@@ -136,10 +136,3 @@ def _require_space(folder: Path) -> None:
             f"the backup needs up to {needed / 1e9:.2f} GB in {folder}, and {free / 1e9:.2f} GB are free: "
             "choose another folder, or keep fewer backups"
         )
-
-
-def _remove_all_but(folder: Path, keep: int) -> list[str]:
-    old = backups(folder)[keep:]
-    for path in old:
-        path.unlink(missing_ok=True)
-    return [path.name for path in old]

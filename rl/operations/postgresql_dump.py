@@ -58,10 +58,8 @@ def verify(path: Path) -> None:
 
 
 def load(path: Path) -> None:
-    """Replaces all tables. The old ones wait in a schema of their own until the new ones are there, then go.
-
-    Raises BackupFailed; the old tables are back then. After a kill in between they are in the schema ``ASIDE``.
-    """
+    """Replaces all tables. The old ones wait in a schema of their own until the new ones are there, then go. Raises
+    BackupFailed; the old tables are back then. After a kill in between they are in the schema ``ASIDE``."""
     connection.close()
     with _connect() as database:
         _move_tables(database, "public", ASIDE)
@@ -78,9 +76,9 @@ def load(path: Path) -> None:
             )
         except BackupFailed:
             _move_tables(database, ASIDE, "public")
-            _drop_aside(database)
+            database.execute(f"DROP SCHEMA {ASIDE} CASCADE")
             raise
-        _drop_aside(database)
+        database.execute(f"DROP SCHEMA {ASIDE} CASCADE")
 
 
 def _move_tables(database: psycopg.Connection[Any], source: str, target: str) -> None:
@@ -103,15 +101,11 @@ def _move_tables(database: psycopg.Connection[Any], source: str, target: str) ->
         raise BackupFailed(f"the tables cannot be moved aside: {error}") from error
 
 
-def _drop_aside(database: psycopg.Connection[Any]) -> None:
-    database.execute(f"DROP SCHEMA {ASIDE} CASCADE")
-
-
 @contextmanager
 def _connect() -> Iterator[psycopg.Connection[Any]]:
     """Outside of Django's pool, which would hold its own locks."""
     try:
-        database = psycopg.connect(_conninfo(), password=_password(), autocommit=True)
+        database = psycopg.connect(_conninfo(), password=_parameters().get("password"), autocommit=True)
     except psycopg.Error as error:
         raise BackupFailed(f"the database does not answer: {str(error).strip()}") from error
     with database:
@@ -131,10 +125,6 @@ def _conninfo() -> str:
     return make_conninfo(**{name: value for name, value in _parameters().items() if name != "password"})
 
 
-def _password() -> str | None:
-    return _parameters().get("password")
-
-
 def require_matching(program: str) -> None:
     """Raises BackupFailed unless the program is there and not older than the server."""
     match = re.search(r"\) (\d+)", _run(program, "--version"))
@@ -150,7 +140,7 @@ def require_matching(program: str) -> None:
 def _run(program: str, *arguments: str) -> str:
     """Its output. Raises BackupFailed with what it said."""
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    if password := _password():
+    if password := _parameters().get("password"):
         environment["PGPASSWORD"] = password
     try:
         done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, errors="replace")

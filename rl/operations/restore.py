@@ -29,20 +29,21 @@ class Restored:
 
 def restore(path: Path, *, replace: bool = False, report: Report = silent) -> Restored:
     """Unpacks beside what is there, checks, exchanges the files, then the database in one transaction, then migrates.
-
-    Raises BadFile, UsageError, and BackupFailed: what was there is there again then, unless the message says otherwise.
-    """
+    Raises BadFile, UsageError, and BackupFailed: what was there is there again then, unless the message says
+    otherwise."""
     engine = dumps.engine()
     with Reader(path) as archive:
         manifest = archive.manifest
-        _require_same_engine(manifest)
-        _require_known(manifest)
-        if replace:
-            _require_outside(path)
-        else:
+        _require_fitting(manifest)
+        if not replace:
             _require_empty()
+        elif any(path.resolve().is_relative_to(top) for top in data_files.top_level()):
+            raise UsageError(f"{path} lies in DATA_DIR and would be replaced too: move it to {settings.BACKUP_DIR}")
         try:
-            _require_space(archive)
+            free = shutil.disk_usage(settings.DATA_DIR).free
+            if 2 * archive.size > free:  # the database is there twice for a while
+                needed = f"{2 * archive.size / 1e9:.2f} GB, {free / 1e9:.2f} GB are free"
+                raise BackupFailed(f"putting it back needs up to {needed}")
             with files.scratch_directory(settings.DATA_DIR / "restore") as scratch:
                 report("stage", {"name": "checking"})
                 archive.unpack(scratch)
@@ -57,13 +58,10 @@ def restore(path: Path, *, replace: bool = False, report: Report = silent) -> Re
     return Restored(manifest, migrated)
 
 
-def _require_same_engine(manifest: Manifest) -> None:
+def _require_fitting(manifest: Manifest) -> None:
     if manifest.engine != connection.vendor:
         theirs, ours = (dumps.ENGINES.get(engine, engine) for engine in (manifest.engine, connection.vendor))
         raise UsageError(f"the backup is of {theirs}, and this installation uses {ours}: set DATABASE_URL accordingly")
-
-
-def _require_known(manifest: Manifest) -> None:
     if unknown := dumps.unknown_migrations(manifest.migrations):
         raise UsageError(
             f"the backup was made by a newer Ratchet ({manifest.ratchet}, this is {settings.VERSION}): its migration "
@@ -77,17 +75,6 @@ def _require_empty() -> None:
         raise UsageError(f"DATA_DIR {settings.DATA_DIR} is not empty ({there[0]}); --replace throws it away")
     if tables := dumps.tables_with_rows():
         raise UsageError(f"the database is not empty ({', '.join(tables[:3])}); --replace throws it away")
-
-
-def _require_outside(path: Path) -> None:
-    if any(path.resolve().is_relative_to(top) for top in data_files.top_level()):
-        raise UsageError(f"{path} lies in DATA_DIR and would be replaced too: move it to {settings.BACKUP_DIR}")
-
-
-def _require_space(archive: Reader) -> None:
-    free = shutil.disk_usage(settings.DATA_DIR).free
-    if 2 * archive.size > free:  # the database is there twice for a while
-        raise BackupFailed(f"putting it back needs up to {2 * archive.size / 1e9:.2f} GB, {free / 1e9:.2f} GB are free")
 
 
 @contextmanager

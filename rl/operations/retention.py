@@ -67,7 +67,6 @@ class Expired:
 
 
 def count_expired() -> list[Expired]:
-    """A dry run: what would be deleted now."""
     return [Expired(name, kind.days, kind.count(kind.before()) if kind.days else None) for name, kind in KINDS.items()]
 
 
@@ -117,14 +116,6 @@ def _traces(before: datetime) -> QuerySet[Trace]:
 def _deliveries(before: datetime) -> QuerySet[WebhookDelivery]:
     waiting = WebhookDelivery.State.WAITING
     return WebhookDelivery.objects.filter(created_at__lt=before).exclude(state=waiting).order_by("created_at")
-
-
-def _events(before: datetime) -> QuerySet[AuditEvent]:
-    return AuditEvent.objects.filter(at__lt=before).order_by("at")
-
-
-def _waiting(before: datetime) -> QuerySet[WaitingRating]:
-    return WaitingRating.objects.filter(updated_at__lt=before).order_by("updated_at")
 
 
 def _rows(choose: Callable[[datetime], QuerySet], field: str, setting: str) -> Kind:
@@ -185,10 +176,16 @@ def _files(choose: Callable[[datetime], Iterator[Path]], setting: str) -> Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "waiting ratings": _rows(_waiting, "updated_at", "TRACE_TOKEN_DAYS"),
+    "waiting ratings": _rows(
+        lambda before: WaitingRating.objects.filter(updated_at__lt=before).order_by("updated_at"),
+        "updated_at",
+        "TRACE_TOKEN_DAYS",
+    ),
     "traces": _rows(_traces, "created_at", "KEEP_TRACES_DAYS"),
     "logs": _files(_logs, "KEEP_LOGS_DAYS"),
     "checkpoints": _files(_checkpoints, "KEEP_CHECKPOINTS_DAYS"),
     "webhook deliveries": _rows(_deliveries, "created_at", "KEEP_WEBHOOK_DELIVERIES_DAYS"),
-    "audit events": _rows(_events, "at", "KEEP_AUDIT_EVENTS_DAYS"),
+    "audit events": _rows(
+        lambda before: AuditEvent.objects.filter(at__lt=before).order_by("at"), "at", "KEEP_AUDIT_EVENTS_DAYS"
+    ),
 }

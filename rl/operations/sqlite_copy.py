@@ -25,10 +25,8 @@ def size() -> int:
 
 
 def dump(target: Path) -> None:
-    """Readers and writers go on meanwhile: in WAL mode a reader sees one state and holds nobody up.
-
-    Raises BackupFailed when the copy, or the database itself, is damaged.
-    """
+    """Readers and writers go on meanwhile: in WAL mode a reader sees one state and holds nobody up. Raises BackupFailed
+    when the copy, or the database itself, is damaged."""
     try:
         with closing(_connect(_path())) as source, closing(_connect(target)) as copy:
             _copy(source, copy)
@@ -51,10 +49,8 @@ def verify(path: Path) -> None:
 
 
 def load(path: Path) -> None:
-    """Replaces what the database holds, in one transaction: others see the old state or the new one.
-
-    Raises BackupFailed; nothing is changed then.
-    """
+    """Replaces what the database holds, in one transaction: others see the old state or the new one. Raises
+    BackupFailed; nothing is changed then."""
     connection.close()
     try:
         with closing(_connect(path)) as source, closing(_connect(_path())) as target:

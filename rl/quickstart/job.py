@@ -97,23 +97,22 @@ class Job:
             traces = Trace.objects.in_bulk(pk for pk, _ in answers.values())
             asked = [traces[answers[of.text][0]] for of in messages]
             named = zip(asked, name_teams(messages, self.seed), strict=True)
-            Feedback.objects.bulk_create(
-                make_feedback(self.agent, [trace], _judge(trace.response, rater, team))
-                for trace, (rater, team) in named
-            )
+            rows = []
+            for trace, (rater, team) in named:
+                is_right = normalise(trace.response) == team
+                opinion = Opinion("thumb", rater, 0, up=True) if is_right else Opinion("edit", rater, 0, text=team)
+                rows.append(make_feedback(self.agent, [trace], opinion))
+            Feedback.objects.bulk_create(rows)
         return own.filter(kind=Feedback.Kind.CORRECTION).count()
 
     def ask_after(self) -> Sorted:
         unseen = self.parts.unseen
         before, after = self._ask(unseen, "before", BASE), self._ask(unseen, "after")
-        return Sorted(unseen, before, after, self._answered_by("after"))
-
-    def _answered_by(self, time: str) -> str:
-        trace = (
-            Trace.objects.filter(agent=self.agent, session_id=_session(time)).select_related("model_version").first()
-        )
+        traces = Trace.objects.filter(agent=self.agent, session_id=_session("after")).select_related("model_version")
+        trace = traces.first()
         assert trace is not None  # noqa: S101  it has just been asked
-        return f"{self.agent.name} {trace.model_version.name}" if trace.model_version else "the base model"
+        version = trace.model_version
+        return Sorted(unseen, before, after, f"{self.agent.name} {version.name}" if version else "the base model")
 
     def _ask(self, messages: Messages, time: str, version: str = "") -> list[str]:
         """Raises RatchetError where no answer comes."""
@@ -127,12 +126,6 @@ class Job:
             Trace.objects.filter(pk__in=asked).update(source=SOURCE)
             known = _answers(self.agent, time)
         return [known[of.text][1] for of in messages]
-
-
-def _judge(answer: str, rater: str, team: str) -> Opinion:
-    if normalise(answer) == team:
-        return Opinion("thumb", rater, 0, up=True)
-    return Opinion("edit", rater, 0, text=team)
 
 
 def _session(time: str) -> str:

@@ -25,7 +25,6 @@ from rl.demo.load import DEMOS, load_demo
 from rl.demo.mailroom import draw_parts
 from rl.export.release import artifact_path
 from rl.hardware import usable_cores
-from rl.lm import base_models
 from rl.models import Agent, ApiKey, Artifact, Deployment, Evaluation, Feedback, Trace, TrainingRun
 from rl.operations.keys import revoke
 from rl.runs import run as runs
@@ -60,11 +59,6 @@ def prepare_admin() -> Admin:
     return Admin(User.objects.create_superuser(ADMIN, password=password).pk, ADMIN, password)
 
 
-def prepare_model(model: str, report: Report) -> str:
-    """Fetches or builds the base model. Raises UsageError in one sentence that ends in a way on."""
-    return base_models.resolve(model, report)
-
-
 def prepare_demo(name: str, model: str, seed: int) -> tuple[Agent, str]:
     """``name``: of DEMOS, or empty: the model's own; ``seed``: of the simulated raters."""
     agent = load_demo(model, seed, name)
@@ -96,10 +90,8 @@ def deploy_base(agent: Agent, report: Report) -> str:
 
 
 def train(agent: Agent, seed: int, announce: Callable[[str], None]) -> TrainingRun:
-    """The demo's run, in a process of its own; an unfinished one of an earlier quickstart is gone on with.
-
-    Raises TrainingFailed when it did not succeed.
-    """
+    """The demo's run, in a process of its own; an unfinished one of an earlier quickstart is gone on with. Raises
+    TrainingFailed when it did not succeed."""
     run = TrainingRun.objects.filter(agent=agent, trigger=TrainingRun.Trigger.QUICKSTART).first()
     if run is not None and run.state == TrainingRun.State.SUCCEEDED:
         announce(f"run {run.pk} is done already")
@@ -185,13 +177,10 @@ class Site:
         for process in (self._site, self._queue):
             process.terminate()
         for process in (self._site, self._queue):
-            _wait_or_kill(process)
-
-
-def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
-    """The queue does not end by itself when its workers got the same signal before it."""
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+            try:
+                process.wait(timeout=10)
+            except (
+                subprocess.TimeoutExpired
+            ):  # the queue does not end by itself when its workers got the signal before it
+                process.kill()
+                process.wait()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -8,16 +9,13 @@ from django.core.management import CommandError, call_command
 
 from rl.collect.feedback.write import rate
 from rl.models import Agent, Trace
+from tests.commands.printing import printed, refused
 from tests.conftest import make_trace
+
+told = partial(printed, "calculate_rewards", no_color=True)
 
 pytestmark = pytest.mark.django_db
 CALLS = [{"tool_name": "search", "success": True}]
-
-
-def told(*arguments: str) -> str:
-    out = StringIO()
-    call_command("calculate_rewards", *arguments, stdout=out, stderr=StringIO(), no_color=True)
-    return out.getvalue()
 
 
 @pytest.fixture
@@ -63,9 +61,7 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing():
     ],
 )
 def test_a_wrong_argument_is_exit_code_2(arguments, problem):
-    with pytest.raises(CommandError, match=problem) as caught:
-        told(*arguments)
-    assert caught.value.returncode == 2
+    refused(told, problem, *arguments)
 
 
 @pytest.mark.usefixtures("_traces")
@@ -84,7 +80,5 @@ def test_a_reward_that_breaks_is_named_with_its_traces_and_exit_code_1(settings)
 def test_an_agent_with_wrong_settings_is_left_out_with_exit_code_2():
     wrong = Agent.objects.create(name="wrong", reward_weights={"luck": 1})
     make_trace(wrong)
-    with pytest.raises(CommandError, match="left out: wrong") as caught:
-        told()
-    assert caught.value.returncode == 2
+    refused(told, "left out: wrong")
     assert Trace.objects.filter(reward_pending=True).count() == 1

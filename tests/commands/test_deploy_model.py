@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from rl.models import Agent, Deployment, ModelVersion
+from tests.commands.printing import printed
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
+
+run = partial(printed, "deploy_model", "--agent", "support-chat", verbosity=0)
 
 pytestmark = pytest.mark.process
 
@@ -25,12 +28,6 @@ def v15(agent: Agent, data_dir: Path) -> ModelVersion:
 @pytest.fixture
 def v25(agent: Agent, data_dir: Path, v15: ModelVersion) -> ModelVersion:
     return exported(agent, "v25", data_dir).version
-
-
-def run(*arguments: str) -> str:
-    out = StringIO()
-    call_command("deploy_model", "--agent", "support-chat", *arguments, stdout=out, stderr=StringIO(), verbosity=0)
-    return out.getvalue()
 
 
 def document(*arguments: str) -> Any:

@@ -2,22 +2,18 @@ from __future__ import annotations
 
 import json
 import sys
-from io import StringIO
+from functools import partial
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from rl.config import PRESETS, TrainingConfig
 from rl.hardware import PROFILES
+from tests.commands.printing import printed, refused
 from tests.hardware.machines import LAPTOP, RYZEN, with_gpu
 
+told = partial(printed, "detect_hardware")
+
 COMMAND = "rl.management.commands.detect_hardware.detect_hardware"
-
-
-def told(*arguments: str) -> str:
-    out = StringIO()
-    call_command("detect_hardware", *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name != "GPU_ENABLED"])
@@ -49,9 +45,7 @@ def test_a_gpu_is_shown_with_its_kind_and_memory(data_dir, monkeypatch):
 
 def test_a_profile_that_needs_a_gpu_is_exit_code_2_without_one(data_dir, monkeypatch):
     monkeypatch.setattr(COMMAND, lambda path: LAPTOP)
-    with pytest.raises(CommandError, match="GPU_ENABLED needs a GPU") as caught:
-        told("--profile", "GPU_ENABLED")
-    assert caught.value.returncode == 2
+    refused(told, "GPU_ENABLED needs a GPU", "--profile", "GPU_ENABLED")
 
 
 def test_torch_is_not_loaded(data_dir):

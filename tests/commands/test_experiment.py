@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+from functools import partial
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from rl.models import Agent, Deployment, Experiment
 from tests.admin.records import make_version
+from tests.commands.printing import printed
 from tests.serving.experiments.experimenting import arms_of, make_experiment, use, version_of
+
+run = partial(printed, "experiment")
 
 START = ("start", "--agent", "support-chat", "--name", "first", "--arms", "v286=50,base=50", "--control", "base")
 
@@ -17,12 +20,6 @@ START = ("start", "--agent", "support-chat", "--name", "first", "--arms", "v286=
 @pytest.fixture(autouse=True)
 def _site(agent: Agent, data_dir) -> None:
     make_version(agent, "v286")
-
-
-def run(*arguments: str) -> str:
-    out = StringIO()
-    call_command("experiment", *arguments, stdout=out)
-    return out.getvalue()
 
 
 def document(*arguments: str) -> Any:
@@ -36,26 +33,9 @@ def refused(*arguments: str) -> tuple[str, int]:
 
 
 def test_it_starts_an_experiment_with_all_its_settings(agent: Agent) -> None:
-    found = document(
-        *START,
-        "--metric",
-        "thumbs_up",
-        "--minimum-effect",
-        "0.05",
-        "--confidence",
-        "0.9",
-        "--min-samples",
-        "30",
-        "--max-samples",
-        "900",
-        "--guard-metric",
-        "error_rate",
-        "--guard-margin",
-        "0.02",
-        "--ramp",
-        "0:0.1,24:0.5",
-        "--no-automatic",
-    )
+    settings = "--metric thumbs_up --minimum-effect 0.05 --confidence 0.9 --min-samples 30 --max-samples 900"
+    guards = "--guard-metric error_rate --guard-margin 0.02 --ramp 0:0.1,24:0.5 --no-automatic"
+    found = document(*START, *settings.split(), *guards.split())
     assert [(arm["version"], arm["is_control"], round(arm["share"], 3)) for arm in found["arms"]] == [
         ("v286", False, 0.1),
         ("base", True, 0.9),

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+from functools import partial
 
 import pyarrow.parquet
 import pytest
-from django.core.management import CommandError, call_command
 
+from tests.commands.printing import printed, refused
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate_prompts, rated, read_jsonl
 
-
-def told(*arguments: str) -> str:
-    out = StringIO()
-    call_command("export_training_data", "--agent-type", "Support-Chat", *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue()
+told = partial(printed, "export_training_data", "--agent-type", "Support-Chat")
 
 
 def test_it_writes_rows_and_says_how_many(agent, tmp_path):
@@ -73,6 +69,4 @@ def test_a_dry_run_counts_and_writes_nothing(agent, tmp_path):
     ],
 )
 def test_wrong_arguments_and_nothing_to_write_are_one_line(agent, arguments, code, message):
-    with pytest.raises(CommandError, match=message) as caught:
-        told(*arguments)
-    assert caught.value.returncode == code
+    refused(told, message, *arguments, code=code)

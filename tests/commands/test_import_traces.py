@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+from functools import partial
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from rl.collect.ingest import importing
 from rl.models import Agent, Feedback, Trace
 from tests.collect.make_command_center import write_files
+from tests.commands.printing import printed
+
+pytestmark = pytest.mark.django_db
+run = partial(printed, "import_traces")
 
 
 @pytest.fixture
@@ -17,13 +21,9 @@ def files(tmp_path):
 
 
 def imported(files, *arguments: str) -> str:
-    out = StringIO()
-    names = ("--agent", "panel", "--data-file", str(files.entries), "--ratings-file", str(files.ratings))
-    call_command("import_traces", *names, *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue()
+    return run("--agent", "panel", "--data-file", files.entries, "--ratings-file", files.ratings, *arguments)
 
 
-@pytest.mark.django_db
 def test_it_makes_the_agent_and_prints_what_came_in(files):
     text = imported(files)
     assert Agent.objects.get().pair_type == "both"
@@ -31,14 +31,12 @@ def test_it_makes_the_agent_and_prints_what_came_in(files):
     assert f"{files.rating_count}" in text
 
 
-@pytest.mark.django_db
 def test_it_finds_the_agent_whatever_the_case_of_its_name(files):
     Agent.objects.create(name="Panel", pair_type="widget")
     imported(files)
     assert Agent.objects.get().traces.count() == files.entry_count
 
 
-@pytest.mark.django_db
 def test_it_answers_with_one_document(files):
     document = json.loads(imported(files, "--json"))
     assert document["traces"]["imported"] == files.entry_count
@@ -51,7 +49,6 @@ def test_it_answers_with_one_document(files):
     }
 
 
-@pytest.mark.django_db
 def test_it_says_what_became_of_each_field_of_the_entries(files):
     entries = json.loads(files.entries.read_text())
     entries["entries"][0]["mood"] = "blue"
@@ -62,7 +59,6 @@ def test_it_says_what_became_of_each_field_of_the_entries(files):
     assert columns["mood"] == {"not read": 1}
 
 
-@pytest.mark.django_db
 def test_it_names_what_it_skips(files):
     ratings = json.loads(files.ratings.read_text())
     ratings["ratings"]["e99999"] = {"rating": "up"}
@@ -70,13 +66,11 @@ def test_it_names_what_it_skips(files):
     assert "skipped 1: no entry with this id (entry e99999)" in imported(files)
 
 
-@pytest.mark.django_db
 def test_a_dry_run_writes_nothing(files):
     assert "nothing was written" in imported(files, "--dry-run")
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 def test_a_broken_file_is_one_line_and_exit_code_2(files):
     files.entries.write_text('{"entries": [')
     with pytest.raises(CommandError) as caught:
@@ -87,7 +81,6 @@ def test_a_broken_file_is_one_line_and_exit_code_2(files):
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(("name", "value"), [("--format", "csv"), ("--agent", "../up")])
 def test_a_wrong_argument_is_exit_code_2(files, name, value):
     with pytest.raises(CommandError) as caught:
@@ -99,12 +92,6 @@ def test_a_wrong_argument_is_exit_code_2(files, name, value):
 # --- files and folders of other formats --------------------------------------------------------------------------------
 
 
-def run(*arguments: object) -> str:
-    out = StringIO()
-    call_command("import_traces", *map(str, arguments), stdout=out, stderr=StringIO())
-    return out.getvalue()
-
-
 @pytest.fixture
 def chats(tmp_path):
     chat = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
@@ -113,7 +100,6 @@ def chats(tmp_path):
     return path
 
 
-@pytest.mark.django_db
 def test_it_imports_paths_of_a_format_and_names_bad_lines(chats):
     text = run("--format", "openai_chat", "--agent", "bot", chats)
     assert "openai_chat: imported" in text
@@ -131,7 +117,6 @@ def labelled(tmp_path):
     return path
 
 
-@pytest.mark.django_db
 def test_it_ends_with_what_became_of_each_column(labelled):
     text = run("--format", "trl", "--agent", "bot", labelled)
     assert all(row in text for row in ("read as the question", "read as a thumb", "kept in the details", "4 of 4"))
@@ -139,7 +124,6 @@ def test_it_ends_with_what_became_of_each_column(labelled):
     assert {"column": "label", "became": {"read as a thumb": 4}} in document["columns"]
 
 
-@pytest.mark.django_db
 def test_a_file_of_which_the_labels_are_not_read_is_refused_unless_that_is_wanted(labelled, monkeypatch):
     labelled.write_text(labelled.read_text().replace('"label"', '"rating"'))
     for small in (2**20, 0):  # kept in memory, and read again
@@ -154,7 +138,6 @@ def test_a_file_of_which_the_labels_are_not_read_is_refused_unless_that_is_wante
     assert set(Trace.objects.values_list("details__rating", flat=True)) == {True, False}
 
 
-@pytest.mark.django_db
 def test_the_file_that_is_refused_is_named_among_others(labelled):
     (labelled.parent / "a.jsonl").write_text(labelled.read_text())
     labelled.write_text(labelled.read_text().replace('"label"', '"liked"'))
@@ -162,7 +145,6 @@ def test_the_file_that_is_refused_is_named_among_others(labelled):
         run("--format", "trl", "--agent", "bot", labelled.parent)
 
 
-@pytest.mark.django_db
 def test_a_scale_is_told_where_the_file_cannot_tell_it(tmp_path):
     trace = {"id": "t1", "timestamp": "2026-02-01T12:00:00Z", "input": "Hi", "output": "Hello."}
     score = {"traceId": "t1", "name": "user-rating", "value": 1, "dataType": "NUMERIC", "source": "API"}
@@ -175,7 +157,6 @@ def test_a_scale_is_told_where_the_file_cannot_tell_it(tmp_path):
     assert Feedback.objects.get().value == 0
 
 
-@pytest.mark.django_db
 def test_records_that_name_their_agent_need_no_other(tmp_path):
     path = tmp_path / "decisions.json"
     path.write_text(json.dumps([{"id": "d1", "agentType": "FILER", "state": {}, "action": {"swimlane": "Home"}}]))
@@ -183,7 +164,6 @@ def test_records_that_name_their_agent_need_no_other(tmp_path):
     assert Agent.objects.get().name == "FILER"
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+from functools import partial
 
 import pytest
-from django.core.management import CommandError, call_command
 
+from tests.commands.printing import printed, refused
 
-def run(*arguments: str) -> str:
-    out = StringIO()
-    call_command("modules", *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue()
+run = partial(printed, "modules")
 
 
 def test_it_prints_a_folder_as_a_tree():
@@ -33,6 +30,4 @@ def test_captions_end_where_their_first_sentence_ends():
 
 @pytest.mark.parametrize("folder", ["rl/nowhere", "rl/tasks.py", "../.."])
 def test_what_is_not_a_folder_of_the_project_is_refused(folder: str):
-    with pytest.raises(CommandError, match="is not a folder of Ratchet; try rl or rl/collect") as caught:
-        run(folder)
-    assert caught.value.returncode == 2
+    refused(run, "is not a folder of Ratchet; try rl or rl/collect", folder)

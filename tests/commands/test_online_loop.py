@@ -64,16 +64,17 @@ def test_a_hundred_ratings_lead_to_a_new_evaluated_version(site, running):
     site.change("UPDATE django_q_schedule SET next_run = datetime('now', '-1 minute')")
     key = site.json("api_key", "create", "--name", "app", "--kind", "secret")["key"]
     for question in demo_answers(seed=1)[:50]:
-        for answer in question.answers:
+        for number, answer in enumerate(question.answers):
+            thumb = next(rating.up for rating in question.opinions if rating.answer == number)
             trace = post(
                 f"{running}/api/v1/traces/",
                 key,
-                {"agent": "support-chat", "prompt": question.question, "response": answer.text},
+                {"agent": "support-chat", "prompt": question.question, "response": answer},
             )
             post(
                 f"{running}/api/v1/feedback/",
                 key,
-                {"trace": trace["id"], "rater": "ann", "scale": "thumb", "value": int(answer.ratings[0].up)},
+                {"trace": trace["id"], "rater": "ann", "scale": "thumb", "value": int(thumb)},
             )
     run, trigger = site.wait_for(
         "SELECT id, \"trigger\" FROM rl_trainingrun WHERE state IN ('succeeded', 'failed')", seconds=240

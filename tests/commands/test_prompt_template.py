@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
+from functools import partial
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from rl.models import Agent, Trace
+from tests.commands.printing import printed, refused
 
-
-def run(*arguments: str) -> str:
-    out = StringIO()
-    call_command("prompt_template", *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue()
+run = partial(printed, "prompt_template")
 
 
 @pytest.mark.django_db
@@ -36,6 +32,4 @@ def test_it_takes_one_and_gives_it_to_the_agent(settings, tmp_path):
     assert agent.prompt_template == "ours"
     files = {row["name"]: row["file"] for row in json.loads(run("list", "--json"))["templates"]}
     assert files["ours"] == str(tmp_path / "ours.yaml")
-    with pytest.raises(CommandError, match="already") as refusal:
-        run("take", "--name", "ours", "--question", "Why?")
-    assert refusal.value.returncode == 2
+    refused(run, "already", "take", "--name", "ours", "--question", "Why?")

@@ -15,7 +15,7 @@ from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
 from tests.commands.agents import EVEN, Write, own_tasks, planned, question, refused, write
 
 __all__ = ["own_tasks", "write"]
-pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("timed_before")]
+pytestmark = [pytest.mark.learn, pytest.mark.django_db, pytest.mark.usefixtures("timed_before")]
 State = TrainingRun.State
 GIVEN = {
     "--policy-type": ("policy_type", "plain"),
@@ -39,7 +39,6 @@ GIVEN = {
 }
 
 
-@pytest.mark.django_db
 def test_every_option_overrides_the_file(data_dir, write: Write):
     options = [part for name, (_, value) in GIVEN.items() for part in (name, str(value))]
     config = planned(write(), *options, "--curriculum")["config"]
@@ -48,7 +47,6 @@ def test_every_option_overrides_the_file(data_dir, write: Write):
     assert planned(write(), "--full")["config"]["full"] is True
 
 
-@pytest.mark.django_db
 def test_what_no_option_says_comes_from_the_file(data_dir, write: Write, tiny_base: Path):
     document = planned(write())
     config = document["config"]
@@ -75,7 +73,6 @@ def test_what_no_option_says_comes_from_the_file(data_dir, write: Write, tiny_ba
     assert planned(write(agent="somebody"), "--agent", "else")["agent"] == "else"
 
 
-@pytest.mark.django_db
 def test_the_base_model_and_the_tasks_may_be_given_too(data_dir, write: Write, own_tasks: Write, tmp_path):
     folder = own_tasks(some=[question(1), question(2)], others=[question(3)])
     places = ("--dataset-dir", str(folder), "--train-split", "some", "--eval-split", "others")
@@ -84,7 +81,6 @@ def test_the_base_model_and_the_tasks_may_be_given_too(data_dir, write: Write, o
     assert document["base_model"] == "somebody/something"
 
 
-@pytest.mark.django_db
 def test_the_dry_run_counts_tasks_and_leaves_nothing(data_dir, write: Write):
     document = planned(write())
     assert (document["method"], document["data"]["train_rows"], document["data"]["heldout_rows"]) == ("agent", 28, 12)
@@ -98,7 +94,6 @@ def test_the_dry_run_counts_tasks_and_leaves_nothing(data_dir, write: Write):
     assert [path.name for path in data_dir.iterdir()] == ["speeds"], "what the machine was timed at"
 
 
-@pytest.mark.django_db
 def test_a_missing_key_of_the_web_search_is_told_before_anything(data_dir, write: Write, monkeypatch):
     config = str(write(tools={"search": {"mode": "web", "provider": "tavily"}}))
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
@@ -109,7 +104,6 @@ def test_a_missing_key_of_the_web_search_is_told_before_anything(data_dir, write
     call_command("train_agent", "--config", config, "--dry-run", verbosity=0, stdout=StringIO())
 
 
-@pytest.mark.django_db
 def test_the_first_tasks_are_shown_and_with_a_dry_run_nothing_is_done(data_dir, write: Write):
     first = [json.loads(line) for line in (SEARCH_TASKS / "train.jsonl").read_text().splitlines()[:2]]
     assert planned(write(), "--preview-tasks", "2")["tasks"] == first
@@ -123,7 +117,6 @@ def test_the_first_tasks_are_shown_and_with_a_dry_run_nothing_is_done(data_dir, 
     assert not TrainingRun.objects.exists()
 
 
-@pytest.mark.django_db
 def test_held_out_tasks_are_left_out_of_the_training_and_counted(data_dir, write: Write, own_tasks: Write):
     twice = {**question(1), "task_id": "once more"}
     folder = own_tasks(train=[question(1), question(2), twice, question(3)], eval=[question(1), question(9)])
@@ -133,7 +126,6 @@ def test_held_out_tasks_are_left_out_of_the_training_and_counted(data_dir, write
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------------
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
@@ -154,7 +146,6 @@ def test_a_file_that_says_what_cannot_be_names_the_line(data_dir, write: Write, 
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -168,7 +159,6 @@ def test_there_must_be_a_file(data_dir, options: tuple[str, ...], told: str):
     assert told in refused(*options)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -188,7 +178,6 @@ def test_what_cannot_be_asked_for_is_refused(data_dir, write: Write, monkeypatch
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 def test_what_is_refused_before_there_is_a_run_makes_no_agent(data_dir, write: Write):
     for options in (("--num-generations", "1"), ("--export", "--quantization", "q9_9")):
         refused("--config", str(write()), *options)
@@ -196,13 +185,11 @@ def test_what_is_refused_before_there_is_a_run_makes_no_agent(data_dir, write: W
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 def test_a_file_without_a_usable_name_needs_an_agent(data_dir, write: Write):
     assert "agent name 'my agent'" in refused("--config", str(write("my agent.yaml")))
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 def test_an_environment_of_ones_own_needs_tasks(data_dir, write: Write):
     path = write(env={"type": EVEN})
     for more in ((), ("--dry-run",), ("--preview-tasks", "3")):
@@ -211,7 +198,6 @@ def test_an_environment_of_ones_own_needs_tasks(data_dir, write: Write):
     assert not TrainingSet.objects.exists()
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -235,7 +221,6 @@ def test_a_bad_file_of_tasks_names_the_line_and_the_field_and_nothing_is_half_wr
     assert [run.state for run in TrainingRun.objects.all()] == [State.FAILED]
 
 
-@pytest.mark.django_db
 def test_where_every_task_is_held_out_there_is_too_little(data_dir, write: Write, own_tasks: Write):
     folder = own_tasks(train=[question(1)], eval=[question(1)])
     for more in (("--dry-run",), ()):
@@ -244,7 +229,6 @@ def test_where_every_task_is_held_out_there_is_too_little(data_dir, write: Write
     assert not TrainingSet.objects.exists()
 
 
-@pytest.mark.django_db
 def test_a_device_that_is_not_here_is_refused(data_dir, write: Write):
     import torch
 
@@ -257,7 +241,6 @@ def test_a_device_that_is_not_here_is_refused(data_dir, write: Write):
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("option", ["--model", "--hf-model-name"])
 def test_a_misspelt_model_is_refused_at_once(data_dir, write: Write, option: str):
     assert "there is no base model nobody/nothing" in refused("--config", str(write()), option, "nobody/nothing")
@@ -268,7 +251,6 @@ def test_a_misspelt_model_is_refused_at_once(data_dir, write: Write, option: str
     assert not Agent.objects.exists()
 
 
-@pytest.mark.django_db
 def test_the_model_may_be_given_in_several_ways(data_dir, write: Write, tiny_base: Path):
     path = write(model={"name": "nobody/nothing"})
     assert planned(path, "--model-path", str(tiny_base))["base_model"] == str(tiny_base)
@@ -280,7 +262,6 @@ def test_the_model_may_be_given_in_several_ways(data_dir, write: Write, tiny_bas
     assert "leave out --model-path" in refused("--config", str(path), *both)
 
 
-@pytest.mark.django_db
 def test_a_run_goes_on_only_with_what_it_was_started_with(data_dir, write: Write):
     path = write(policy={"max_new_tokens": 2040})
     assert "leave no room for an answer" in refused("--config", str(path), code=3)

@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import json
 import re
-from io import StringIO
+from functools import partial
 
 import pytest
-from django.core.management import CommandError, call_command
 
+from tests.commands.printing import printed, refused
 from tests.dataset_builder.ratings import rate_prompts
 
-
-def told(*arguments: str) -> str:
-    out = StringIO()
-    call_command("training_stats", *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue()
+told = partial(printed, "training_stats")
 
 
 def test_it_answers_with_one_document(agent):
@@ -32,6 +28,4 @@ def test_it_prints_a_table(agent):
 
 @pytest.mark.django_db
 def test_an_unknown_agent_is_exit_code_2():
-    with pytest.raises(CommandError, match="unknown agent 'nobody'") as caught:
-        told("--agent", "nobody")
-    assert caught.value.returncode == 2
+    refused(told, "unknown agent 'nobody'", "--agent", "nobody")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from rl.base.errors import UsageError
@@ -26,4 +28,4 @@ def test_a_value_out_of_range_is_refused(wrong, message):
 
 def test_options_survive_the_way_through_json():
     options = DataOptions(pair_type="both", val_split=0.1)
-    assert DataOptions(**options.as_dict()) == options
+    assert DataOptions(**asdict(options)) == options

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rl.dataset_builder.pipeline import DatasetPipeline
+from rl.dataset_builder.training_dataset import DatasetPipeline
 from rl.dataset_builder.wording import ask_agent
 from rl.models import Agent, Feedback
 from tests.conftest import make_trace

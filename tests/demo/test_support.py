@@ -5,14 +5,14 @@ from collections import Counter
 import pytest
 
 from rl.config import TrainingConfig
-from rl.demo import DEMO_TRAINING, DemoAnswer, demo_answers, phrases
+from rl.demo import DEMO_TRAINING, demo_answers, phrases
 from rl.demo.support import NOISE, length
 
 SEEDS = range(5)
 
 
-def is_evasive(answer: DemoAnswer) -> bool:
-    return any(middle in answer.text for middle in phrases.EVASIVE_MIDDLES)
+def is_evasive(answer: str) -> bool:
+    return any(middle in answer for middle in phrases.EVASIVE_MIDDLES)
 
 
 def test_a_seed_decides_everything() -> None:
@@ -24,7 +24,7 @@ def test_a_seed_decides_everything() -> None:
 def test_no_question_and_no_answer_is_written_twice(seed: int) -> None:
     questions = demo_answers(seed)
     assert len({question.question for question in questions}) == len(questions) == 128
-    assert len({answer.text for question in questions for answer in question.answers}) == 256
+    assert len({answer for question in questions for answer in question.answers}) == 256
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -32,7 +32,7 @@ def test_length_says_nothing_about_which_answer_is_liked(seed: int) -> None:
     longer = Counter[str]()
     for question in demo_answers(seed):
         evasive, helpful = sorted(question.answers, key=is_evasive, reverse=True)
-        difference = length(helpful.text) - length(evasive.text)
+        difference = length(helpful) - length(evasive)
         assert abs(difference) <= 2
         longer["helpful" if difference > 0 else "evasive" if difference < 0 else "neither"] += 1
     assert abs(longer["helpful"] - longer["evasive"]) <= 6
@@ -47,11 +47,10 @@ def test_each_question_has_one_answer_of_each_kind_in_random_order(seed: int) ->
 
 def test_raters_are_named_as_simulated_and_sometimes_err() -> None:
     ratings = [
-        (rating, is_evasive(answer))
+        (rating, is_evasive(question.answers[rating.answer]))
         for seed in range(20)
         for question in demo_answers(seed)
-        for answer in question.answers
-        for rating in answer.ratings
+        for rating in question.opinions
     ]
     assert all(rating.rater.startswith("simulated-") for rating, _ in ratings)
     wrong = sum(rating.up == evasive for rating, evasive in ratings) / len(ratings)
@@ -59,13 +58,10 @@ def test_raters_are_named_as_simulated_and_sometimes_err() -> None:
 
 
 def test_some_answers_have_two_different_raters() -> None:
-    counts = Counter(len(answer.ratings) for question in demo_answers() for answer in question.answers)
-    assert counts.keys() == {1, 2}
-    assert all(
-        len({rating.rater for rating in answer.ratings}) == len(answer.ratings)
-        for question in demo_answers()
-        for answer in question.answers
-    )
+    rated = [Counter(rating.answer for rating in question.opinions) for question in demo_answers()]
+    assert {count for counts in rated for count in counts.values()} == {1, 2}
+    for question in demo_answers():
+        assert len({(rating.answer, rating.rater) for rating in question.opinions}) == len(question.opinions)
 
 
 def test_the_recommended_training_is_a_valid_one() -> None:

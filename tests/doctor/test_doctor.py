@@ -21,8 +21,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from django_q.models import Failure, Success
 
-from rl.doctor import data, doctor, machine, models, site
-from rl.doctor.symptom import Severity, Symptom
+from rl.doctor import Severity, Symptom, data, doctor, machine, models, site
 from rl.models import Agent, ApiKey, Deployment, Trace, TrainingRun
 from tests.conftest import make_trace
 

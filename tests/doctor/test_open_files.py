@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from rl.doctor.open_files import database_files, taken_away
-from rl.doctor.symptom import Severity
+from rl.doctor import Severity
+from rl.doctor.data import database_files, taken_away
 
 pytestmark = [
     pytest.mark.database,

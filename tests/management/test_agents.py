@@ -6,7 +6,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.write import rate
-from rl.management.agents import ANSWERS, NOTHING, RATINGS, VERSIONS, choose_agent
+from rl.management.base import ANSWERS, NOTHING, RATINGS, VERSIONS, choose_agent
 from rl.models import Agent, ModelVersion
 from tests.conftest import make_trace
 

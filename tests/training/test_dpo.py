@@ -254,11 +254,11 @@ def test_the_demo_teaches_the_tiny_model_what_its_raters_like(tiny_base: Path, t
 
     rows = []
     for question in demo_answers(seed=1):
-        liked = [all(rating.up for rating in answer.ratings) for answer in question.answers]
-        hated = [not any(rating.up for rating in answer.ratings) for answer in question.answers]
+        thumbs = [[rating.up for rating in question.opinions if rating.answer == number] for number in (0, 1)]
+        liked, hated = list(map(all, thumbs)), [not any(of_answer) for of_answer in thumbs]
         for chosen, rejected in ((0, 1), (1, 0)):
             if liked[chosen] and hated[rejected]:
-                rows.append(row(question.question, question.answers[chosen].text, question.answers[rejected].text))
+                rows.append(row(question.question, question.answers[chosen], question.answers[rejected]))
     held_out = rows[::4]
     trained = [entry for entry in rows if entry not in held_out]
     result = dpo.train(job(tiny_base, tmp_path, trained, **DEMO_TRAINING), silent)

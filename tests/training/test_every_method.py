@@ -18,14 +18,14 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "tests/training/test_mpo.py::test_good_answers_to_new_questions_become_likelier_than_bad_ones",
         "tests/training/test_mpo.py::test_a_killed_training_resumes_to_the_same_adapter",
         "tests/training/test_mpo.py::test_an_interrupted_training_resumes_to_the_same_adapter",
-        "tests/commands/test_train_mpo.py::test_the_dry_run_counts_pairs_and_single_answers",
+        "tests/commands/test_train_on_rows.py::test_the_dry_run_counts_rows",
         f"{TOGETHER}::test_mpo_learns_in_two_processes",
     ),
     "sft": (
         "tests/training/test_sft_goes_on.py::test_accepted_answers_to_new_questions_become_likelier",
         "tests/training/test_sft_goes_on.py::test_a_killed_training_resumes_to_the_same_adapter",
         "tests/training/test_sft_goes_on.py::test_an_interrupted_training_resumes_to_the_same_adapter",
-        "tests/commands/test_train_sft.py::test_the_dry_run_counts_what_mpo_learns_from",
+        "tests/commands/test_train_on_rows.py::test_the_dry_run_counts_rows",
         f"{TOGETHER}::test_sft_learns_in_two_processes",
     ),
     "dpo": (
@@ -39,7 +39,7 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "tests/training/test_kto.py::test_good_answers_to_new_questions_become_likelier_than_bad_ones",
         "tests/training/test_kto.py::test_a_killed_training_resumes_to_the_same_adapter",
         "tests/training/test_kto.py::test_an_interrupted_training_resumes_to_the_same_adapter",
-        "tests/commands/test_train_kto.py::test_the_dry_run_counts_labelled_rows",
+        "tests/commands/test_train_on_rows.py::test_the_dry_run_counts_rows",
         f"{TOGETHER}::test_kto_learns_in_two_processes",
     ),
     "grpo": (
@@ -60,7 +60,7 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "tests/training/test_reward_model.py::test_it_learns_what_shuffled_pairs_do_not_teach",
         "tests/training/test_reward_model.py::test_a_killed_training_resumes_to_the_same_model",
         "tests/training/test_reward_model.py::test_an_interrupted_training_resumes_to_the_same_model",
-        "tests/commands/test_train_reward_model.py::test_the_dry_run_counts_pairs",
+        "tests/commands/test_train_on_rows.py::test_the_dry_run_counts_rows",
         f"{TOGETHER}::test_a_reward_model_learns_in_two_processes",
     ),
     "ppo": (

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 
 from rl.base.records import Message
 from rl.collect.feedback.accepted import read_accepted
-from rl.config.closed_answers import LONGEST
-from rl.config.closed_answers import MOST as MOST_VALUES
+from rl.config.schemas import LONGEST_VALUE, MOST_VALUES
 from rl.data_formatter.answer_kinds import find_kind, normalise
 from rl.data_formatter.answer_schema import is_complete
 from rl.data_formatter.listed_answers import listed_answers
@@ -113,7 +112,7 @@ def _spellings(texts: Iterable[str]) -> dict[str, str]:
     """By normalised answer the most frequent way to write it, the most frequent answers first."""
     by_name: dict[str, Counter[str]] = {}
     for text in texts:
-        if len(text) <= LONGEST:
+        if len(text) <= LONGEST_VALUE:
             by_name.setdefault(normalise(text), Counter())[text] += 1
     ordered = sorted(by_name.items(), key=lambda item: -item[1].total())
     return {name: counter.most_common(1)[0][0] for name, counter in ordered[:MOST_VALUES] if name}

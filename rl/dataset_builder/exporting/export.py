@@ -1,20 +1,21 @@
-"""Filters, counts, writes."""
+"""Filters, counts, writes. Files of rows appear whole or not at all."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter, deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
+from rl.base.files import replacing
+from rl.base.leaves import leaf
 from rl.base.records import Report
-from rl.dataset_builder.exporting import row_format
-from rl.dataset_builder.exporting.base import Filters, RowFormat
-from rl.dataset_builder.exporting.writers import write
+from rl.dataset_builder.exporting import Column, Filters, RowFormat, row_format
 from rl.dataset_builder.plan.shortage import format_reasons, plural
 from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent
@@ -57,10 +58,8 @@ class ExportReport:
 
 
 def export(agent: Agent, request: ExportRequest, path: Path | None, file_format: str, report: Report) -> ExportReport:
-    """Writes the rows, or only counts them where there is no path. No feedback is marked as read.
-
-    The file appears whole or not at all. Raises NotEnoughData when there is no row, and UsageError.
-    """
+    """Writes the rows, or only counts them where there is no path. No feedback is marked as read. The file appears
+    whole or not at all. Raises NotEnoughData when there is no row, and UsageError."""
     tally, done = Tally(), ExportReport()
     source = row_format(request.format)(agent, request.filters, tally)
     report("stage", {"name": f"reading what {agent.name} answered"})
@@ -107,3 +106,37 @@ def _not_empty(
     if tally.skipped:
         sentences.append(f"left out: {format_reasons(tally.skipped.most_common(5))}")
     raise NotEnoughData(". ".join(sentences))
+
+
+FILE_FORMATS = ("jsonl", "parquet")
+
+
+def file_format(path: Path | None, name: str | None) -> str:
+    """The one that was named, else by the suffix. Raises UsageError."""
+    if name:
+        return name
+    suffix = path.suffix.lower().removeprefix(".") if path else FILE_FORMATS[0]
+    if suffix not in FILE_FORMATS:
+        raise UsageError(f"{path}: name the file .jsonl or .parquet, or say which with --file-format")
+    return suffix
+
+
+def write(path: Path, format_name: str, columns: Mapping[str, Column], rows: Iterator[dict[str, Any]]) -> None:
+    """Raises UsageError when the file cannot be written, and for a folder, a device or a pipe: it would be replaced."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise UsageError(
+            f"{path} is not a file: rows are written to a file of their own, which is then moved to its place"
+        )
+    rows = chain((next(rows),), rows)  # the source refuses to be empty, before a folder is made
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if format_name == "parquet":  # UsageError on a machine without pyarrow
+            leaf("rl.dataset_builder.exporting.parquet").write(path, columns, rows)
+            return
+        with replacing(path, "wb") as file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -1,17 +1,58 @@
-"""Runs as messages with their tool calls, and ``tools`` where the agent has some: OpenAI's chat format for fine-tuning, and
-TRL's conversational prompt-completion format, which its SFTTrainer loads as it is."""
+"""Answers worth imitating, for supervised fine-tuning, as runs with their tool calls: OpenAI's chat format, TRL's
+conversational prompt-completion format, which its SFTTrainer loads as it is, and ShareGPT's conversations, with tool calls
+in the turns ``function_call`` and ``observation``. ``tools`` stand beside them where the agent has some.
+
+All answers that are not known to be bad are worth it, edited ones as they were edited: who edits an answer says that it
+should not be imitated as it was, whatever others think of it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rl.base.messages import requested_calls
 from rl.base.records import JudgedAnswer
+from rl.data_formatter.labelled import LabelRule, label_of
+from rl.data_formatter.merging import merge_same_texts
+from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER
 from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
-from rl.dataset_builder.exporting.base import Column
-from rl.dataset_builder.exporting.imitated import ImitatedRows
+from rl.dataset_builder.exporting import Column, ExportedRow, RowFormat
+from rl.dataset_builder.read.judged import Wanted, judged_answers
+from rl.dataset_builder.rows.judged import label_rule
+
+BAD = "labelled bad"
+
+
+class ImitatedRows(RowFormat):
+    def rows(self) -> Iterator[ExportedRow]:
+        proposals = self._agent.auto_label_threshold is not None
+        wanted = Wanted(everything=True, proposals=proposals)
+        rule = label_rule(self._agent)
+        stored = judged_answers(self._agent, self._tally, wanted)
+        for answer in filter(self._keeps, merge_same_texts(stored, self._tally.skipped)):
+            for text in answer.corrections or self._own_text(answer, rule):
+                yield self._row(answer.split_key, self._values(answer, text))
+
+    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
+        """``text``: what the agent should have answered."""
+        raise NotImplementedError
+
+    def _own_text(self, answer: JudgedAnswer, rule: LabelRule) -> tuple[str, ...]:
+        """Empty: left out, and counted."""
+        if not answer.response.strip():
+            self._tally.skipped[EMPTY_ANSWER] += 1
+            return ()
+        if answer.is_broken_off:
+            self._tally.skipped[BROKEN_OFF] += 1
+            return ()
+        label = label_of(answer, rule, Counter())
+        if label and not label.good:
+            self._tally.skipped[BAD] += 1
+            return ()
+        return (answer.response,)
 
 
 class OpenAI(ImitatedRows):
@@ -44,3 +85,22 @@ def _as_openai(message: Mapping[str, Any]) -> dict[str, Any]:
             for call in calls
         ]
     return written
+
+
+SPEAKERS = {"system": "system", "user": "human", "assistant": "gpt", "tool": "observation"}
+
+
+class ShareGPT(ImitatedRows):
+    columns: ClassVar[dict[str, Column]] = {"conversations": "turns", "tools": "json"}
+
+    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
+        run = [*prompt_messages(answer.prompt), *answer_messages(text, answer.steps)]
+        return {"conversations": [turn for message in run for turn in _turns(message)], **tools_column(answer.tools)}
+
+
+def _turns(message: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    calls = [{"name": call.name, "arguments": call.arguments} for call in requested_calls(message)]
+    if message["content"] or not calls:
+        yield {"from": SPEAKERS[message["role"]], "value": message["content"]}
+    if calls:
+        yield {"from": "function_call", "value": json.dumps(calls[0] if len(calls) == 1 else calls, ensure_ascii=False)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from rl.base.errors import UsageError
-from rl.dataset_builder.exporting.base import Column, ExportedRow, RowFormat
+from rl.dataset_builder.exporting import Column, ExportedRow, RowFormat
 from rl.dataset_builder.read.groups import PromptRows
 from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.dataset_builder.rows.judged import GroupRows, JudgedRows, LabelledRows, RewardRows

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl.base.files import staged_file
-from rl.dataset_builder.exporting.base import Column
+from rl.dataset_builder.exporting import Column
 
 ROWS = 1000
 """A row group; what is in memory at a time."""
@@ -45,12 +45,12 @@ def write(path: Path, columns: Mapping[str, Column], rows: Iterator[dict[str, An
     """A column that a row lacks is null in it."""
     schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
     with staged_file(path) as partial, pq.ParquetWriter(partial, schema) as file:
-        while chunk := [_flat(row, columns) for row in islice(rows, ROWS)]:
-            file.write_table(pa.Table.from_pylist(chunk, schema=schema))
-
-
-def _flat(row: dict[str, Any], columns: Mapping[str, Column]) -> dict[str, Any]:
-    return {name: _FLATTEN.get(columns[name], lambda same: same)(value) for name, value in row.items()}
+        while chunk := list(islice(rows, ROWS)):
+            flat = [
+                {name: _FLATTEN.get(columns[name], lambda same: same)(value) for name, value in row.items()}
+                for row in chunk
+            ]
+            file.write_table(pa.Table.from_pylist(flat, schema=schema))
 
 
 def _json(value: Any) -> str:

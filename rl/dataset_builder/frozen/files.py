@@ -39,10 +39,8 @@ class RowWriter:
 
 @contextmanager
 def staging_folder(final: Path) -> Iterator[Path]:
-    """Yields an empty folder; whoever wants to keep it publishes it. Otherwise nothing of it is left.
-
-    Raises TrainingFailed when the disk refuses.
-    """
+    """Yields an empty folder; whoever wants to keep it publishes it. Otherwise nothing of it is left. Raises
+    TrainingFailed when the disk refuses."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         with scratch_directory(final) as partial:
@@ -51,17 +49,6 @@ def staging_folder(final: Path) -> Iterator[Path]:
         raise TrainingFailed(
             f"the training set cannot be written to {final.parent}: {error.strerror or error}"
         ) from error
-
-
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    text = json.dumps(manifest, indent=2, ensure_ascii=False)
-    (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
-
-
-def write_feedback_ids(folder: Path, ids: array[int]) -> None:
-    """One id a line, in the order in which they were read."""
-    with (folder / FEEDBACK).open("w", encoding="ascii") as file:
-        file.writelines(f"{number}\n" for number in ids)
 
 
 def read_feedback_ids(folder: Path) -> array[int]:

@@ -41,7 +41,8 @@ def choose_tested(agent: Agent, kind: AnswerKind, share: float, folder: Path) ->
     """``share``: that is held out elsewhere; 0: nobody wants to measure. ``folder``: with the rows as they were split."""
     if not kind.has_right_answers or not share:
         return Tested()
-    prompts = {row["prompt_key"]: row["split_key"] for row in _rows(folder) if accepted_text(row)}
+    rows = (row for name in (TRAIN, HELD_OUT) for row in _lines(folder / name))
+    prompts = {row["prompt_key"]: row["split_key"] for row in rows if accepted_text(row)}
     learned = learned_keys(Deployment.champion(agent), set(prompts.values()))
     new = sorted((key for key, split in prompts.items() if split not in learned), key=stable_hash)
     tested = new[: most_tested(len(prompts), share)]
@@ -77,11 +78,6 @@ def learned_keys(version: ModelVersion | None, among: set[str]) -> set[str]:
     sets = TrainingSet.objects.filter(runs__version=version)
     files = (training_set.directory / TRAIN for training_set in sets)
     return {row["split_key"] for file in files for row in _lines(file) if row.get("split_key") in among}
-
-
-def _rows(folder: Path) -> Iterator[dict[str, Any]]:
-    for name in (TRAIN, HELD_OUT):
-        yield from _lines(folder / name)
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +20,15 @@ from rl.config import find_rows
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.dataset_builder.accepted_answers import FOLDS as FOLDED
 from rl.dataset_builder.accepted_answers import IMITATED, KIND, OF_METHODS, TESTED, AcceptedAnswers
-from rl.dataset_builder.capped import ROWS_A_LOOK, build_rows
-from rl.dataset_builder.frozen.files import (
-    HELD_OUT,
-    TRAIN,
-    RowWriter,
-    staging_folder,
-    write_feedback_ids,
-    write_manifest,
-)
+from rl.dataset_builder.capped import ROWS_A_LOOK, RowBuilder, build_rows
+from rl.dataset_builder.frozen.files import FEEDBACK, HELD_OUT, MANIFEST, TRAIN, RowWriter, staging_folder
 from rl.dataset_builder.frozen.folding import Tested, choose_tested, move_to_train
 from rl.dataset_builder.frozen.marking import mark
-from rl.dataset_builder.id_lists import as_parameter
-from rl.dataset_builder.methods import RowBuilder
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.files import FileSource
 from rl.dataset_builder.read.groups import Source, Tally
 from rl.dataset_builder.read.ratings import DatabaseSource
-from rl.dataset_builder.read.scores import score_figures
+from rl.dataset_builder.read.scores import as_parameter, score_figures
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.models import Agent, TrainingSet
 
@@ -76,10 +67,8 @@ def freeze_files(
     cross_fits: bool = False,
     report: Report = silent,
 ) -> TrainingSet:
-    """The same from Command Center's files, which are not imported: no feedback in the database is touched.
-
-    Raises BadFile for a file that cannot be read, and UsageError for a method other than dpo.
-    """
+    """The same from Command Center's files, which are not imported: no feedback in the database is touched. Raises
+    BadFile for a file that cannot be read, and UsageError for a method other than dpo."""
     return _freeze(agent, FileSource(data_path, ratings_path), options, method, report, cross_fits)
 
 
@@ -174,6 +163,10 @@ def _new(
     tally: Tally,
     written: _Written,
 ) -> TrainingSet:
+    tested, answers = written.tested, dict[str, Any]()
+    if method in OF_METHODS:
+        imitated = written.accepted.imitated_of(written.train_rows)
+        answers = {KIND: written.kind.as_dict(), FOLDED: tested.folds, TESTED: list(tested.keys), IMITATED: imitated}
     return TrainingSet(
         id=identifier,
         agent=agent,
@@ -184,22 +177,15 @@ def _new(
         train_rows=written.train_rows,
         heldout_rows=written.heldout_rows,
         feedback_count=tally.usable,
-        val_split=0.0 if written.tested.folds else options.val_split,
+        val_split=0.0 if tested.folds else options.val_split,
         stats={
-            "options": options.as_dict(),
+            "options": asdict(options),
             **tally.as_dict(),
             "scores": score_figures(tally.ids),
             "held_out_is_empty": written.heldout_rows == 0,
-            **_answers(method, written),
+            **answers,
         },
     )
-
-
-def _answers(method: str, written: _Written) -> dict[str, Any]:
-    if method not in OF_METHODS:
-        return {}
-    tested, imitated = written.tested, written.accepted.imitated_of(written.train_rows)
-    return {KIND: written.kind.as_dict(), FOLDED: tested.folds, TESTED: list(tested.keys), IMITATED: imitated}
 
 
 def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:
@@ -213,8 +199,10 @@ def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:
         "feedback_count": frozen.feedback_count,
         **frozen.stats,
     }
-    write_manifest(folder, manifest)
-    write_feedback_ids(folder, tally.ids)
+    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
+    with (folder / FEEDBACK).open("w", encoding="ascii") as file:  # in the order in which they were read
+        file.writelines(f"{number}\n" for number in tally.ids)
 
 
 def _keep(folder: Path, frozen: TrainingSet) -> TrainingSet:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from django.db import connection
 from django.db.models import Q
 
 from rl.dataset_builder.frozen.files import FEEDBACK, read_feedback_ids
-from rl.dataset_builder.id_lists import as_parameter
+from rl.dataset_builder.read.scores import as_parameter
 from rl.models import Feedback, TrainingRun, TrainingSet
 
 CHUNK = 2000
@@ -23,28 +23,21 @@ _MARK = {
 
 def mark(training_set: TrainingSet, ids: Sequence[int]) -> int:
     """Exactly these stop waiting, as far as no earlier set has read them; how many did."""
+    import numpy as np  # the website does not load it at its start
+
     changed = 0
-    for part in _sorted_parts(ids):
+    ranked = np.sort(np.asarray(ids, dtype=np.int64))  # neighbours are on the same pages, each of which is written once
+    for start in range(0, len(ranked), CHUNK):
         with connection.cursor() as cursor:
-            cursor.execute(_MARK[connection.vendor], [training_set.pk.hex, as_parameter(part)])
+            part = as_parameter(ranked[start : start + CHUNK].tolist())
+            cursor.execute(_MARK[connection.vendor], [training_set.pk.hex, part])
             changed += cursor.rowcount
     return changed
 
 
-def _sorted_parts(ids: Sequence[int]) -> Iterator[list[int]]:
-    """Neighbours are on the same pages of the database, each of which is then written once."""
-    import numpy as np  # the website does not load it at its start
-
-    ranked = np.sort(np.asarray(ids, dtype=np.int64))
-    for start in range(0, len(ranked), CHUNK):
-        yield ranked[start : start + CHUNK].tolist()
-
-
 def release(training_set: TrainingSet) -> int:
-    """Lets the feedback that this set was the first to read wait again; how many items do.
-
-    Nothing happens when a run that succeeded, or that made a version before it failed, has learned from the set.
-    """
+    """Lets the feedback that this set was the first to read wait again; how many items do. Nothing happens when a run
+    that succeeded, or that made a version before it failed, has learned from the set."""
     learned = Q(state=TrainingRun.State.SUCCEEDED) | Q(version__isnull=False)
     if training_set.runs.filter(learned).exists():
         return 0

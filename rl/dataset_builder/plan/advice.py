@@ -44,7 +44,8 @@ class Advice:
 def plans(figures: Figures, *, uses_direct: bool, agent: str, has_right_answers: bool = False) -> list[MethodPlan]:
     """``uses_direct``: picks and edited answers make pairs for this agent. ``has_right_answers``: accepted ones are
     imitated, and no other is needed."""
-    pairs, labels = _dpo(figures, uses_direct), _kto(figures)
+    pairs, labels, edited = _dpo(figures, uses_direct), _kto(figures), figures.corrections
+    missing = "" if edited >= ENOUGH else plural(ENOUGH - edited, "more edited answer")
     return [
         _mpo(figures, pairs, labels, has_right_answers),
         pairs,
@@ -52,7 +53,7 @@ def plans(figures: Figures, *, uses_direct: bool, agent: str, has_right_answers:
         _grpo(figures, agent),
         _reward_model(figures, uses_direct, agent),
         _reward(figures, agent),
-        _sft(figures),
+        MethodPlan("sft", edited, "about", "answers that people edited", missing),
     ]
 
 
@@ -63,7 +64,7 @@ def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
     if mixed.ready and from_people >= ENOUGH:
         return Advice("mpo", f"every kind of rating trains in one run: {mixed.made_of}")
     if groups.ready:
-        apart = f"rewards tell the answers to {_number(groups)} prompts apart, and few are rated"
+        apart = f"rewards tell the answers to {groups.how} {groups.rows:,} prompts apart, and few are rated"
         return Advice("grpo", f"{apart}; with --rollouts offline it learns from these answers")
     if mixed.ready:
         return Advice("mpo", f"{mixed.made_of}; GRPO becomes possible with a second answer to each prompt")
@@ -123,13 +124,8 @@ def _kto(figures: Figures) -> MethodPlan:
     elif not (good and bad):
         missing = f"all labels are {'good' if good else 'bad'}: rate some answers {'down' if good else 'up'}"
     made_of = f"{figures.judged:,} rated, {by_reward:,} by their reward, {proposed:,} proposed"
-    return MethodPlan("kto", rows, _how_many_labels(figures), made_of, missing)
-
-
-def _how_many_labels(figures: Figures) -> How:
-    if figures.proposed or not (figures.all_ratings_seen and figures.all_rewards_seen):
-        return "at least"
-    return "about"
+    exact = figures.all_ratings_seen and figures.all_rewards_seen and not figures.proposed
+    return MethodPlan("kto", rows, "about" if exact else "at least", made_of, missing)
 
 
 def _grpo(figures: Figures, agent: str) -> MethodPlan:
@@ -180,15 +176,5 @@ def _reward(figures: Figures, agent: str) -> MethodPlan:
     return MethodPlan("reward", rows, how, "answers with a reward", missing)
 
 
-def _sft(figures: Figures) -> MethodPlan:
-    rows = figures.corrections
-    missing = "" if rows >= ENOUGH else plural(ENOUGH - rows, "more edited answer")
-    return MethodPlan("sft", rows, "about", "answers that people edited", missing)
-
-
 def _calculate(agent: str) -> str:
     return f"'manage.py calculate_rewards --agent {agent}' computes rewards"
-
-
-def _number(plan: MethodPlan) -> str:
-    return f"{plan.how} {plan.rows:,}"

@@ -98,26 +98,18 @@ class Figures:
 
 
 def figures(agent: Agent) -> Figures:
-    """Five queries."""
-    threshold = agent.label_threshold
+    threshold, proposed = agent.label_threshold, {"proposed": 0, "proposed_good": 0}
+    sure = 2.0  # no proposal is more than certain: without a threshold none counts
+    if agent.auto_label_threshold is not None:
+        sure = agent.auto_label_threshold
+        proposed = _row(_PROPOSED, agent.pk, sure)
     return Figures(
         **_row("SELECT count(*) AS traces FROM rl_trace WHERE agent_id = %s", agent.pk),
-        **_row(_RATED, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS, _sure_enough(agent)),
+        **_row(_RATED, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS, sure),
         **_row(_REWARDED, threshold, agent.pk, REWARDED),
         **_row(_DIRECT, agent.pk),
-        **_proposal_counts(agent),
+        **proposed,
     )
-
-
-def _proposal_counts(agent: Agent) -> dict[str, int]:
-    if agent.auto_label_threshold is None:
-        return {"proposed": 0, "proposed_good": 0}
-    return _row(_PROPOSED, agent.pk, agent.auto_label_threshold)
-
-
-def _sure_enough(agent: Agent) -> float:
-    """No proposal is more than certain: without a threshold none counts."""
-    return 2.0 if agent.auto_label_threshold is None else agent.auto_label_threshold
 
 
 def _row(query: str, *parameters: Any) -> dict[str, int]:

@@ -4,19 +4,72 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
+from rl.collect.feedback.accepted import read_accepted
+from rl.data_formatter.answer_kinds import FIRST, AnswerKind, find_kind, normalise
 from rl.data_formatter.opinions import OVER_CAP
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.advice import ENOUGH, REMARKS, Advice, MethodPlan, advise, plans
-from rl.dataset_builder.plan.answers import AcceptedPlan, accepted_plan
 from rl.dataset_builder.plan.figures import PAIRS_PER_PROMPT, RATINGS, Figures, figures
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.taking import can_be_taken
 from rl.models import Agent
 from rl.raters.shares import limit
+
+ENOUGH_OF_CLASS: Final = 10
+"""Accepted answers of a class from which on further ones are not asked for."""
+NAMED: Final = 8
+"""Classes, those with the fewest answers first."""
+
+
+class Rare(NamedTuple):
+    name: str
+    accepted: int
+
+    def __str__(self) -> str:
+        return f"{self.accepted} of `{self.name}`: {ENOUGH_OF_CLASS - self.accepted} more would help"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedPlan:
+    kind: AnswerKind
+    accepted: int
+    """Answers that were looked at."""
+    rare: tuple[Rare, ...] = ()
+    """Classes with fewer than ENOUGH_OF_CLASS accepted answers, at most NAMED of them."""
+    unnamed: int = 0
+    """Further ones."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """For people: the kind and why it is that; each rare class. Empty where nothing was accepted."""
+        if not self.accepted:
+            return []
+        further = [f"{self.unnamed} more classes with fewer than {ENOUGH_OF_CLASS}"] if self.unnamed else []
+        return [f"answers are {self.kind.kind}: {self.kind.reason}", *map(str, self.rare), *further]
+
+    def as_dict(self) -> dict[str, Any]:
+        rare = [
+            {"name": rare.name, "accepted": rare.accepted, "missing": ENOUGH_OF_CLASS - rare.accepted}
+            for rare in self.rare
+        ]
+        kind = {"kind": self.kind.kind, "reason": self.kind.reason, "accepted": self.accepted}
+        return {**kind, "rare": rare, "unnamed": self.unnamed}
+
+
+def accepted_plan(agent: Agent) -> AcceptedPlan:
+    """One query, of the newest RATINGS events; about what a run finds in its rows."""
+    texts = [accepted.answer for accepted in read_accepted(agent, FIRST, RATINGS)]
+    kind = find_kind(texts, agent.answer_kind)
+    if kind.kind != "closed":
+        return AcceptedPlan(kind, len(texts))
+    count = Counter(map(normalise, texts))
+    rare = sorted((number, name) for name, number in count.items() if number < ENOUGH_OF_CLASS)
+    named = tuple(Rare(name, number) for number, name in rare[:NAMED])
+    return AcceptedPlan(kind, len(texts), named, len(rare) - len(named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +111,13 @@ def training_plan(agent: Agent) -> TrainingPlan:
         agent=agent.name,
         has_right_answers=accepted.kind.has_right_answers,
     )
-    methods = apply_cap(agent, agent_figures, methods)
-    return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods), accepted, _wording(agent))
-
-
-def _wording(agent: Agent) -> str:
+    methods, wording = apply_cap(agent, agent_figures, methods), ""
     if recorded := can_be_taken(agent):
         take = f"'manage.py prompt_template take --agent {agent.name} --name NAME --use'"
-        return (
+        wording = (
             f"the gateway recorded {plural(recorded, 'prompt')}: {take} makes a template of one, to train what is asked"
         )
-    return ""
+    return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods), accepted, wording)
 
 
 class _Own(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -111,9 +111,12 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see
             prompts_on[prompt_rows.held_out].add(row["prompt_key"])
             prompt_lengths.append(characters(row["prompt"]))
             answer_lengths.extend(map(characters, answers_of(row)))
-            scores.extend(_scores(row))
+            own = [float(row[name]) for name in ("label", "reward", "score") if name in row]
+            scores.extend(row.get("rewards", own))
     skipped = tally.skipped
-    figures = _figures(scores, source, tally)
+    figures = score_figures(tally.ids) if source.has_ids and not scores else {}
+    if scores:
+        figures = {"mean": fmean(scores), "std": pstdev(scores)}
     return Survey(
         ratings_read=tally.read,
         ratings_usable=tally.usable,
@@ -135,23 +138,9 @@ def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see
     )
 
 
-def _figures(scores: Sequence[float], source: Source, tally: Tally) -> dict[str, float]:
-    if scores:
-        return {"mean": fmean(scores), "std": pstdev(scores)}
-    return score_figures(tally.ids) if source.has_ids else {}
-
-
 def answers_of(row: Mapping[str, Any]) -> list[list[Message]]:
     answers: list[list[Message]] = [row[name] for name in ("chosen", "rejected", "completion") if row.get(name)]
     return [*answers, *row.get("completions", [])]
-
-
-def _scores(row: dict[str, Any]) -> list[float]:
-    return (
-        row["rewards"]
-        if "rewards" in row
-        else [float(row[name]) for name in ("label", "reward", "score") if name in row]
-    )
 
 
 def _lengths(values: array[int]) -> Lengths | None:

@@ -85,7 +85,6 @@ def measured_rates(agent: Agent, source: TaskSource) -> dict[str, float]:
 
 
 def _success_rates(agent: Agent, environment: str) -> Mapping[str, float]:
-    """One query."""
     rank = Window(RowNumber(), partition_by=F("task_id"), order_by=F("id").desc())
     episodes = agent.episodes.filter(environment=environment, split__in=_COUNTED, reward__isnull=False).order_by()
     newest = episodes.annotate(rank=rank).filter(rank__lte=NEWEST)

@@ -20,10 +20,8 @@ Verdicts = dict[str | None, Rating]
 
 
 class FileSource:
-    """Command Center's files, read without the database. The rated entries, not the others, are held in memory.
-
-    A rating inside an entry counts where the ratings file has none for it. Of each device the latest rating counts.
-    """
+    """Command Center's files, read without the database. The rated entries, not the others, are held in memory. A
+    rating inside an entry counts where the ratings file has none for it. Of each device the latest rating counts."""
 
     name = "file"
     has_ids = False
@@ -32,11 +30,8 @@ class FileSource:
         self._data = Path(data_path)
         self._ratings = Path(ratings_path) if ratings_path else None
 
-    def scenarios(self) -> tuple[str, ...]:
-        """Those of all entries, the unrated ones included."""
-        return tuple(self.fixtures())
-
     def fixtures(self) -> dict[str, tuple[str, ...]]:
+        """Those of all entries, the unrated ones included."""
         entries = (entry for entry in read_entries(self._data) if isinstance(entry, Entry))
         return by_scenario((entry.scenario, entry.fixture) for entry in entries)
 

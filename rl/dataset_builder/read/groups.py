@@ -23,8 +23,6 @@ DIRECT = "side-by-side pick or edited answer: only preference pairs use it"
 
 @dataclass(slots=True)
 class PromptGroup:
-    """All that is known about the answers to one prompt."""
-
     prompt_key: str
     answers: list[RatedAnswer] = field(default_factory=list)
     direct: list[DirectPreference] = field(default_factory=list)
@@ -57,8 +55,6 @@ class PromptRows:
 
 @dataclass(slots=True)
 class Tally:
-    """The account of one pass."""
-
     read: int = 0
     """Feedback items."""
     ids: array[int] = field(default_factory=lambda: array("q"))
@@ -112,16 +108,11 @@ class Source(Protocol):
         """Whether the ``feedback_ids`` of its answers are primary keys; else they are numbers to tell ratings apart."""
         ...
 
-    def scenarios(self) -> tuple[str, ...]:
-        """The widgets that could have been chosen, sorted."""
-        ...
-
     def fixtures(self) -> Mapping[str, tuple[str, ...]]:
-        """Widget to the ways in which it could have been drawn, sorted."""
+        """The widgets that could have been chosen, each to the ways in which it could have been drawn, sorted."""
         ...
 
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
-        """Each prompt once, prompts in other words under one key apart.
-
-        What is read and what is left out goes into the tally."""
+        """Each prompt once, prompts in other words under one key apart. What is read and what is left out goes into the
+        tally."""
         ...

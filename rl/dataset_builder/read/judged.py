@@ -1,6 +1,6 @@
 """An agent's answers with all that tells how good they are, prompt by prompt, in one pass over one query.
 
-As in ``selection``: one statement sees one moment, and the rows come through a cursor, so that one answer is in memory.
+As in ``ratings``: one statement sees one moment, and the rows come through a cursor, so that one answer is in memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from rl.base.messages import asks_nothing
 from rl.base.ratings import AnswerRating
 from rl.base.records import JudgedAnswer
 from rl.collect.command_center import widget_choice
-from rl.dataset_builder.read.columns import Prompts, as_text, trace_id
 from rl.dataset_builder.read.groups import NO_WORDS, Tally
-from rl.dataset_builder.read.pseudonyms import pseudonym
-from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
-from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
-from rl.dataset_builder.read.tools import OfferedTools
+from rl.dataset_builder.read.ratings import CHUNK, Prompts, as_text, plan_for_all_rows, trace_id
+from rl.dataset_builder.read.reliability import pseudonym
+from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, OfferedTools, parse_details, read_run
 from rl.models import Agent, Feedback, Trace
 from rl.models.traces import is_broken_off, may_be_used
 from rl.rewards.decision import is_rater_of_decision
@@ -34,8 +32,6 @@ _KINDS = (Feedback.Kind.RATING, Feedback.Kind.COMPARISON, Feedback.Kind.CORRECTI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which answers, and what of them."""
-
     everything: bool = False
     """Answers that nobody and nothing judged as well."""
     proposals: bool = False

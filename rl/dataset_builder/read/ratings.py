@@ -6,6 +6,7 @@ through a cursor in chunks; only the group at hand is in memory, and eight bytes
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,13 +14,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from rl.base.ratings import Vote
 from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.collect.command_center import widget_choice
 from rl.data_formatter.opinions import BROKEN_OFF
-from rl.dataset_builder.read.columns import Prompts, as_text, trace_id
 from rl.dataset_builder.read.groups import (
     BOTH_BAD,
     NEUTRAL,
@@ -30,15 +31,50 @@ from rl.dataset_builder.read.groups import (
     Tally,
     by_scenario,
 )
-from rl.dataset_builder.read.pseudonyms import pseudonym
-from rl.dataset_builder.read.reliability import learn_reliability, weigh_votes
-from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, parse_details, read_run
-from rl.dataset_builder.read.tools import OfferedTools, Tools
-from rl.models import Agent, Feedback, Trace
+from rl.dataset_builder.read.reliability import learn_reliability, pseudonym, weigh_votes
+from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, OfferedTools, Tools, parse_details, read_run
+from rl.dataset_builder.wording import ask_agent
+from rl.models import Agent, Feedback, Trace, prompt_key
 from rl.models.traces import is_broken_off, may_be_used
 
 if TYPE_CHECKING:
     from rl.raters.dawid_skene import Reliability
+
+
+def as_text(column: str) -> Cast:
+    """JSON, or an id."""
+    return Cast(column, TextField())
+
+
+def trace_id(text: str) -> str:
+    """As ``str`` of a UUID: SQLite has its digits alone."""
+    if len(text) != 32:
+        return text
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Prompts:
+    """The agent's, as its application asks them. Answers to one prompt follow each other: its text is parsed and hashed
+    once."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._text: str | None = None
+        self._stored: tuple[Message, ...] = ()
+        self._asked: tuple[Message, ...] = ()
+        self._split_key = ""
+
+    def read(self, text: str) -> tuple[Message, ...]:
+        if text != self._text:
+            self._text, self._stored, self._split_key = text, tuple(json.loads(text)), ""
+            self._asked = ask_agent(self._agent, self._stored)
+        return self._asked
+
+    def split_key(self) -> str:
+        """The hash of the stored words of what was read last: other words for them hold out the same prompts."""
+        self._split_key = self._split_key or prompt_key(self._stored)
+        return self._split_key
+
 
 CHUNK = 2000
 """Rows a fetch."""
@@ -76,11 +112,8 @@ class DatabaseSource:
         are right, where that can be told; else all alike."""
         self.agent, self._runs, self._weigh = agent, runs, weigh
 
-    def scenarios(self) -> tuple[str, ...]:
-        """Those of all of the agent's answers, the unrated ones included."""
-        return tuple(self.fixtures())
-
     def fixtures(self) -> dict[str, tuple[str, ...]]:
+        """Those of all of the agent's answers, the unrated ones included."""
         widgets = Trace.objects.filter(agent=self.agent, details__has_key="scenario").order_by()
         return by_scenario(widgets.values_list("details__scenario", "details__fixture").distinct())
 
@@ -147,15 +180,12 @@ class _Answer(NamedTuple):
 
 
 class _Reader:
-    """From rows to answers."""
-
     def __init__(self, agent: Agent, tally: Tally, runs: bool, weigh: bool) -> None:
         self._tally, self._prompts = tally, Prompts(agent)
         self._offered = OfferedTools(agent) if runs else None
         self._reliability = learn_reliability(agent) if weigh else None
 
     def add(self, group: PromptGroup, rows: list[_Row]) -> None:
-        """``rows``: all of one trace."""
         skipped = self._tally.skipped
         for row in rows:
             self._tally.saw(row.id)
@@ -192,7 +222,6 @@ def _other_run(row: _Row, prompt: tuple[Message, ...]) -> _Answer:
 
 
 def _vote(row: _Row, skipped: Counter[str]) -> list[tuple[int, Vote]]:
-    """None or one."""
     if row.value is None or row.value == 0.5:
         skipped[NEUTRAL] += 1
         return []

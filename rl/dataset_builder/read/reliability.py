@@ -1,19 +1,32 @@
-"""Which raters are right, learned from all of an agent's answers that several people rated."""
+"""Who rated, without a name, and which raters are right: learned from all of an agent's answers that several people rated.
+
+Training sets are copied and shared, and nobody should learn from them who somebody is.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connection
 from django.db.models import Count
+from django.utils.crypto import salted_hmac
 
-from rl.dataset_builder.read.pseudonyms import pseudonym
 from rl.models import Agent, Feedback
 from rl.models.traces import may_be_used
 
 if TYPE_CHECKING:
     from rl.raters.dawid_skene import Reliability
+
+
+DIGITS: Final = 12
+
+
+@lru_cache(maxsize=10_000)
+def pseudonym(rater: str) -> str:
+    """Hexadecimal; the same in all sets of one installation, and without its key nobody can tell whose. Empty for nobody."""
+    return salted_hmac("rl.rater", rater, algorithm="sha256").hexdigest()[:DIGITS] if rater else ""
 
 
 def learn_reliability(agent: Agent) -> Reliability | None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from rl.base.messages import as_data, requested_calls, without_calls
 from rl.base.records import Message, ToolCall
 from rl.collect.traces.records import tool_calls
 from rl.environments.dialects import DIALECTS, dialect, without_thinking
-from rl.environments.tools.recorded import arguments_of
+from rl.environments.tasks.replay_fields import is_schema
+from rl.environments.tools.recorded import arguments_of, schemas_of
+from rl.models import Agent
 
 CUT_CALLS = "run: the arguments of a tool call were cut off or cannot be read"
 _ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
@@ -70,7 +74,6 @@ def result_text(call: ToolCall) -> str:
 
 
 def _of_calls(calls: Sequence[ToolCall]) -> Iterator[Message]:
-    """A turn for each."""
     for number, call in enumerate(calls, start=1):
         yield from _turn("", [(number, call)])
 
@@ -170,3 +173,51 @@ def _text(content: object) -> str:
         raise ValueError("not text")
     parts = (part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, (str, dict)))
     return "\n".join(part for part in parts if isinstance(part, str))
+
+
+NEWEST = 500
+"""Traces with tool calls whose tools are known as the agent's."""
+Tools = tuple[dict[str, Any], ...]
+
+
+class OfferedTools:
+    """By the details of an answer, else those that the agent has called lately: a prompt that offers no tools would teach
+    that they are called all the same, and one that offers what was called alone would give away what to call."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def __call__(self, details: Mapping[str, Any]) -> Tools:
+        return declared_tools(details.get("tools")) or self._of_agent
+
+    @cached_property
+    def _of_agent(self) -> Tools:
+        traces = self._agent.traces.exclude(tool_calls=[]).order_by("-created_at")
+        newest = list(traces.values_list("tool_calls", "details")[:NEWEST])
+        declared = {
+            tool["function"]["name"]: tool
+            for _, details in reversed(newest)
+            for tool in declared_tools(details.get("tools") if isinstance(details, dict) else None)
+        }
+        calls = chain.from_iterable(_readable(stored) for stored, _ in newest)
+        inferred = {tool["function"]["name"]: tool for tool in schemas_of(calls)}
+        tools = {**inferred, **declared}
+        return tuple(tools[name] for name in sorted(tools))
+
+
+def declared_tools(value: object) -> Tools:
+    """Empty for what is not a list of schemas."""
+    return tuple(value) if isinstance(value, list) and all(map(is_schema, value)) else ()
+
+
+def _readable(stored: object) -> list[dict[str, Any]]:
+    calls = []
+    for call in tool_calls(stored):
+        try:
+            arguments = called_with(call)
+        except CannotBeRead:
+            continue
+        calls.append(
+            {"tool_name": call.tool_name, "arguments": arguments, "success": call.success, "error": call.error}
+        )
+    return calls

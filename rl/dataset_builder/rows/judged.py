@@ -29,10 +29,6 @@ Keep = Callable[[JudgedAnswer], bool]
 FILES = "rows for {} come from the database: bring the files in with import_traces first"
 
 
-def everything(answer: JudgedAnswer) -> bool:
-    return True
-
-
 def label_rule(agent: Agent, min_confidence: float = 0.5) -> LabelRule:
     return LabelRule(
         reward_threshold=agent.label_threshold,
@@ -47,7 +43,7 @@ class JudgedRows:
     method = ""
 
     def __init__(
-        self, agent: Agent, source: Source, options: DataOptions, tally: Tally, keep: Keep = everything
+        self, agent: Agent, source: Source, options: DataOptions, tally: Tally, keep: Keep = lambda answer: True
     ) -> None:
         if not source.has_ids:
             raise UsageError(FILES.format(self.method))
@@ -73,7 +69,16 @@ class JudgedRows:
     def problem(self, train: int, held_out: int) -> str:
         """Why these numbers of rows are too few to train on; empty when they are enough."""
         if train + held_out < self._options.min_samples:
-            return no_answers(self._agent, self._options) or ". ".join(self._why_too_few(train + held_out))
+            if missing := no_answers(self._agent, self._options):
+                return missing
+            sentences = list(self._too_few(train + held_out))
+            if number := self._tally.skipped[EMPTY_ANSWER]:
+                sentences.append(
+                    f"{plural(number, 'answer')} {'is' if number == 1 else 'are'} empty: collect answers with text"
+                )
+            if self._tally.skipped:
+                sentences.append(f"left out: {format_reasons(self._tally.skipped.most_common(5))}")
+            return ". ".join(sentences)
         if not train:
             return (
                 f"all {plural(held_out, 'row')} of {plural(self._tally.prompts, 'prompt')} are held out for testing, "
@@ -85,18 +90,7 @@ class JudgedRows:
         raise NotImplementedError
 
     def _too_few(self, rows: int) -> Iterator[str]:
-        """Sentences."""
         raise NotImplementedError
-
-    def _why_too_few(self, rows: int) -> Iterator[str]:
-        yield from self._too_few(rows)
-        if number := self._tally.skipped[EMPTY_ANSWER]:
-            yield f"{plural(number, 'answer')} {'is' if number == 1 else 'are'} empty: collect answers with text"
-        if self._tally.skipped:
-            yield f"left out: {format_reasons(self._tally.skipped.most_common(5))}"
-
-    def _is_held_out(self, split_key: str) -> bool:
-        return self._split.is_held_out(split_key)
 
     def _needs(self, what: str) -> str:
         return f"{what}, and {self._options.min_samples:,} are needed"
@@ -141,9 +135,12 @@ class LabelledRows(JudgedRows):
 
     def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
         for answer in answers:
-            self._note(answer)
+            if answer.preferences:
+                self._tally.skipped[DIRECT] += len(answer.preferences)
+            values = [rating.value for rating in answer.ratings]
+            self._tally.disputed += bool(values) and min(values) < 0.5 < max(values)
             if row := self._row(answer):
-                held_out = self._is_held_out(answer.split_key)
+                held_out = self._split.is_held_out(answer.split_key)
                 self._train.update([] if held_out else [self._is_good(row)])
                 yield PromptRows(held_out, [row], frozenset(answer.trace_ids))
 
@@ -153,12 +150,6 @@ class LabelledRows(JudgedRows):
     def _is_good(self, row: dict[str, Any]) -> bool:
         good: bool = row["label"]
         return good
-
-    def _note(self, answer: JudgedAnswer) -> None:
-        if answer.preferences:
-            self._tally.skipped[DIRECT] += len(answer.preferences)
-        values = [rating.value for rating in answer.ratings]
-        self._tally.disputed += bool(values) and min(values) < 0.5 < max(values)
 
     def _too_few(self, rows: int) -> Iterator[str]:
         missing = self._options.min_samples - rows
@@ -178,7 +169,7 @@ class RewardRows(JudgedRows):
     def _rows(self, answers: Iterable[JudgedAnswer]) -> Iterator[PromptRows]:
         for answer in answers:
             if row := scored_row(answer, self._tally.skipped):
-                yield PromptRows(self._is_held_out(answer.split_key), [row], frozenset(answer.trace_ids))
+                yield PromptRows(self._split.is_held_out(answer.split_key), [row], frozenset(answer.trace_ids))
 
     def _too_few(self, rows: int) -> Iterator[str]:
         yield self._needs(f"{plural(rows, 'answer')} {'has' if rows == 1 else 'have'} a reward")
@@ -198,7 +189,7 @@ class GroupRows(JudgedRows):
             groups[answer.split_key].take(answer)
         for split_key, group in groups.items():
             if finished := group.finish():
-                yield PromptRows(self._is_held_out(split_key), [finished.row], finished.trace_ids)
+                yield PromptRows(self._split.is_held_out(split_key), [finished.row], finished.trace_ids)
 
     def _too_few(self, rows: int) -> Iterator[str]:
         yield self._needs(f"{plural(rows, 'prompt')} {'has' if rows == 1 else 'have'} answers whose rewards differ")

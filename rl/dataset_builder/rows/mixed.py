@@ -1,4 +1,7 @@
-"""MPO: pairs where there are two answers to compare, and every other answer that is known to be good or bad alone."""
+"""MPO: pairs where there are two answers to compare, and every other answer that is known to be good or bad alone.
+
+SFT learns from the same, of which the accepted answers are imitated; the others are there to be measured by.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.rows.judged import LabelledRows
 from rl.dataset_builder.rows.pairs import PairRows
-from rl.dataset_builder.rows.single import PairsMade
+from rl.dataset_builder.rows.reward_model import PairsMade
 from rl.models import Agent
 
 _LEARNED_ALONE = (ONLY_LIKED, ONLY_DISLIKED, BOTH_BAD, OUTCOME)
@@ -45,19 +48,17 @@ class MixedRows:
     def problem(self, train: int, held_out: int) -> str:
         """A pair tells good from bad, so with one the labels may all be of one kind; they may all be good where answers are
         right or wrong, which are imitated."""
-        enough = train and train + held_out >= self._options.min_samples
-        if enough and (self._made.count or self._has_right_answers()):
-            return ""
+        least = self._options.min_samples
+        if train and train + held_out >= least:
+            are_right = self._accepted.kind(self._agent.answer_kind).has_right_answers
+            if self._made.count or (are_right and self._accepted.count >= least):
+                return ""
         return (self._singles or self._pairs).problem(train, held_out)
 
     def _see(self, of_prompt: PromptRows) -> PromptRows:
         for row in of_prompt.rows:
             self._accepted.saw(row)
         return of_prompt
-
-    def _has_right_answers(self) -> bool:
-        kind = self._accepted.kind(self._agent.answer_kind)
-        return kind.has_right_answers and self._accepted.count >= self._options.min_samples
 
     def _take_stock(self, rows: dict[str, int]) -> None:
         """What the first pass read counts as read: what arrives between the two waits for the next run."""
@@ -100,3 +101,16 @@ class _Singles(LabelledRows):
 
     def _is_good(self, row: dict[str, Any]) -> bool:
         return row["chosen"] is not None
+
+
+class AcceptedRows(MixedRows):
+    """Good answers alone are enough."""
+
+    def problem(self, train: int, held_out: int) -> str:
+        least, count = self._options.min_samples, self._accepted.count
+        if train and count >= least:
+            return ""
+        return (
+            f"{count} accepted answers, and {least} are needed: choose, edit or like answers, "
+            f"or ask for fewer with --min-samples"
+        )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rl.base.messages import asks_nothing
 from rl.base.records import PreferencePair
 from rl.data_formatter import build_fixture_dpo_pairs, build_preference_pairs, build_widget_dpo_pairs, training_row
 from rl.data_formatter.opinions import NO_WIDGET
 from rl.data_formatter.runs import answer_key
-from rl.data_formatter.wording.contract import Wording
 from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import Shortage, no_answers
@@ -31,16 +28,50 @@ class PairRows:
         self._wording = wording_of(agent)
 
     def prompts(self) -> Iterator[PromptRows]:
-        for group, pairs in paired_groups(self._source, self._options, self._wording, self._tally):
-            self._shortage.saw(group, len(pairs))
-            if pairs:
-                split_key = group.split_key
-                held_out, members = self._split.is_held_out(split_key), _Members(group)
-                rows = [{**self._row(pair, group), "split_key": split_key} for pair in pairs]
-                if not self._source.has_ids:
-                    rows = [{**row, "feedback": []} for row in rows]
-                for row, pair in zip(rows, pairs, strict=True):
-                    yield PromptRows(held_out, [row], members.of(pair))
+        fixtures = {} if self._options.pair_type == "preference" else self._source.fixtures()
+        for group in self._source.groups(self._tally):
+            if group.prompt and asks_nothing(group.prompt):
+                self._tally.skipped[NO_WORDS] += 1
+                continue
+            pairs = self._pairs(group, fixtures)
+            self._take_stock(group, pairs)
+            if not pairs:
+                continue
+            split_key, members = group.split_key, _Members(group)
+            for pair in pairs:
+                row = {**self._row(pair, group), "split_key": split_key}
+                row = row if self._source.has_ids else {**row, "feedback": []}
+                yield PromptRows(self._split.is_held_out(split_key), [row], members.of(pair))
+
+    def _pairs(self, group: PromptGroup, fixtures: Mapping[str, tuple[str, ...]]) -> list[PreferencePair]:
+        """``fixtures``: widget to its variants."""
+        kind, tally, pairs = self._options.pair_type, self._tally, list[PreferencePair]()
+        limits: dict[str, Any] = {
+            "max_pairs_per_question": self._options.max_pairs_per_question,
+            "min_confidence": self._options.min_confidence,
+            "skipped": tally.skipped,
+        }
+        if kind == "preference":
+            return build_preference_pairs(group.answers, group.direct, **limits)
+        how = {"wording": self._wording, **limits}
+        if kind in ("widget", "both") and fixtures:
+            pairs += build_widget_dpo_pairs(group.answers, [*fixtures], taken=tally.taken, **how)
+        elif kind in ("widget", "both"):
+            tally.skipped[NO_WIDGET] += len(group.answers)
+        if kind in ("fixture", "both"):
+            # The names say what they show; Command Center's files describe none.
+            pairs += build_fixture_dpo_pairs(group.answers, {}, fixtures=fixtures, **how)
+        if group.direct:
+            tally.skipped[DIRECT] += len(group.direct)
+        return pairs
+
+    def _take_stock(self, group: PromptGroup, pairs: list[PreferencePair]) -> None:
+        tally = self._tally
+        tally.prompts_read += 1
+        tally.prompts += bool(pairs)
+        tally.disputed += sum(answer.is_disputed for answer in group.answers)
+        tally.usable += len({number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())})
+        self._shortage.saw(group, len(pairs))
 
     def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
         return training_row(pair)
@@ -66,84 +97,8 @@ class _Members:
         ]
 
     def of(self, pair: PreferencePair) -> set[str]:
-        """Ids of traces."""
         keys = (answer_key(pair.chosen, pair.chosen_steps or ()), answer_key(pair.rejected, pair.rejected_steps or ()))
         feedback = {*(pair.metadata or {}).get("feedback", ())}
         trace_ids = {trace_id for key, ids, trace_id in self._rated if key in keys or not feedback.isdisjoint(ids)}
         trace_ids |= {trace_id for key, trace_id in self._direct if key in keys}
         return trace_ids - {""}
-
-
-class _Limits(TypedDict):
-    """What every builder of pairs is told."""
-
-    max_pairs_per_question: int
-    min_confidence: float
-    skipped: Counter[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    """What there is to choose among, and how that is put and answered."""
-
-    fixtures: Mapping[str, tuple[str, ...]]
-    """Widget to its variants."""
-    wording: Wording
-
-
-Builder = Callable[[PromptGroup, _Choices, _Limits, Tally], list[PreferencePair]]
-
-
-def paired_groups(
-    source: Source, options: DataOptions, wording: Wording, tally: Tally
-) -> Iterator[tuple[PromptGroup, list[PreferencePair]]]:
-    """Every prompt of the source with its pairs, which may be none."""
-    builders = _BUILDERS[options.pair_type]
-    choices = _Choices({} if options.pair_type == "preference" else source.fixtures(), wording)
-    limits = _Limits(
-        max_pairs_per_question=options.max_pairs_per_question,
-        min_confidence=options.min_confidence,
-        skipped=tally.skipped,
-    )
-    for group in source.groups(tally):
-        if group.prompt and asks_nothing(group.prompt):
-            tally.skipped[NO_WORDS] += 1
-            continue
-        pairs = [pair for build in builders for pair in build(group, choices, limits, tally)]
-        if options.pair_type != "preference" and group.direct:
-            tally.skipped[DIRECT] += len(group.direct)
-        _take_stock(group, pairs, tally)
-        yield group, pairs
-
-
-def _take_stock(group: PromptGroup, pairs: list[PreferencePair], tally: Tally) -> None:
-    tally.prompts_read += 1
-    tally.prompts += bool(pairs)
-    tally.disputed += sum(answer.is_disputed for answer in group.answers)
-    tally.usable += len({number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())})
-
-
-def _widget(group: PromptGroup, choices: _Choices, limits: _Limits, tally: Tally) -> list[PreferencePair]:
-    if not choices.fixtures:
-        limits["skipped"][NO_WIDGET] += len(group.answers)
-        return []
-    return build_widget_dpo_pairs(
-        group.answers, [*choices.fixtures], wording=choices.wording, taken=tally.taken, **limits
-    )
-
-
-def _fixture(group: PromptGroup, choices: _Choices, limits: _Limits, tally: Tally) -> list[PreferencePair]:
-    # The names say what they show; Command Center's files describe none.
-    return build_fixture_dpo_pairs(group.answers, {}, fixtures=choices.fixtures, wording=choices.wording, **limits)
-
-
-def _preference(group: PromptGroup, choices: _Choices, limits: _Limits, tally: Tally) -> list[PreferencePair]:
-    return build_preference_pairs(group.answers, group.direct, **limits)
-
-
-_BUILDERS: dict[str, tuple[Builder, ...]] = {
-    "widget": (_widget,),
-    "fixture": (_fixture,),
-    "preference": (_preference,),
-    "both": (_widget, _fixture),
-}

@@ -18,6 +18,7 @@ from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import NO_WORDS, PromptRows, Source, Tally
 from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
+from rl.dataset_builder.read.runs import parse_details
 from rl.dataset_builder.rows.judged import FILES
 from rl.dataset_builder.wording import ask_agent
 from rl.models import Agent, Trace, prompt_key
@@ -38,10 +39,8 @@ class _Row(NamedTuple):
 
 class PromptsOnly:
     """Methods that generate answers while they train: every prompt of the agent once, whatever became of its answers.
-
-    ``details`` are those of a stored answer to the prompt, for rewards to read: of the first with tests, else of the first
-    that has any.
-    """
+    ``details`` are those of a stored answer to the prompt, for rewards to read: of the first with tests, else of the
+    first that has any."""
 
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
         if not source.has_ids:
@@ -95,7 +94,7 @@ class PromptsOnly:
             "prompt": [*ask_agent(self._agent, json.loads(row.prompt))],
             "prompt_key": row.key,
             "split_key": split_key,
-            "details": _details(row),
+            "details": parse_details(row.details),
             "feedback": [],
         }
         held_out = self._split.is_held_out(split_key)
@@ -112,11 +111,6 @@ def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:
     )
 
 
-def _details(row: _Row) -> dict[str, Any]:
-    details = json.loads(row.details)
-    return details if isinstance(details, dict) else {}
-
-
 def _use(row: _Row) -> int:
-    details = _details(row)
+    details = parse_details(row.details)
     return 2 if details.get(TESTS) else 1 if details else 0

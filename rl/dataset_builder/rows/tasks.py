@@ -34,9 +34,6 @@ class TaskSource:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Reason to how many tasks there might have been."""
 
-    def scenarios(self) -> tuple[str, ...]:
-        return ()
-
     def fixtures(self) -> Mapping[str, tuple[str, ...]]:
         return {}
 

@@ -178,7 +178,7 @@ def _passes(document: Document, key_path: KeyPath, value: Any) -> dict[str, int]
 
 def _check_value(document: Document, key_path: KeyPath, name: str, value: Any) -> Any:
     default = getattr(_DEFAULTS, name)
-    if name in AgentConfig.INTEGERS and isinstance(value, float) and value.is_integer():
+    if name in AgentConfig.integers() and isinstance(value, float) and value.is_integer():
         value = int(value)
     key = ".".join(key_path)
     if isinstance(default, bool) and not isinstance(value, bool):

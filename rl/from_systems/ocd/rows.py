@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from rl.base.records import Message
 from rl.collect.traces.records import trace_record, with_feedback
 from rl.data_formatter.scored import NO_REWARD
-from rl.dataset_builder.exporting.base import BELOW, SILENT, Column, ExportedRow, RowFormat
+from rl.dataset_builder.exporting import BELOW, SILENT, Column, ExportedRow, RowFormat
 from rl.dataset_builder.wording import ask_agent
 from rl.from_systems.ocd.formulas import feedback_word
 from rl.from_systems.ocd.records import canonical

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Count
@@ -15,12 +13,11 @@ from rl.base.names import require_known
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.lm import base_models
 from rl.management.base import ActionsCommand
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent
 
 
-@dataclass(frozen=True, slots=True)
-class CreateOptions:
+class CreateOptions(CommandOptions):
     name: str = argument(help="letters, digits, '.', '_' and '-'")
     model: str | None = option(
         help=f"{', '.join(EMBEDDED_MODELS)}, a name of BASE_MODELS, a hub id (with @revision: that one), a folder, or a "
@@ -50,9 +47,8 @@ class Command(ActionsCommand):
         if options.response_length is not None:
             agent.response_length = options.response_length
         agent.full_clean()
-        folder = base_models.loaded_name(agent.base_model)
-        if not options.later:
-            folder = base_models.resolve(agent.base_model, self.report)
+        name = agent.base_model
+        folder = base_models.loaded_name(name) if options.later else base_models.resolve(name, self.report)
         agent.save()
         document = {"name": agent.name, "base_model": agent.base_model, "loaded_from": folder}
         self.result(document, lines=(f"Agent {agent} starts from {agent.base_model} ({folder}).",))
@@ -61,10 +57,11 @@ class Command(ActionsCommand):
         agents = list(Agent.objects.annotate(traces_count=Count("traces", distinct=True)))
         table = Table("agent", "base model", "traces", "online learning")
         for agent in agents:
-            table.add_row(
-                agent.name, agent.base_model, f"{agent.traces_count:,}", "yes" if agent.online_learning else "no"
-            )
-        self.result({"agents": [_as_dict(agent) for agent in agents]}, table)
+            learns = "yes" if agent.online_learning else "no"
+            table.add_row(agent.name, agent.base_model, f"{agent.traces_count:,}", learns)
+        names = ("name", "base_model", "traces_count", "online_learning")
+        rows = [{name.removesuffix("_count"): getattr(agent, name) for name in names} for agent in agents]
+        self.result({"agents": rows}, table)
 
 
 def _find_model(name: str) -> str:
@@ -74,12 +71,3 @@ def _find_model(name: str) -> str:
     if "/" not in name and not Path(name).exists():
         require_known("base model", name, known, "owner/name on the hub, a folder, or a GGUF file")
     return str(known.get(name, name))
-
-
-def _as_dict(agent: Any) -> dict[str, Any]:
-    return {
-        "name": agent.name,
-        "base_model": agent.base_model,
-        "traces": agent.traces_count,
-        "online_learning": agent.online_learning,
-    }

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from datetime import datetime, time, timedelta
+from typing import Any, Final
 
 from django.db import transaction
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from rich.table import Table
+from rich.text import Text
 
 from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
-from rl.management.keys import parts_of, read_expiry, row_of, table_of
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option, parts_of
 from rl.models import Agent, ApiKey, usual_scopes
 from rl.operations.keys import revoke
 
 
-@dataclass(frozen=True, slots=True)
-class CreateOptions:
+class CreateOptions(CommandOptions):
     name: str = option(required=True, help="who uses it, for people")
     kind: str = option(choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
     agent: str | None = option(help="the only agent that it is for; every agent if left out")
@@ -30,8 +34,7 @@ class CreateOptions:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeOptions:
+class RevokeOptions(CommandOptions):
     id: int = argument(type=int)
 
 
@@ -82,7 +85,6 @@ class Command(ActionsCommand):
 
 
 def _find_or_make_agent(name: str | None, *, make: bool) -> tuple[Agent | None, bool]:
-    """And whether it was made."""
     if name is None:
         if make:
             raise UsageError("--make-agent needs the name of the agent: --agent NAME")
@@ -96,3 +98,55 @@ def _find_or_make_agent(name: str | None, *, make: bool) -> tuple[Agent | None, 
     agent.full_clean()
     agent.save()
     return agent, True
+
+
+_SHOWN: Final = (
+    "id",
+    "name",
+    "kind",
+    "scopes",
+    "start",
+    "agent",
+    "allowed_origins",
+    "needs_tokens",
+    "created_at",
+    "last_used_at",
+    "expires_at",
+    "revoked_at",
+)
+
+
+def read_expiry(text: str) -> datetime | None:
+    """``90d`` from now, or the first moment of a day like ``2027-01-31``; empty: never. Raises UsageError."""
+    if not text:
+        return None
+    problem = UsageError(f"--expires {text!r} is neither a number of days like 90d nor a day like 2027-01-31")
+    try:
+        if days := re.fullmatch(r"(\d{1,5})d", text):
+            return timezone.now() + timedelta(days=int(days[1]))
+        day = parse_date(text)
+    except ValueError:
+        raise problem from None
+    if day is None:
+        raise problem
+    return timezone.make_aware(datetime.combine(day, time.min))
+
+
+def row_of(key: ApiKey) -> dict[str, Any]:
+    return {name: getattr(key, name) for name in _SHOWN}
+
+
+def table_of(keys: list[ApiKey]) -> Table:
+    if not keys:
+        return Table("no keys yet")
+    table = Table()
+    for heading in ("id", "name", "use", "days"):
+        table.add_column(heading, overflow="fold")  # an origin that is cut off is of no use
+    for key in keys:
+        use = [key.kind, ", ".join(key.scopes), f"for {key.agent}" if key.agent else "", *key.allowed_origins]
+        use += ["needs tokens"] if key.needs_tokens else []
+        dates = {"made": key.created_at, "used": key.last_used_at, "expires": key.expires_at, "revoked": key.revoked_at}
+        days = (f"{name} {moment:%Y-%m-%d}" for name, moment in dates.items() if moment)
+        texts = (f"{key.name}\n{key.start}…", "\n".join(filter(None, use)), "\n".join(days))
+        table.add_row(str(key.pk), *map(Text, texts))
+    return table

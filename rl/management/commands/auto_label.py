@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
@@ -10,16 +9,16 @@ from rich.table import Table
 from rl import auto_labels
 from rl.auto_labels.learning import Preferences
 from rl.base.errors import UsageError
-from rl.management.agents import RATINGS, choose_agent
-from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import option
+from rl.management.base import RATINGS, RatchetCommand, choose_agent, two_columns
+from rl.management.options import CommandOptions, option
 from rl.models import Agent, LabelModel
 
 GOES_ON = "Nobody said anything since this was learned, so it goes on where it stopped."
 
+ABOUT = ("id", "labels", "heldout_labels", "heldout_accuracy", "majority_share", "calibration")
 
-@dataclass(frozen=True, slots=True)
-class Options:
+
+class Options(CommandOptions):
     agent: str | None = option(help="whose traces; default: the only one with ratings")
     learn_only: bool = option(action="store_true", help="learn and measure, propose nothing")
     limit: int | None = option(help="propose for this many traces, the newest first")
@@ -45,10 +44,16 @@ class Command(RatchetCommand):
         document: dict[str, Any] = {
             "agent": agent.name,
             "threshold": agent.auto_label_threshold,
-            "model": _about(model),
+            "model": {name: getattr(model, name) for name in ABOUT},
             "preferences": learned.preferences.as_dict() if learned.preferences else None,
         }
-        figures = _figures(model) | _of_preferences(learned.preferences)
+        figures = {
+            "labels learned from": model.labels,
+            "held-out labels": model.heldout_labels,
+            "right on the held-out labels": f"{model.heldout_accuracy:.0%}",
+            "always the commoner label": f"{model.majority_share:.0%}",
+            **_of_preferences(learned.preferences),
+        }
         tables = [two_columns(f"{agent}: learned from people's labels", figures), _calibration_table(model)]
         lines = [*([GOES_ON] if known else []), _use(agent)]
         if not options.learn_only:
@@ -61,20 +66,6 @@ class Command(RatchetCommand):
         if options.threshold is not None and not options.dry_run:
             agent.save(update_fields=["auto_label_threshold"])
         self.result(document, *tables, lines=lines)
-
-
-def _about(model: LabelModel) -> dict[str, Any]:
-    names = ("labels", "heldout_labels", "heldout_accuracy", "majority_share", "calibration")
-    return {"id": model.pk, **{name: getattr(model, name) for name in names}}
-
-
-def _figures(model: LabelModel) -> dict[str, Any]:
-    return {
-        "labels learned from": model.labels,
-        "held-out labels": model.heldout_labels,
-        "right on the held-out labels": f"{model.heldout_accuracy:.0%}",
-        "always the commoner label": f"{model.majority_share:.0%}",
-    }
 
 
 def _of_preferences(preferences: Preferences | None) -> dict[str, Any]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.options import option
-from rl.operations.backup import Backup, back_up
+from rl.management.options import CommandOptions, option
+from rl.operations.backup import back_up
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     folder: Path | None = option(help="where to (BACKUP_DIR)")
     keep: int | None = option(metavar="N", help="remove all backups there but the newest N")
 
@@ -29,25 +26,20 @@ class Command(RatchetCommand):
             raise UsageError(f"--keep {options.keep}: at least the new backup is kept; write 1 or more")
         folder = (options.folder or settings.BACKUP_DIR).expanduser().resolve()
         backup = back_up(folder, keep=options.keep, report=self.report)
-        self.result(_document(backup), lines=_lines(backup))
-
-
-def _document(backup: Backup) -> dict[str, Any]:
-    return {
-        "backup": str(backup.path),
-        "size_bytes": backup.path.stat().st_size,
-        "files": len(backup.manifest.files),
-        "missing": backup.manifest.missing,
-        "outside": backup.manifest.outside,
-        "links": backup.links,
-        "removed": backup.removed,
-    }
-
-
-def _lines(backup: Backup) -> list[str]:
-    lines = [f"{backup.path} ({backup.path.stat().st_size / 1e6:.1f} MB, {len(backup.manifest.files)} files)"]
-    lines += [f"missing: rows name {name}, which is not there" for name in backup.manifest.missing]
-    lines += [f"not in it: {name} lies outside of DATA_DIR" for name in backup.manifest.outside]
-    lines += [f"not in it: {name} is a symbolic link" for name in backup.links]
-    lines += [f"removed: {name}" for name in backup.removed]
-    return [*lines, "Not in it: .env. Keep a copy of it somewhere else; it holds SECRET_KEY and passwords."]
+        manifest, size = backup.manifest, backup.path.stat().st_size
+        document = {
+            "backup": str(backup.path),
+            "size_bytes": size,
+            "files": len(manifest.files),
+            "missing": manifest.missing,
+            "outside": manifest.outside,
+            "links": backup.links,
+            "removed": backup.removed,
+        }
+        lines = [f"{backup.path} ({size / 1e6:.1f} MB, {len(manifest.files)} files)"]
+        lines += [f"missing: rows name {name}, which is not there" for name in manifest.missing]
+        lines += [f"not in it: {name} lies outside of DATA_DIR" for name in manifest.outside]
+        lines += [f"not in it: {name} is a symbolic link" for name in backup.links]
+        lines += [f"removed: {name}" for name in backup.removed]
+        lines.append("Not in it: .env. Keep a copy of it somewhere else; it holds SECRET_KEY and passwords.")
+        self.result(document, lines=lines)

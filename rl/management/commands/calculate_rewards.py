@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import option
+from rl.management.options import CommandOptions, option
 from rl.models import Agent
 from rl.rewards.report import RewardReport
 from rl.rewards.summary import Figures, RewardSummary
@@ -18,8 +17,7 @@ from rl.scoring import stored as rewarding
 NOTHING_WAITS = "No trace waits for its reward. --all computes those that have one again."
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = option("--agent-type", help="only this agent's traces")
     pending: bool = option(
         one_of="which", action="store_true", help="traces that are new or were judged since (the default)"
@@ -52,19 +50,17 @@ class Command(RatchetCommand):
 
 
 def _counts(title: str, report: RewardReport) -> Table:
-    return two_columns(
-        title,
-        {
-            "traces": report.read,
-            "got a reward": report.rewarded,
-            "nothing applies": report.nothing_applies,
-            "a reward broke": report.broken,
-            "changed meanwhile, still wait": report.changed,
-            "good": report.summary.good,
-            "bad": report.summary.bad,
-            "without a label": report.summary.unlabelled,
-        },
-    )
+    counts = {
+        "traces": report.read,
+        "got a reward": report.rewarded,
+        "nothing applies": report.nothing_applies,
+        "a reward broke": report.broken,
+        "changed meanwhile, still wait": report.changed,
+        "good": report.summary.good,
+        "bad": report.summary.bad,
+        "without a label": report.summary.unlabelled,
+    }
+    return two_columns(title, counts)
 
 
 def _components(summary: RewardSummary) -> Table:

@@ -7,21 +7,21 @@ They hold the commands, options and choices of the day they were made, so that p
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
 from django.core.management import get_commands, load_command_class
 
 from backend.overview import DJANGO, commands, describe
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import CommandOptions, argument
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     shell: str = argument(choices=SHELLS, help="the shell that reads the script")
 
 
@@ -63,91 +63,31 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def write_script(shell: str, known: Mapping[str, KnownCommand]) -> str:
-    """``shell``: one of SHELLS."""
     return {"bash": _write_bash, "zsh": _write_zsh, "fish": _write_fish}[shell](known)
 
 
 def _write_bash(known: Mapping[str, KnownCommand]) -> str:
-    cases = "\n".join(f"        {name}) words={shlex.quote(' '.join(row.words))} ;;" for name, row in known.items())
-    return f"""\
-# Completes Ratchet's manage.py in bash.
-_ratchet() {{
-    local at=1 words current=${{COMP_WORDS[COMP_CWORD]}}
-    if [[ ${{COMP_WORDS[0]##*/}} == python* ]]; then
-        [[ ${{COMP_WORDS[1]##*/}} == manage.py && $COMP_CWORD -gt 1 ]] || return 0
-        at=2
-    fi
-    if [[ $COMP_CWORD -eq $at ]]; then
-        words={shlex.quote(" ".join(known))}
-    else
-        case ${{COMP_WORDS[at]}} in
-{cases}
-        *) return 0 ;;
-        esac
-    fi
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
-complete -o default -F _ratchet manage.py ./manage.py python python3"""
+    cases = (f"        {name}) words={shlex.quote(' '.join(row.words))} ;;" for name, row in known.items())
+    return _fill("bash", commands=[shlex.quote(" ".join(known))], cases=cases)
 
 
 def _write_zsh(known: Mapping[str, KnownCommand]) -> str:
-    described = "\n".join(f"        {shlex.quote(f'{name}:{row.text}')}" for name, row in known.items())
-    cases = "\n".join(
-        f"        {name}) compadd -- {' '.join(row.words)} ;;" for name, row in known.items() if row.words
-    )
-    return f"""\
-#compdef manage.py
-# Completes Ratchet's manage.py in zsh.
-_ratchet() {{
-    local -a known
-    local at=2
-    if [[ ${{words[1]:t}} == python* ]]; then
-        if [[ ${{words[2]:t}} != manage.py || $CURRENT -lt 3 ]]; then
-            _files
-            return
-        fi
-        at=3
-    fi
-    known=(
-{described}
-    )
-    if (( CURRENT == at )); then
-        _describe command known
-        return
-    fi
-    case $words[at] in
-{cases}
-        *) _files ;;
-    esac
-}}
-compdef _ratchet manage.py ./manage.py python python3"""
+    described = (f"        {shlex.quote(f'{name}:{row.text}')}" for name, row in known.items())
+    cases = (f"        {name}) compadd -- {' '.join(row.words)} ;;" for name, row in known.items() if row.words)
+    return _fill("zsh", described=described, cases=cases)
 
 
 def _write_fish(known: Mapping[str, KnownCommand]) -> str:
-    test = "__ratchet_at"
-    lines = [
-        f"    complete -c $program -n '{test} 0' -f -a {name} -d {shlex.quote(row.text)}" for name, row in known.items()
-    ]
-    lines += [
-        f"    complete -c $program -n '{test} 1 {name}' -a {shlex.quote(' '.join(row.words))}"
-        for name, row in known.items()
-        if row.words
-    ]
-    return f"""\
-# Completes Ratchet's manage.py in fish.
-function {test}
-    set -l typed (commandline -opc)
-    if string match -q 'python*' (path basename $typed[1])
-        set -e typed[1]
-        test (count $typed) -ge 1; and test (path basename $typed[1]) = manage.py; or return 1
-    end
-    set -e typed[1]
-    if test $argv[1] -eq 0
-        test (count $typed) -eq 0
-    else
-        test (count $typed) -ge 1; and test $typed[1] = $argv[2]
-    end
-end
-for program in manage.py python python3
-{chr(10).join(lines)}
-end"""
+    begin, at = "    complete -c $program -n", "__ratchet_at"
+    lines = [f"{begin} '{at} 0' -f -a {name} -d {shlex.quote(row.text)}" for name, row in known.items()]
+    for name, row in known.items():
+        lines += [f"{begin} '{at} 1 {name}' -a {shlex.quote(' '.join(row.words))}"] if row.words else []
+    return _fill("fish", lines=lines)
+
+
+def _fill(shell: str, **lines: Iterable[str]) -> str:
+    """The script of the folder ``completions`` with the lines in the places that have their names."""
+    script = (settings.BASE_DIR / f"rl/management/completions/manage.{shell}").read_text(encoding="utf-8").rstrip("\n")
+    for name, texts in lines.items():
+        script = script.replace(f"@{name}@", "\n".join(texts))
+    return script

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from rl.base.leaves import leaf
 from rl.demo.everyday import ANSWERS
 from rl.management.base import RatchetCommand
-from rl.management.options import option
+from rl.management.options import CommandOptions, option
 
 SAMPLING = "rl.lm.demo_answers"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     output: str = option(default=str(ANSWERS), help="file that appears whole (the demo's own)")
     seed: int = option(default=0)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
 from rl.config.levels import LEVELS
-from rl.management.agents import NOTHING, choose_agent
-from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument, option
+from rl.management.base import NOTHING, RatchetCommand, choose_agent, two_columns
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent, ModelVersion, version_name
 from rl.serving import judge_server, overview, promotion, withdrawal
 from rl.serving.best_of import set_best_of
@@ -19,8 +17,7 @@ from rl.serving.deploy import TARGETS, deploy
 from rl.serving.hosting import PROFILES
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = option(help="default: the only one there is")
     version_name: str = argument(
         "--version",
@@ -46,12 +43,6 @@ class Options:
     )
     dry_run: bool = option(one_of="deed", action="store_true", help="say what would be done, and do nothing")
     env_name: str = option(default="", help="with --print-env: the first variable's name")
-
-    @property
-    def changes_what_is_served(self) -> bool:
-        """Whether it is enough that the version is served, in whatever way."""
-        how = self.target or self.quantization or self.model_name or self.url
-        return (self.promote or self.best_of is not None) and not self.dry_run and not how
 
 
 class Command(RatchetCommand):
@@ -80,7 +71,9 @@ class Command(RatchetCommand):
             stopped = withdrawal.stop_serving(agent, version, self.report)
             self.result({"version": name, "stopped": stopped}, lines=[f"{name} is not served any more"])
             return
-        if options.changes_what_is_served and overview.is_served(agent, version):
+        how = options.target or options.quantization or options.model_name or options.url
+        changes = (options.promote or options.best_of is not None) and not options.dry_run
+        if changes and not how and overview.is_served(agent, version):  # in whatever way
             self._change(agent, version, options)
             return
         destination = overview.destination_of(

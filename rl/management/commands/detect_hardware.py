@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from django.conf import settings
 from rich.table import Table
 
 from rl.hardware import GIB, PROFILES, HardwareConfig, Recommendation, detect_hardware, recommend
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import option
+from rl.management.options import CommandOptions, option
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     profile: str = option(choices=list(PROFILES), default="AUTO_DETECT", help="what to derive them for")
 
 

@@ -8,8 +8,8 @@ from django.core.management.base import CommandError
 from rich.table import Table
 from rich.text import Text
 
+from rl.doctor import Severity
 from rl.doctor.doctor import Examined, examine, is_healthy
-from rl.doctor.symptom import Severity
 from rl.management.base import RatchetCommand
 from rl.management.options import NoOptions
 

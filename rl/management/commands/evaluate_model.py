@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,14 @@ from rl.evaluation.lm_eval import task as lm_eval_task
 from rl.evaluation.own_answers import has_answers, read_answers
 from rl.evaluation.own_pairs import read_pairs
 from rl.evaluation.subject import EvaluationOptions
-from rl.management.agents import RATINGS, choose_agent
-from rl.management.base import RatchetCommand
-from rl.management.options import argument, option
+from rl.management.base import RATINGS, RatchetCommand, choose_agent
+from rl.management.options import CommandOptions, argument, option
 from rl.management.tables import LABELS, evaluation_document, evaluation_table, models_table, report_tables
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from rl.versions.versions import find_version
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = option("--agent-type", help="default: the only one with ratings")
     version_name: str | None = argument("--version", one_of="what", metavar="NAME", help="default: the newest")
     checkpoint: str | None = option(
@@ -61,16 +58,14 @@ class Command(RatchetCommand):
             document = self._measure_unstored(agent, options)
             self._show(document, models_table(Path(path).name, document, LABELS), options.output)
         else:
-            row = self._measure_file(agent, options) if options.artifact else self._measure_weights(agent, options)
+            row = self._measure_stored(agent, options)
             self._show(evaluation_document(row), evaluation_table(row), options.output)
 
-    def _measure_weights(self, agent: Agent, options: Options) -> Evaluation:
+    def _measure_stored(self, agent: Agent, options: Options) -> Evaluation:
         version = find_version(agent, options.version_name)
-        rows = latest_training_set(agent, version)
-        return evaluation.evaluate(version, rows, self.report, _read_evaluation_options(options))
-
-    def _measure_file(self, agent: Agent, options: Options) -> Evaluation:
-        version = find_version(agent, options.version_name)
+        if not options.artifact:
+            rows = latest_training_set(agent, version)
+            return evaluation.evaluate(version, rows, self.report, _read_evaluation_options(options))
         file = exported_file.find_file(version, options.quantization or agent.export_quantization)
         if row := exported_file.judge(version, file, latest_training_set(agent, version), self.report):
             return row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -13,7 +12,7 @@ from rich.table import Table
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.management.base import ActionsCommand
-from rl.management.options import option
+from rl.management.options import CommandOptions, option
 from rl.models import BASE, Agent, Experiment
 from rl.serving import judge_server
 from rl.serving.best_of import check_best_of
@@ -25,8 +24,7 @@ from rl.serving.experiments.report import answer, document
 FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures")
 
 
-@dataclass(frozen=True, slots=True)
-class StartOptions:
+class StartOptions(CommandOptions):
     name: str = option(required=True, help="for people; each experiment of an agent has its own")
     arms: str = option(
         required=True, help="versions, or base, and their weights: v2=50,base=50; v2@4 is the best of four answers"
@@ -46,18 +44,9 @@ class StartOptions:
     def settings(self) -> dict[str, Any]:
         """Fields of the experiment, but for those that no option sets: the model knows their defaults."""
         set_fields = {name: value for name in Experiment.QUESTION if (value := getattr(self, name)) is not None}
-        return {**set_fields, "ramp": parse_ramp(self.ramp or ""), "automatic": not self.no_automatic}
-
-
-def parse_arms(agent: Agent, text: str) -> list[Side]:
-    """Raises UsageError."""
-    return [(find_variant(agent, name), _number(weight or "1", text)) for name, weight in _pairs(text, "=")]
-
-
-def parse_ramp(text: str) -> list[dict[str, float]]:
-    """Raises UsageError."""
-    steps = _pairs(text, ":") if text else []
-    return [{"hours": _number(hours, text), "share": _number(share, text)} for hours, share in steps]
+        ramp = self.ramp or ""
+        steps = [{"hours": _number(hours, ramp), "share": _number(share, ramp)} for hours, share in _pairs(ramp, ":")]
+        return {**set_fields, "ramp": steps, "automatic": not self.no_automatic}
 
 
 def find_variant(agent: Agent, text: str) -> Variant:
@@ -103,13 +92,11 @@ def _number(text: str, whole: str) -> float:
     return number
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(CommandOptions):
     agent: str | None = option()
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenOptions:
+class ChosenOptions(CommandOptions):
     """Those that choose an experiment, of ``status`` and ``stop``."""
 
     name: str | None = option(help="which experiment; the running one, else the newest")
@@ -121,7 +108,6 @@ class ChosenOptions:
         return find_experiment(Agent.by_name(self.agent), self.name)
 
 
-@dataclass(frozen=True, slots=True)
 class PromoteOptions(ChosenOptions):
     arm: str = option(required=True, help="a version, or base; v2@4 as in --arms")
 
@@ -138,7 +124,9 @@ class Command(ActionsCommand):
 
     def _start(self, options: StartOptions) -> None:
         agent = Agent.by_name(options.agent)
-        arms, control = parse_arms(agent, options.arms), find_variant(agent, options.control)
+        weights = _pairs(options.arms, "=")
+        arms: list[Side] = [(find_variant(agent, v), _number(weight or "1", options.arms)) for v, weight in weights]
+        control = find_variant(agent, options.control)
         with transaction.atomic():  # no draft is left of what cannot start
             experiment = lifecycle.create(agent, options.name, arms, control, **options.settings())
             lifecycle.start(experiment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ from django.conf import settings
 from rl.base.errors import ExportFailed, UsageError
 from rl.config.levels import LEVELS
 from rl.export import EXPORTERS, release
-from rl.management.agents import VERSIONS, choose_agent
-from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument, option
+from rl.management.base import VERSIONS, RatchetCommand, choose_agent, two_columns
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent, Artifact, Deployment
 from rl.runs import exporter
 from rl.serving import on_ollama
@@ -21,8 +19,7 @@ from rl.serving.deploy import deploy, file_name, require_target
 from rl.versions.versions import find_version
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = option(help="whose version; default: the only agent with versions")
     version_name: str | None = argument("--version", one_of="what", metavar="NAME", help="default: the agent's newest")
     checkpoint: str | None = option(
@@ -126,7 +123,7 @@ def gguf_files() -> list[dict[str, Any]]:
     exported = Artifact.objects.filter(kind=Artifact.Kind.GGUF).values_list("path", flat=True)
     paths = {settings.DATA_DIR / path for path in exported} | set((settings.DATA_DIR / "models").rglob("*.gguf"))
     files = sorted(path for path in paths if path.is_file())
-    return [{"path": str(path), "megabytes": _megabytes(path.stat().st_size)} for path in files]
+    return [{"path": str(path), "megabytes": round(path.stat().st_size / _MEGABYTE, 1)} for path in files]
 
 
 def ollama_models() -> tuple[list[dict[str, Any]], str]:
@@ -135,14 +132,10 @@ def ollama_models() -> tuple[list[dict[str, Any]], str]:
         models = on_ollama.server(PATIENCE_SECONDS).list()
     except ExportFailed as error:
         return [], str(error)
-    return [{"name": model.name, "megabytes": _megabytes(model.size_bytes)} for model in models], ""
+    return [{"name": model.name, "megabytes": round(model.size_bytes / _MEGABYTE, 1)} for model in models], ""
 
 
 def describe_path(path: str) -> str:
     """Below DATA_DIR without it."""
     file = Path(path)
     return str(file.relative_to(settings.DATA_DIR)) if file.is_relative_to(settings.DATA_DIR) else path
-
-
-def _megabytes(size: int) -> float:
-    return round(size / _MEGABYTE, 1)

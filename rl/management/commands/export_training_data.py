@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.dataset_builder import DataOptions
-from rl.dataset_builder.exporting import FORMATS
-from rl.dataset_builder.exporting.base import Filters
-from rl.dataset_builder.exporting.export import SPLITS, ExportReport, ExportRequest, export
-from rl.dataset_builder.exporting.writers import FILE_FORMATS, file_format
-from rl.management.agents import ANSWERS, choose_agent
-from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument, option
+from rl.dataset_builder.exporting import FORMATS, Filters
+from rl.dataset_builder.exporting.export import FILE_FORMATS, SPLITS, ExportReport, ExportRequest, export, file_format
+from rl.management.base import ANSWERS, RatchetCommand, choose_agent, two_columns
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = argument("--agent-type", "--agent", help="whose answers; default: the only one with any")
     format: str = option(choices=list(FORMATS), required=True)
     output: str = option(default="", help="the file; one that is there is replaced")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rich.table import Table
 
 from rl.forgetting.forget import forget, preview
@@ -11,12 +9,11 @@ from rl.forgetting.known import require_somebody
 from rl.forgetting.person import find_person
 from rl.forgetting.wording import sentences
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     rater: str = argument(help="as the feedback list names them: user:alice, device:…, invite:12")
     agent: str | None = option(help="only what they left at this agent")
     also: list[str] = option(action="append", default=[], metavar="RATER", help="another name of the same person")

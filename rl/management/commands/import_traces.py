@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rich.markup import escape
 from rich.table import Table
@@ -13,12 +12,11 @@ from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, r
 from rl.collect.importers.ledger import Ledger
 from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     paths: Sequence[str] = argument(nargs="*", metavar="PATH", help="files or folders of the format")
     format: str = option(default=BY_ITSELF, help=f"of the files: {', '.join(IMPORTERS)}")
     agent: str | None = option(help="whose answers these are, where they do not say it; made if there is none")
@@ -42,11 +40,13 @@ class Command(RatchetCommand):
 
     def run(self, options: Options) -> None:
         dry_run, by_itself = options.dry_run, options.format == BY_ITSELF
-        agent = _agent(options.agent)
+        name, agent = options.agent, None
+        if name is not None:
+            agent = Agent.objects.filter(name__iexact=name).first() or Agent.new(name)
         report = (self._import_command_center if by_itself else self._import_files)(agent, options)
         document = {"agent": agent.name if agent else None, "dry_run": dry_run, **report.as_dict()}
         title = f"{options.format}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
-        tables = [import_table(title, report), *column_tables(report.ledger)]
+        tables = [import_table(title, report), *([column_table(report.ledger)] if report.ledger.columns else [])]
         self.result(document, *tables, lines=skipped_lines(report))
 
     def _import_command_center(self, agent: Agent | None, options: Options) -> ImportReport:
@@ -78,10 +78,6 @@ class Command(RatchetCommand):
         )
 
 
-def _agent(name: str | None) -> Agent | None:
-    return None if name is None else Agent.objects.filter(name__iexact=name).first() or Agent.new(name)
-
-
 def import_table(title: str, report: ImportReport) -> Table:
     columns = ("read", "imported", "updated", "unchanged", "skipped")
     table = Table("", *columns, title=title, title_justify="left")
@@ -91,14 +87,12 @@ def import_table(title: str, report: ImportReport) -> Table:
     return table
 
 
-def column_tables(ledger: Ledger) -> Iterator[Table]:
-    """What became of each column; none for a format whose records have no columns."""
-    if ledger.columns:
-        table = Table("column", "became", "records", title="columns", title_justify="left")
-        for name, fates in ledger.columns.items():
-            for number, (fate, count) in enumerate(fates.most_common()):
-                table.add_row("" if number else escape(name), fate, f"{count:,} of {ledger.records:,}")
-        yield table
+def column_table(ledger: Ledger) -> Table:
+    table = Table("column", "became", "records", title="columns", title_justify="left")
+    for name, fates in ledger.columns.items():
+        for number, (fate, count) in enumerate(fates.most_common()):
+            table.add_row("" if number else escape(name), fate, f"{count:,} of {ledger.records:,}")
+    return table
 
 
 def skipped_lines(report: ImportReport) -> list[str]:

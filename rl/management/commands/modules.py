@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.options import argument
+from rl.management.options import CommandOptions, argument
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     folder: str = argument(nargs="?", default="rl", help="such as rl/collect; default: rl")
 
 
@@ -28,33 +26,30 @@ class Command(RatchetCommand):
     def run(self, options: Options) -> None:
         modules = captions(options.folder)
         document = {"modules": [{"path": path, "caption": caption} for path, caption in modules.items()]}
-        self.result(document, lines=[_line(path, caption) for path, caption in modules.items()])
-
-
-def _line(path: str, caption: str) -> str:
-    *folders, name = path.rstrip("/").split("/")
-    tree = "  " * len(folders) + name + "/" * path.endswith("/")
-    return f"{tree:<32}  {caption}"
+        lines = []
+        for path, caption in modules.items():
+            *folders, name = path.rstrip("/").split("/")
+            tree = "  " * len(folders) + name + "/" * path.endswith("/")
+            lines.append(f"{tree:<32}  {caption}")
+        self.result(document, lines=lines)
 
 
 def captions(folder: str) -> dict[str, str]:
     """Path to caption of the folders and modules below, from the project's root; a folder's path ends with a slash.
-
-    Raises UsageError for what is not a folder of the project.
-    """
+    Raises UsageError for what is not a folder of the project."""
     top = (settings.BASE_DIR / folder).resolve()
     if not top.is_dir() or not top.is_relative_to(settings.BASE_DIR):
         raise UsageError(f"{folder} is not a folder of Ratchet; try rl or rl/collect")
     files = sorted(top.rglob("*.py"), key=lambda file: (*file.parent.parts, "", file.name))  # files before folders
-    return {_path(file): caption(file) for file in files if "migrations" not in file.parts}
+    by_path = {}
+    for file in files:
+        if "migrations" not in file.parts:
+            path = file.relative_to(settings.BASE_DIR)
+            by_path[f"{path.parent}/" if file.name == "__init__.py" else str(path)] = caption(file)
+    return by_path
 
 
 def caption(file: Path) -> str:
     """Empty where there is none."""
     first_paragraph = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
     return re.split(r"(?<=[.!?])\s", " ".join(first_paragraph.split()), maxsplit=1)[0]
-
-
-def _path(file: Path) -> str:
-    path = file.relative_to(settings.BASE_DIR)
-    return f"{path.parent}/" if file.name == "__init__.py" else str(path)

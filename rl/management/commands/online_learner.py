@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rich.table import Table
 
 from rl import online_learner
 from rl.base.errors import UsageError
 from rl.management.base import RatchetCommand
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent
 
 YES_NO = {True: "yes", False: "no"}
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     action: str = argument(choices=["status", "run-now", "tick"])
     agent: str | None = option(help="of status and run-now; status shows all agents without it")
 

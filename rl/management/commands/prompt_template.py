@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
 from rl.dataset_builder import taking
 from rl.dataset_builder.wording import template_files, template_names
-from rl.management.agents import NOTHING, choose_agent
-from rl.management.base import ActionsCommand
-from rl.management.options import option
+from rl.management.base import NOTHING, ActionsCommand, choose_agent
+from rl.management.options import CommandOptions, option
 from rl.models import Agent
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOptions:
+class TakeOptions(CommandOptions):
     agent: str | None = option(help="whose prompts; default: the only agent")
     name: str = option(required=True, help="of the template and its file")
     part: str = option(choices=taking.PARTS, default=taking.WIDGETS, help="what the prompt asks for (widgets)")
@@ -36,7 +33,10 @@ class Command(ActionsCommand):
         rows: list[dict[str, Any]] = []
         files = template_files()
         for name in dict.fromkeys([*template_names("prompt"), *template_names("answer")]):
-            used = {part: _agents_with(part, name) for part in ("prompt", "answer")}
+            used = {
+                part: list(Agent.objects.filter(**{f"{part}_template": name}).values_list("name", flat=True))
+                for part in ("prompt", "answer")
+            }
             rows.append({"name": name, "file": str(files[name]) if name in files else None, **used})
         table = Table("name", "file", "prompts of", "answers of")
         for row in rows:
@@ -59,7 +59,3 @@ class Command(ActionsCommand):
             lines.append("other prompts have not these lines; put blanks there, or they are learned as they stand:")
             lines += [f"  {line[:110]}" for line in taken.differing]
         self.result({**document, "differing": list(taken.differing), "used": options.use}, lines=lines)
-
-
-def _agents_with(part: str, name: str) -> list[str]:
-    return list(Agent.objects.filter(**{f"{part}_template": name}).values_list("name", flat=True))

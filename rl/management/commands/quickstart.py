@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 from django.conf import settings
@@ -16,25 +15,15 @@ from rich.text import Text
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.demo.load import DEMOS
 from rl.demo.mailroom import TEAMS
+from rl.lm import base_models
 from rl.management.base import RatchetCommand
-from rl.management.options import option
-from rl.management.ports import port_number, require_free
+from rl.management.options import CommandOptions, option, port_number, require_free
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
 from rl.models import Agent
 from rl.quickstart import steps
 from rl.quickstart.job import NO_TEAM, Job, Sorted
 
 Result = TypeVar("Result")
-
-
-def _introduce(admin: steps.Admin) -> str:
-    """Said as soon as the account exists: whoever stops the rest half-way can log in all the same."""
-    return f"{admin.username}, password {admin.password}" if admin.password else f"{admin.username} exists"
-
-
-def _packages() -> str:
-    seconds = os.environ.get("RATCHET_SETUP_SECONDS")
-    return f"installed in {seconds} s" if seconds else "installed already"
 
 
 def _login(admin: steps.Admin) -> str:
@@ -74,8 +63,7 @@ def _next_step(agent: Agent) -> str:
     return f"next: rate some answers, then run 'manage.py train_mpo --agent {agent.name}' again"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     model: str = option(
         choices=list(EMBEDDED_MODELS),
         default=settings.DEFAULT_BASE_MODEL,
@@ -101,12 +89,19 @@ class Command(RatchetCommand):
         self.number = 0
         if not options.no_serve:
             require_free(options.port)
-        self._step("packages", _packages)
+        seconds = os.environ.get("RATCHET_SETUP_SECONDS")
+        self._step("packages", lambda: f"installed in {seconds} s" if seconds else "installed already")
         self._step("database", steps.prepare_database)
-        admin = self._step("admin user", steps.prepare_admin, _introduce)
+        admin = self._step(  # with the password: whoever stops the rest half-way can log in all the same
+            "admin user",
+            steps.prepare_admin,
+            lambda admin: (
+                f"{admin.username}, password {admin.password}" if admin.password else f"{admin.username} exists"
+            ),
+        )
         self._step(
             f"base model: {EMBEDDED_MODELS[options.model]}",
-            lambda: steps.prepare_model(options.model, self.report),
+            lambda: base_models.resolve(options.model, self.report),
         )
         agent, _ = self._step(
             "demo data", lambda: steps.prepare_demo(options.demo, options.model, options.seed), lambda result: result[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -13,21 +12,18 @@ from rich.text import Text
 
 from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
-from rl.management.keys import parts_of
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option, parts_of
 from rl.models import Agent, Invite, RatingQueue
 from rl.queues import invites
 from rl.queues.builtin import queue_of
 from rl.queues.editing import close_queue, save_queue
 
 
-@dataclass(frozen=True, slots=True)
-class NamedQueue:
+class NamedQueue(CommandOptions):
     agent: str = option(required=True)
     name: str = option(required=True, help="of the queue")
 
 
-@dataclass(frozen=True, slots=True)
 class CreateOptions(NamedQueue):
     rubric: str = option(choices=RatingQueue.Rubric.values, default=RatingQueue.Rubric.THUMBS)
     filters: str = option(default="{}", help='which answers, as JSON: {"rated": false}; all if left out')
@@ -37,14 +33,12 @@ class CreateOptions(NamedQueue):
     instructions: str = option(default="", help="stand beside each item")
 
 
-@dataclass(frozen=True, slots=True)
 class InviteOptions(NamedQueue):
     guest: str = argument("--for", required=True, help="whom the link is for")
     days: int = option(default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}")
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeOptions:
+class RevokeOptions(CommandOptions):
     id: int = argument(type=int, help="of the invitation, as 'rating_queue list' shows it")
 
 
@@ -86,7 +80,10 @@ class Command(ActionsCommand):
             table.add_column(heading, overflow="fold")
         for queue in queues:
             state = f"{queue.agent.name}/{queue.name}{' (closed)' if queue.closed_at else ''}"
-            guests = "\n".join(_describe(invite) for invite in queue.invites.all())
+            guests = "\n".join(
+                f"{invite.pk} {invite.name}{' (over)' if invites.why_refused(invite) else ''}"
+                for invite in queue.invites.all()
+            )
             table.add_row(*map(Text, (state, queue.get_rubric_display(), guests)))
         self.result({"queues": [_row(queue) for queue in queues]}, table)
 
@@ -130,7 +127,3 @@ def _row(queue: RatingQueue) -> dict[str, Any]:
 
 def _invite_row(invite: Invite) -> dict[str, Any]:
     return {name: getattr(invite, name) for name in ("id", "name", "rater", "expires_at", "revoked_at", "last_used_at")}
-
-
-def _describe(invite: Invite) -> str:
-    return f"{invite.pk} {invite.name}{' (over)' if invites.why_refused(invite) else ''}"

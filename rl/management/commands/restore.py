@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from rl.management.base import RatchetCommand
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option
 from rl.operations.restore import restore
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     backup: Path = argument(type=Path, help="the file that 'manage.py backup' made")
     replace: bool = option(action="store_true", help="throw away what is in the database and in DATA_DIR")
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from rich.table import Table
 
 from rl.management.base import RatchetCommand
-from rl.management.options import option
+from rl.management.options import CommandOptions, option
 from rl.operations.retention import KINDS, Expired, count_expired, delete_expired
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     dry_run: bool = option(action="store_true", help="say what would be deleted, and delete nothing")
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.base.errors import UsageError
 from rl.config.levels import LEVELS
-from rl.management.agents import RATINGS, choose_agent
-from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import option
+from rl.management.base import RATINGS, RatchetCommand, choose_agent, two_columns
+from rl.management.options import CommandOptions, option
 from rl.management.training import show_run
 from rl.management.training_options import FULL_HELP, check_export, methods_of_rows
 from rl.runs.pipeline import TrainingPipeline
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = option(help="default: the only one with ratings")
     method: str | None = option(choices=methods_of_rows, help="default: the one that training_plan advises")
     base_model: str = option(default="", help="hub id or directory; default: the agent's")

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent, TrainingRun
 from rl.runs import supervisor
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(CommandOptions):
     agent: str | None = option(help="only this agent's")
     limit: int = option(default=20, help="most runs (20)")
 
 
-@dataclass(frozen=True, slots=True)
-class CancelOptions:
+class CancelOptions(CommandOptions):
     number: int = argument(type=int, help="of the run")
 
 
@@ -37,7 +32,18 @@ class Command(ActionsCommand):
             raise UsageError("--limit must be 1 or more")
         runs = TrainingRun.objects.select_related("agent", "version").order_by("-pk")
         runs = runs.filter(agent=Agent.by_name(options.agent)) if options.agent else runs
-        rows = [_as_dict(run) for run in runs[: options.limit]]
+        rows = [
+            {
+                "run": run.pk,
+                "agent": run.agent.name,
+                "method": run.method,
+                "state": run.state,
+                "step": f"{run.step} of {run.total_steps}" if run.total_steps else run.stage,
+                "version": run.version and run.version.name,
+                "error": run.error,
+            }
+            for run in runs[: options.limit]
+        ]
         table = Table("run", "agent", "method", "state", "step", "version", "error")
         for row in rows:
             table.add_row(*("-" if value in (None, "") else str(value) for value in row.values()))
@@ -50,15 +56,3 @@ class Command(ActionsCommand):
             raise UsageError(f"there is no run {number}; 'manage.py runs list' shows them")
         line = f"run {number} {'is cancelled' if supervisor.stop(run) else 'stops after its current step'}"
         self.result({"run": number, "state": run.state, "cancel_requested": True}, lines=[line])
-
-
-def _as_dict(run: TrainingRun) -> dict[str, Any]:
-    return {
-        "run": run.pk,
-        "agent": run.agent.name,
-        "method": run.method,
-        "state": run.state,
-        "step": f"{run.step} of {run.total_steps}" if run.total_steps else run.stage,
-        "version": run.version and run.version.name,
-        "error": run.error,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from django.core.management.base import CommandError
@@ -13,18 +13,16 @@ from rl import sandbox
 from rl.base.errors import SandboxUnavailable
 from rl.base.outside_files import read_text
 from rl.management.base import ActionsCommand
-from rl.management.options import argument, option
+from rl.management.options import CommandOptions, argument, option
 from rl.sandbox.attacks import ATTACKS, AttackResult
 from rl.sandbox.attacks.checking import try_all
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
+class CheckOptions(CommandOptions):
     backend: str | None = option(choices=list(sandbox.BACKENDS), help="only this one")
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramOptions:
+class ProgramOptions(CommandOptions):
     file: Path = argument(type=Path, help="the program")
     language: str | None = option(choices=list(sandbox.LANGUAGES), help="shell for a file .sh, else python")
     stdin: Path | None = option(help="a file that the program reads; nothing if left out")
@@ -45,17 +43,16 @@ class Command(ActionsCommand):
         unusable = [f"{name} cannot be used here: {complaint}" for name, complaint in backends.items() if complaint]
         if not usable:
             raise SandboxUnavailable("untrusted code cannot be run on this machine. " + "; ".join(unusable))
-        attempts = [attempt for name in usable for attempt in self._attack(name)]
+        attempts: list[AttackResult] = []
+        for name in usable:
+            self.report("stage", {"name": f"{len(ATTACKS)} attacks with {name}"})
+            attempts += try_all(name)
         lost = sum(not attempt.held for attempt in attempts)
         summary = f"{len(attempts) - lost} of {len(attempts)} attacks held, with {', '.join(usable)}."
         document = {"backends": backends, "lost": lost, "attacks": [attempt.as_dict() for attempt in attempts]}
         self.result(document, _table(attempts), lines=(*unusable, summary))
         if lost:
             raise CommandError(f"{lost} attacks were won: do not run untrusted code on this machine", returncode=1)
-
-    def _attack(self, backend: str) -> list[AttackResult]:
-        self.report("stage", {"name": f"{len(ATTACKS)} attacks with {backend}"})
-        return list(try_all(backend))
 
     def _run(self, options: ProgramOptions) -> None:
         stdin = read_text(options.stdin) if options.stdin else ""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.base.errors import RunConflict, UsageError
 from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import option
+from rl.management.options import CommandOptions, option
 from rl.models import Agent
 from rl.serving.second_answers.choosing import waiting
 from rl.serving.second_answers.making import make, why_not_now
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str = option(required=True)
     limit: int | None = option(help="at most so many; by default as many as may wait")
 

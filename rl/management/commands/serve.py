@@ -6,7 +6,6 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 import uvicorn
@@ -14,9 +13,8 @@ from django.conf import settings
 from django.core.management.base import ALL_CHECKS
 
 from rl.management.base import RatchetCommand
-from rl.management.options import option
-from rl.management.ports import port_number, require_free
-from rl.operations.leftovers import clear_leftovers
+from rl.management.options import CommandOptions, option, port_number, require_free
+from rl.operations.data_files import clear_leftovers
 from rl.operations.metrics import FOLDER_VARIABLE
 
 STOP_SECONDS = 3
@@ -27,8 +25,7 @@ KEEP_ALIVE_SECONDS = 65
 """Longer than clients and proxies keep an idle connection, so that none sends into one that is being closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     host: str = option(default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     port: int = option(type=port_number, default=8000, help="(8000)")
     workers: int = option(default=1, choices=range(1, 65), metavar="1-64", help="processes (1)")

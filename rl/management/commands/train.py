@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.base.errors import UsageError
 from rl.management.options import argument
 from rl.management.training import TrainCommand, train_command
 from rl.management.training_options import DataGroup, TrainOptions, methods_of_rows
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup):
     method: str | None = argument(nargs="?", choices=methods_of_rows, help="how to train")
 

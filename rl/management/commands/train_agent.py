@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rl.from_systems.miniagent.tasks import are_miniagents
 from rl.hardware import detect_hardware, require_device
 from rl.lm import base_models
 from rl.management.base import RatchetCommand
-from rl.management.options import add_arguments, argument, option
+from rl.management.options import CommandOptions, add_arguments, argument, option
 from rl.management.tables import task_table
 from rl.management.training import train_command
 from rl.management.training_options import (
@@ -39,10 +39,13 @@ from rl.registered import environment_file, environment_of
 from rl.runs.run import RunOptions, tasks_of
 
 NONE_HELD_OUT = ("eval_split", "")
+NO_FILE = (
+    "--config is missing: a YAML file that says which environment, see docs/agents.md; or --environment, for one in "
+    "ENVIRONMENTS_DIR"
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EpisodeGroup:
+class EpisodeGroup(CommandOptions):
     policy_type: str | None = option(
         choices=(*AgentConfig.CHOICES["policy_type"], command_line.HUGGINGFACE), help="how tools are written"
     )
@@ -54,7 +57,6 @@ class EpisodeGroup:
     device: str | None = option(help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgentOptions(TrainOptions, TaskGroup, EpisodeGroup, VllmGroup):
     agent: str | None = option(
         "--agent-type", help="whose model it is, made if there is none; default: the file's name"
@@ -68,19 +70,6 @@ class AgentOptions(TrainOptions, TaskGroup, EpisodeGroup, VllmGroup):
     base_model: str = option("--model", default="", help="hub id or directory; default: the file's")
     model_path: str = option(default="", metavar="FOLDER", help="folder of the model, as --model")
     hf_model_name: str = option(default="", help="hub id, as --model; for --policy-type huggingface")
-
-
-def with_environment(options: AgentOptions) -> AgentOptions:
-    """With the file of the environment that was chosen by its name. Raises UsageError, and BadFile for the file."""
-    if not options.environment_name:
-        return options
-    return replace(options, config=str(environment_file(options.environment_name)), environment_name="")
-
-
-def with_model(options: AgentOptions) -> AgentOptions:
-    """The options, with one of them for the model. Raises UsageError."""
-    given = options.policy_type, options.base_model, options.model_path, options.hf_model_name
-    return replace(options, base_model=command_line.base_model_of(*given), model_path="", hf_model_name="")
 
 
 def with_file(options: AgentOptions, path: Path) -> tuple[AgentOptions, dict[str, Any], list[str]]:
@@ -130,7 +119,7 @@ def agent_for(options: AgentOptions) -> Agent:
     """The agent of that name, made where there is none, unless a run is to be resumed. Raises UsageError for a name that
     none can have."""
     name = options.agent
-    assert name is not None  # noqa: S101  require_file and with_file see to it
+    assert name is not None  # noqa: S101  run and with_file see to it
     if options.resume is not None:
         return Agent.by_name(name)
     if agent := Agent.objects.filter(name__iexact=name).first():
@@ -143,14 +132,6 @@ def agent_for(options: AgentOptions) -> Agent:
         context_length=defaults.max_length,
         response_length=defaults.max_new_tokens,
     )
-
-
-def require_file(options: AgentOptions) -> None:
-    if not options.config and not (options.agent and options.resume is not None):
-        raise UsageError(
-            "--config is missing: a YAML file that says which environment, see docs/agents.md; or --environment, for one "
-            "in ENVIRONMENTS_DIR"
-        )
 
 
 def require_possible(options: AgentOptions) -> None:
@@ -183,9 +164,12 @@ class Command(RatchetCommand):
         if options.run is not None:
             train_command(self, "agent", options)
             return
-        options = with_environment(options)
-        require_file(options)
-        options = with_model(options)
+        if options.environment_name:
+            options = replace(options, config=str(environment_file(options.environment_name)), environment_name="")
+        if not options.config and not (options.agent and options.resume is not None):
+            raise UsageError(NO_FILE)
+        given = options.policy_type, options.base_model, options.model_path, options.hf_model_name
+        options = replace(options, base_model=command_line.base_model_of(*given), model_path="", hf_model_name="")
         if options.config:
             options, file, notes = with_file(options, Path(options.config).expanduser())
             for note in notes:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.config.method_configs import PREFERENCE_LOSSES, SMOOTHED
 from rl.management.options import argument, option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
     beta: float | None = option(help="inverse temperature; larger stays nearer to the base model")
     preference_loss: str | None = argument("--loss-type", metavar="LOSS[:WEIGHT],…", help=", ".join(PREFERENCE_LOSSES))

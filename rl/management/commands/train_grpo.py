@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.config import GRPOConfig
 from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, RolloutGroup, TrainOptions, VllmGroup
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, RolloutGroup, VllmGroup):
     rollouts: str | None = option(choices=GRPOConfig.CHOICES["rollouts"], help="generate answers, or use stored")
     num_generations: int | None = option(help="answers to a prompt, compared with each other")

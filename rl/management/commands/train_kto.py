@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, SweepGroup, TrainOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, SweepGroup):
     beta: float | None = option(help="inverse temperature; larger stays nearer to the base model")
 

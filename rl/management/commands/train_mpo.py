@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from argparse import BooleanOptionalAction
-from dataclasses import dataclass
 
 from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
     beta: float | None = option(help="inverse temperature; larger stays nearer to the base model")
     sft_weight: float | None = option(help="weight of imitating chosen answers (0.5)")

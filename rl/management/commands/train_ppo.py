@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, RolloutGroup, TrainOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, RolloutGroup):
     top_k: int | None = option(help="sample among so many of the likeliest tokens; 0: all")
     mini_batch_size: int | None = option(help="answers in one update")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, TrainOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, PairGroup):
     center_rewards: float | None = option(help="how strongly its numbers are held around 0")
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
     pass
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
@@ -18,15 +17,14 @@ from rl.dataset_builder.read.groups import Tally
 from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.lm import base_models
 from rl.management.base import RatchetCommand
-from rl.management.options import option
+from rl.management.options import CommandOptions, option
 from rl.models import Agent
 from rl.runs.settling import foresee
 
 MOST_SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = option(help="default: every agent")
     show: int = option(default=0, help="that many rows of the advised method as the model would see them")
 

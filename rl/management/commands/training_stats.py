@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from rl.dataset_builder import get_training_stats
-from rl.management.agents import NOTHING, choose_agent
-from rl.management.base import RatchetCommand, two_columns
-from rl.management.options import option
+from rl.management.base import NOTHING, RatchetCommand, choose_agent, two_columns
+from rl.management.options import CommandOptions, option
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(CommandOptions):
     agent: str | None = option(help="default: the only one there is")
 
 

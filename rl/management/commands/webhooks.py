@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from django.db.models import Count
 from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
 from rl.management.base import ActionsCommand
-from rl.management.options import argument
+from rl.management.options import CommandOptions, argument
 from rl.models import WebhookDelivery
 from rl.operations.webhooks import delivering, events
+from rl.operations.webhooks.delivering import new_secret
 from rl.operations.webhooks.endpoints import endpoints
-from rl.operations.webhooks.signing import new_secret
 
 
-@dataclass(frozen=True, slots=True)
-class TestOptions:
+class TestOptions(CommandOptions):
     name: str = argument(help="of the endpoint")
 
 
-@dataclass(frozen=True, slots=True)
-class ResendOptions:
+class ResendOptions(CommandOptions):
     message: str = argument(help="its id, as in the webhook-id header or in the admin")
 
 

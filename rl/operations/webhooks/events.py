@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from rl.base.errors import BadFile
 from rl.models import Agent, AuditEvent, Deployment, Evaluation, Experiment, TrainingRun, WebhookDelivery, version_name
-from rl.operations.webhooks.endpoints import Endpoint, endpoints
+from rl.operations.webhooks.endpoints import endpoints
 
 logger = logging.getLogger(__name__)
 
@@ -61,19 +61,14 @@ def message(event: str, agent: str, data: dict[str, Any]) -> dict[str, Any]:
 def _tell(event: str, agent: Agent, occurrence: str, data: dict[str, Any]) -> None:
     """The same occurrence is told once. A WEBHOOKS_FILE that cannot be read does not stop the work that it is about."""
     payload = message(event, agent.name, data)
-    WebhookDelivery.objects.bulk_create(
-        [
-            WebhookDelivery(endpoint=endpoint.name, event=event, occurrence=occurrence, payload=payload)
-            for endpoint in _read_endpoints()
-            if endpoint.wants(event, agent.name)
-        ],
-        ignore_conflicts=True,
-    )
-
-
-def _read_endpoints() -> list[Endpoint]:
     try:
-        return list(endpoints().values())
+        known = endpoints()
     except BadFile as error:
         logger.error("webhooks: no message is sent: %s", error)
-        return []
+        return
+    rows = [
+        WebhookDelivery(endpoint=name, event=event, occurrence=occurrence, payload=payload)
+        for name, endpoint in known.items()
+        if endpoint.wants(event, agent.name)
+    ]
+    WebhookDelivery.objects.bulk_create(rows, ignore_conflicts=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rl.base.records import silent
 from rl.dataset_builder import DataOptions
-from rl.dataset_builder.exporting.base import Filters
+from rl.dataset_builder.exporting import Filters
 from rl.dataset_builder.exporting.export import ExportReport, ExportRequest, export
 from rl.models import Agent
 from tests.dataset_builder.ratings import read_jsonl

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from rl.base.errors import NotEnoughData, UsageError
-from rl.dataset_builder.exporting.writers import file_format
+from rl.dataset_builder.exporting.export import file_format
 from rl.models import Feedback
 from tests.conftest import make_trace
 from tests.dataset_builder.exporting.exports import exported, write

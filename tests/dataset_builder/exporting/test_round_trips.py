@@ -15,8 +15,7 @@ from rl.base.records import silent
 from rl.collect.importers import reader
 from rl.collect.traces.imported import ImportedTrace
 from rl.collect.traces.write import TraceStore
-from rl.dataset_builder.exporting import FORMATS, parquet, row_format
-from rl.dataset_builder.exporting.base import Filters
+from rl.dataset_builder.exporting import FORMATS, Filters, parquet, row_format
 from rl.dataset_builder.exporting.export import ExportRequest, export
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import Tally

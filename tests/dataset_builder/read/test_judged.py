@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from rl.collect.feedback import write
 from rl.dataset_builder.read.groups import Tally
 from rl.dataset_builder.read.judged import Wanted, judged_answers
-from rl.dataset_builder.read.pseudonyms import pseudonym
+from rl.dataset_builder.read.reliability import pseudonym
 from rl.dataset_builder.read.runs import CUT_CALLS
 from rl.models import Agent, LabelModel, LabelProposal, prompt_key
 from tests.conftest import make_trace

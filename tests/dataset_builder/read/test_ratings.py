@@ -125,7 +125,7 @@ def test_scenarios_are_those_of_all_answers(agent):
     make_trace(agent, details={"scenario": None})
     make_trace(agent, details={"scenario": {"name": "trend"}})
     make_trace(Agent.objects.create(name="other"), details={"scenario": "alerts"})
-    assert DatabaseSource(agent).scenarios() == ("kpi", "trend")
+    assert [*DatabaseSource(agent).fixtures()] == ["kpi", "trend"]
 
 
 def test_the_number_of_queries_does_not_grow_with_the_ratings(agent):

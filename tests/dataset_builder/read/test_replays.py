@@ -15,7 +15,7 @@ from rl.collect.capture.cleaning import MOST_CHARACTERS
 from rl.collect.feedback.write import compare, correct
 from rl.collect.traces.episodes import store_episodes
 from rl.dataset_builder import DataOptions, freeze_tasks, survey_tasks, task_source
-from rl.dataset_builder.read import replay_traces
+from rl.dataset_builder.read import replays
 from rl.dataset_builder.read.replays import GONE, NO_CALLS, NOT_WHOLE, UNJUDGED, replay_tasks
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.episode import Turn
@@ -217,7 +217,7 @@ def test_prompts_under_one_key_of_an_importer_are_tasks_of_their_own(agent):
 
 
 def test_only_the_newest_traces_of_a_prompt_are_read(agent, monkeypatch):
-    monkeypatch.setattr(replay_traces, "MOST_TRACES", 2)
+    monkeypatch.setattr(replays, "MOST_TRACES", 2)
     now = timezone.now()
     for page in range(4):
         rate(asked(agent, "Where?", f"page {page}", read(page), occurred_at=now + timedelta(seconds=page)), 1)

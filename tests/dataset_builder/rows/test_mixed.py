@@ -7,7 +7,7 @@ import pytest
 from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import compare, correct
 from rl.dataset_builder import DataOptions, freeze, freeze_files, survey
-from rl.dataset_builder.read.pseudonyms import pseudonym
+from rl.dataset_builder.read.reliability import pseudonym
 from rl.evaluation.contrasts import contrasts
 from rl.models import Feedback
 from tests.collect.make_command_center import write_files

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 
-from rl.operations.webhooks.addresses import is_public
+from rl.operations.webhooks.delivering import is_public
 
 SPECIAL_IPV4 = {
     "0.0.0.0/8": "this network",

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from rl.operations.webhooks import addresses
-from rl.operations.webhooks.sending import MOST_BYTES, post
-from rl.operations.webhooks.signing import new_secret, signed_headers
+from rl.operations.webhooks import delivering
+from rl.operations.webhooks.delivering import MOST_BYTES, new_secret, post, signed_headers
 from tests.missing import missing
 from tests.operations.webhooks.receiver import SECRET, Receiver
 
@@ -71,8 +70,8 @@ def test_a_name_is_resolved_once_and_the_address_that_was_checked_is_used(listen
 
 def test_one_private_address_among_public_ones_is_a_trap(listener: Receiver, monkeypatch):
     resolving(monkeypatch, ["8.8.8.8", "127.0.0.1"])
-    with pytest.raises(addresses.Refused, match=r"hooks\.example is 127\.0\.0\.1"):
-        addresses.resolve("hooks.example", 443, allow_private=False)
+    with pytest.raises(delivering.Refused, match=r"hooks\.example is 127\.0\.0\.1"):
+        delivering.resolve("hooks.example", 443, allow_private=False)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
