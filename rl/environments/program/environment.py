@@ -17,7 +17,7 @@ from rl.environments.tasks.records import PromptTask
 from rl.environments.variables import require_names, require_no_secrets
 from rl.rewards import REWARDS, reward_class
 from rl.rewards.base import BaseReward
-from rl.rewards.custom import load_rewards
+from rl.rewards.engine import load_rewards
 
 WAYS = ("exit_code", "check", "score", "answer")
 """What may say how good an episode was; beside these a reward of the engine, by its name or its path."""
