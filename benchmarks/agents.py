@@ -36,7 +36,7 @@ from rl.lm.chat.format import ChatFormat  # noqa: E402
 from rl.lm.lengths import Limits  # noqa: E402
 from rl.lm.tiny_model import byte_pairs  # noqa: E402
 from rl.training.agent.episodes import Play, Stage  # noqa: E402
-from rl.training.agent.rows import by_heart  # noqa: E402
+from rl.training.agent.train import by_heart  # noqa: E402
 
 LEAST_GAIN, MOST_SECONDS = 25.0, 600.0
 WIDTH, LAYERS, CONTEXT, TURN = 128, 2, 512, 48

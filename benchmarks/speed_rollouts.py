@@ -124,8 +124,7 @@ def _ppo(base: Path, folder: Path, name: str, steps: int) -> Way:
     config = _config("ppo", PPO_TOKENS, steps)
     start = _start(base, folder / f"ppo-{name}", config, steps * int(config.batch_size))
     rows, _ = tokenised_prompts(start, PPO_TOKENS)
-    parts = ppo._Parts(config, start.tokenizer, start.model(), _score, Prompts(rows, start.tokenizer, 0))
-    loop = ppo._Loop.build(parts, start.scratch, start.scratch, silent)
+    loop = ppo._Loop(start, config, _score, Prompts(rows, start.tokenizer, 0), silent)
     networks, sample = loop.networks, loop.networks.sample
     answers = _answers(base, int(config.batch_size), PPO_TOKENS)
 

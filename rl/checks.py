@@ -24,7 +24,7 @@ from rl.evaluation.judges.servers import servers
 from rl.export import EXPORTERS
 from rl.operations.webhooks.endpoints import endpoints
 from rl.rewards import REWARDS
-from rl.rewards.custom import load_rewards
+from rl.rewards.engine import load_rewards
 
 TAG: Final = "rl"
 _SANDBOX_HINT = (

@@ -3,7 +3,6 @@
 - ``labels``: what people think of answers, out of the rows of training sets
 - ``features``: numbers of an answer, from half a forward pass of the base model, which may stay in memory
 - ``head``: learns from both which answers people prefer, and how sure that is
-- ``crossing``: heads that have never seen the labels of what they judge
 - ``raters``: how far each rater's ratings can be relied on
 
 Imports: base, data_formatter, lm; torch.

@@ -23,7 +23,7 @@ from rl.lm import loading
 from rl.lm.divergence import without_adapter
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.log_probs import TOKENS_PER_BATCH, PromptAndAnswer, make_passes, pad_sequences
-from rl.lm.token_tree.rows import Rows
+from rl.lm.token_tree.plan import Rows
 from rl.lm.token_tree.sharing import shared_tokens, shares_tokens, tree_attention
 from rl.lm.trunk import layers_of
 
@@ -36,7 +36,7 @@ def features_by_base(
 ) -> Features:
     """Loads the base model for this once. Raises what ``Reader`` raises."""
     reader = Reader(base_model, max_length=max_length, report=report, precision=precision)
-    return features_of(reader.model, reader.tokenizer, conversations, max_length=reader.max_length, report=report)
+    return reader.features(conversations, report)
 
 
 class Reader:
@@ -72,14 +72,20 @@ def features_of(
     ``max_length`` tokens loses the beginning of its prompt, then the end of its answer; a chat that the template refuses is
     read with its last question alone."""
     base = loading.base_within(model)
-    rows = [{"prompt": list(prompt), "completion": _as_answer(text)} for prompt, text in conversations]
+    answers = [Message(role="assistant", content=text) for _, text in conversations]
+    rows = [
+        {"prompt": [*prompt], "completion": [text]} for (prompt, _), text in zip(conversations, answers, strict=True)
+    ]
     report("stage", {"name": "what the judge sees"})
-    encoded = encode(tokenizer, rows, len(rows), _no_steps(report), SINGLE)
-    readable = (
-        next(encode(tokenizer, [_question_alone(row)], 1, silent, SINGLE)) if "refused" in ids else ids
-        for row, ids in zip(rows, encoded, strict=True)
-    )
-    sequences = [_fit((ids["prompt_ids"], ids["completion_ids"]), max_length) for ids in readable]
+    sequences = []
+    # encoding takes no time beside the model: its steps would look like the model's
+    for row, ids in zip(rows, encode(tokenizer, rows, len(rows), without(report, "step"), SINGLE), strict=True):
+        if "refused" in ids:
+            asked = [message["content"] for message in row["prompt"] if message["role"] == "user"]
+            question = Message(role="user", content=asked[-1] if asked else "")
+            ids = next(encode(tokenizer, [{**row, "prompt": [question]}], 1, silent, SINGLE))
+        prompt, answer = ids["prompt_ids"], ids["completion_ids"][: max(1, max_length - 1)]
+        sequences.append((prompt[max(0, len(prompt) + len(answer) - max_length) :], answer))
     features = np.zeros((len(rows), _width(base)), dtype=np.float32)
     done = 0
     with without_adapter(model), nullcontext() if shares_tokens(base) else shared_tokens(base, report):
@@ -88,11 +94,6 @@ def features_of(
             done += len(batch)
             report("step", {"step": done, "total_steps": len(rows), "metrics": {}})
     return features
-
-
-def _question_alone(row: dict[str, Any]) -> dict[str, Any]:
-    texts = [message["content"] for message in row["prompt"] if message["role"] == "user"]
-    return {**row, "prompt": [{"role": "user", "content": texts[-1] if texts else ""}]}
 
 
 def _width(model: PreTrainedModel) -> int:
@@ -143,16 +144,6 @@ def _states_in_the_middle(model: PreTrainedModel, **inputs: Any) -> torch.Tensor
     return seen[0]
 
 
-def _fit(sequence: PromptAndAnswer, most: int) -> PromptAndAnswer:
-    prompt, answer = sequence
-    answer = answer[: max(1, most - 1)]
-    return prompt[max(0, len(prompt) + len(answer) - most) :], answer
-
-
-def _as_answer(text: str) -> list[Message]:
-    return [Message(role="assistant", content=text)]
-
-
-def _no_steps(report: Report) -> Report:
-    """Encoding takes no time beside the model: its steps would look like the model's."""
-    return lambda event, values: report(event, values) if event != "step" else None
+def without(report: Report, *events: str) -> Report:
+    """Reports all but these events."""
+    return lambda event, values: report(event, values) if event not in events else None

@@ -19,16 +19,57 @@ A judge that can tell nothing gives q = 1/2, and then nobody is doubted more tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from rl.base.ratings import Vote
-from rl.judge.crossing import Judge, cross_fit
-from rl.judge.head import sigmoid
-from rl.judge.labels import LEAST_RATERS, Opinion
+from rl.judge.head import RESAMPLES, Head, fit, sigmoid
+from rl.judge.labels import FOLDS, LEAST_RATERS, Opinion, fold_of
+
+Weigh = Callable[[list[Opinion]], list[Opinion]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A judge that has never seen a label of the prompt whose answers it compares. The prompts are cut into FOLDS by a
+    hash, and the answers to those of a fold are judged by a head that has learned from the other folds. So every label
+    tells how good the judge is, and none of them has taught what it checks (cross-prediction: Zrnic and Candès, 2024, PNAS
+    121:e2322083121)."""
+
+    heads: tuple[Head, ...]
+    """One for each fold, from the labels of the others."""
+
+    def preference(self, features: np.ndarray, better: int, worse: int, prompt: str) -> np.ndarray:
+        """How likely people prefer the one answer to the other, as the resampled heads of the prompt's fold see it: (R,)."""
+        ratings = self.heads[fold_of(prompt)].ratings(features[[better, worse]])[1:]
+        return sigmoid(ratings[:, 0] - ratings[:, 1])
+
+    def agreement(self, features: np.ndarray, opinion: Opinion) -> float:
+        """How likely the opinion is right, as the mean of the resampled heads of its prompt's fold sees it, 0 to 1."""
+        if opinion.other is not None:
+            return float(self.preference(features, opinion.answer, opinion.other, opinion.prompt).mean())
+        head = self.heads[fold_of(opinion.prompt)]
+        good = sigmoid(head.ratings(features[[opinion.answer]])[1:, 0] + head.constants[1:])
+        return float((good if opinion.value > 0.5 else 1 - good).mean())
+
+
+def cross_fit(
+    features: np.ndarray, opinions: Sequence[Opinion], *, resamples: int = RESAMPLES, weigh: Weigh = list
+) -> Judge | None:
+    """``weigh``: what becomes of the opinions that a head learns from. None where a fold's complement holds no opinion, or
+    labels of one kind alone."""
+    heads = []
+    for fold in range(FOLDS):
+        others = weigh([opinion for opinion in opinions if fold_of(opinion.prompt) != fold])
+        labels = {opinion.value > 0.5 for opinion in others if opinion.other is None}
+        if len(labels) < 2 and all(opinion.other is None for opinion in others):
+            return None  # they tell nothing apart
+        heads.append(fit(features, others, resamples))
+    return Judge(tuple(heads))
+
 
 HONEST: Final = 0.9
 PRIOR: Final = 0.9
@@ -113,9 +154,9 @@ def _by_judge(judge: Judge, features: np.ndarray, ratings: Sequence[Opinion]) ->
             honest[rater] += np.log(HONEST * q + (1 - HONEST) * (1 - q))
             turned[rater] += np.log((1 - HONEST) * q + HONEST * (1 - q))
     odds = {rater: np.log(PRIOR / (1 - PRIOR)) + honest[rater] - turned[rater] for rater in honest}
-    return {rater: _weight(float(sigmoid(odds[rater]))) for rater in odds}
-
-
-def _weight(posterior: float) -> float:
-    right = HONEST * posterior + (1 - HONEST) * (1 - posterior)
-    return round((2 * right - 1) / (2 * HONEST - 1), 4)
+    trust = {}
+    for rater, logit in odds.items():
+        posterior = float(sigmoid(logit))
+        right = HONEST * posterior + (1 - HONEST) * (1 - posterior)
+        trust[rater] = round((2 * right - 1) / (2 * HONEST - 1), 4)
+    return trust

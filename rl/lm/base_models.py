@@ -32,10 +32,8 @@ def folder_of(name: str) -> Path:
 
 
 def resolve(base_model: str, report: Report) -> str:
-    """A folder or a hub id that can be loaded.
-
-    Raises UsageError for what can be neither, before anything heavy is imported, and for what cannot be fetched.
-    """
+    """A folder or a hub id that can be loaded. Raises UsageError for what can be neither, before anything heavy is
+    imported, and for what cannot be fetched."""
     if base_model in BUILDERS:
         return str(_build_once(folder_of(base_model), lambda folder: leaf(BUILDERS[base_model]).build(folder, report)))
     if base_model.endswith(GGUF_SUFFIX):
@@ -48,10 +46,8 @@ def resolve(base_model: str, report: Report) -> str:
 
 
 def require(base_model: str) -> None:
-    """Asks the hub for the config.json of a model that is not here yet, and for nothing more; torch is not needed.
-
-    Raises UsageError for a model that is neither here nor there.
-    """
+    """Asks the hub for the config.json of a model that is not here yet, and for nothing more; torch is not needed. Raises
+    UsageError for a model that is neither here nor there."""
     if base_model in BUILDERS or local_folder(base_model).is_dir() or base_model.endswith(GGUF_SUFFIX):
         return
     from huggingface_hub import hf_hub_download
@@ -68,9 +64,7 @@ def require(base_model: str) -> None:
 
 def local_folder(base_model: str) -> Path:
     """Where the model's files are on this machine: in its folder, or in the hub's cache; else a folder that is not there.
-
-    Fetches nothing. Raises UsageError for what is not a base model.
-    """
+    Fetches nothing. Raises UsageError for what is not a base model."""
     if base_model in BUILDERS:
         return folder_of(base_model)
     if base_model.endswith(GGUF_SUFFIX):

@@ -7,7 +7,6 @@ import re
 import shutil
 import struct
 from pathlib import Path
-from typing import Any
 
 from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, MODEL_CONFIG, is_adapter, weight_files
 
@@ -33,13 +32,15 @@ def newest_complete(output_dir: Path) -> Path | None:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether a training can go on from here with the same numbers.
-
-    Transformers silently continues without the optimiser, the schedule or the random numbers when their files are
-    missing, so each must be there.
-    """
-    state = _state(path)
-    if state is None or (FILES_KEY not in state and not any(path.glob("rng_state*.pth"))):
+    """Whether a training can go on from here with the same numbers. Transformers silently continues without the optimiser,
+    the schedule or the random numbers when their files are missing, so each must be there."""
+    try:
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    if not isinstance(state, dict) or not isinstance(state.get("global_step"), int):
+        return False
+    if FILES_KEY not in state and not any(path.glob("rng_state*.pth")):
         return False
     needed = (*_weights(path), *state.get(FILES_KEY, _OF_THE_TRAINER))
     return all(_is_whole(path / name) for name in needed) and any(_is_whole(path / name) for name in _OPTIMIZERS)
@@ -91,15 +92,6 @@ def _newest_first(output_dir: Path) -> list[Path]:
         (int(match[1]), path) for path in output_dir.glob("checkpoint-*") if (match := _NAME.fullmatch(path.name))
     ]
     return [path for _, path in sorted(numbered, reverse=True)]
-
-
-def _state(path: Path) -> dict[str, Any] | None:
-    """None when it is missing, cut or no state."""
-    try:
-        state = json.loads((path / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return state if isinstance(state, dict) and isinstance(state.get("global_step"), int) else None
 
 
 def _is_whole(file: Path) -> bool:

@@ -20,7 +20,7 @@ from rl.base.template_settings import template_settings
 from rl.config.embedded_models import SMOLLM2
 from rl.demo.everyday import QUESTIONS
 from rl.lm import base_models, loading
-from rl.lm.sentences import cut_short, cut_whole
+from rl.lm.lengths import cut_short, cut_whole
 
 INSTRUCTION: Final = "Answer in one or two short, plain sentences."
 TOGETHER: Final = 25
@@ -63,7 +63,8 @@ def sample_answers(target: Path, seed: int, report: Report) -> int:
 
 @torch.inference_mode()
 def _sample(model: Any, tokenizer: Any, questions: Sequence[str], kind: Kind) -> Iterator[tuple[str, str]]:
-    chats = [_chat(question, kind.instruction) for question in questions]
+    system = [Message(role="system", content=kind.instruction)] if kind.instruction else []
+    chats = [[*system, Message(role="user", content=question)] for question in questions]
     tokenizer.padding_side = "left"
     # (B, P): every prompt ends where its answers begin
     prompts = tokenizer.apply_chat_template(
@@ -75,8 +76,3 @@ def _sample(model: Any, tokenizer: Any, questions: Sequence[str], kind: Kind) ->
     texts = tokenizer.batch_decode(output[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True)
     for number, text in enumerate(texts):
         yield questions[number // kind.answers], (cut_short if kind.instruction else cut_whole)(text)
-
-
-def _chat(question: str, instruction: str) -> list[Message]:
-    system: list[Message] = [{"role": "system", "content": instruction}] if instruction else []
-    return [*system, {"role": "user", "content": question}]

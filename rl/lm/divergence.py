@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 
 from rl.lm.generating import Ids
 from rl.lm.log_probs import batches
+from rl.lm.shared_prompts import pad_left
 
 LOGITS_AT_ONCE = 2**25
 """Numbers in memory for each of the two models; one answer may need more."""
@@ -87,14 +88,9 @@ def without_adapter(model: torch.nn.Module) -> AbstractContextManager[None]:
 def _log_probs(model: torch.nn.Module, sequences: Sequences) -> Tensor:
     """(B, T, V): what is said of each token before it comes. Padded on the left, so that the answers end together."""
     device = next(model.parameters()).device
-    longest = max(len(prompt) + len(answer) for prompt, answer in sequences)
     answer_tokens = max(len(answer) for _, answer in sequences)
-    gaps = [longest - len(prompt) - len(answer) for prompt, answer in sequences]
     # padded on the left, (B, L); positions are counted from each sequence's first token
-    ids = torch.tensor(
-        [[0] * gap + prompt + answer for gap, (prompt, answer) in zip(gaps, sequences, strict=True)], device=device
-    )
-    mask = torch.tensor([[0] * gap + [1] * (longest - gap) for gap in gaps], device=device)
+    ids, mask = (padded.to(device) for padded in pad_left([prompt + answer for prompt, answer in sequences], 0))
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     output = model(
         input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=answer_tokens + 1

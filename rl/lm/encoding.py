@@ -1,7 +1,7 @@
 """Training rows as token ids, in one way for all methods and for scoring.
 
 The prompt is what a server makes of the messages, token for token, with the opening of the assistant's turn; an answer is
-what the model would then have to generate, up to and with the token that ends its turn (``rl.lm.chat.answers``). TRL cuts a
+what the model would then have to generate, up to and with the token that ends its turn (``rl.lm.chat.template``). TRL cuts a
 rendered conversation where it parts from its prompt instead, learns what templates write behind the end of a turn too, and
 drops and cuts long rows without a word: here both are counted, and so are chats that the template refuses.
 
@@ -21,9 +21,8 @@ from transformers import PreTrainedTokenizerBase
 
 from rl.base.messages import characters, has_calls
 from rl.base.records import Report
-from rl.lm.chat.answers import answer_form
 from rl.lm.chat.format import ChatFormat
-from rl.lm.chat.template import ChatRefused
+from rl.lm.chat.template import ChatRefused, answer_form
 from rl.lm.lengths import EncodedRow
 
 _BATCH = 256
@@ -47,11 +46,8 @@ def encode(
 ) -> Iterator[EncodedRow]:
     """Rows in the order given, unshortened; one that the chat template refuses has ``refused``, the reason, and no ids.
     Raises UsageError for a tokenizer without an end of text, or a template that cannot write runs with tools where a row is
-    one.
-
-    ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers; there may be
-    none, and a row may lack some. ``kept``: keys whose values go along.
-    """
+    one. ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers; there may
+    be none, and a row may lack some. ``kept``: keys whose values go along."""
     done = 0
     for batch in _batches(rows, answers):
         plain = [row for row in batch if not _is_run(row, answers)]

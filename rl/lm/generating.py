@@ -13,15 +13,19 @@ Shapes: B rows, V words of the vocabulary, W of them that are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import torch
+from llguidance import LLMatcher, LLTokenizer
+from llguidance.hf import from_tokenizer
 from torch import Tensor
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from rl.lm.chat.answers import answer_form
-from rl.lm.keeping_to_schema import KeepToSchema
+from rl.base.errors import UsageError
+from rl.lm.chat.template import answer_form
 from rl.lm.packed_layers import packed_layers
 from rl.lm.shared_prompts import RoomyLayer, read
 
@@ -95,24 +99,20 @@ def _generate(
             )
             for number, row in zip(open_ones, output.sequences[:, ids.shape[1] :].tolist(), strict=True):
                 if answers[number][-1:] not in ended:
-                    answers[number] += _up_to_its_end(row, ends)  # without the padding behind the end
+                    end = next((position for position, token in enumerate(row) if token in ends), len(row))
+                    answers[number] += row[: end + 1]  # without the padding behind the end
             done, cache = done + added, output.past_key_values
             rows = [row for row, number in enumerate(open_ones) if answers[number][-1:] not in ended]
-            if not _drop_others(cache, rows, len(open_ones)):
+            # keys and values of a linear attention, say, cannot go alone
+            can_drop = isinstance(cache, DynamicCache) and all(type(layer) in _BY_ROWS for layer in cache.layers)
+            if not can_drop and rows:
                 rows = list(range(len(open_ones)))
+            elif can_drop and len(rows) < len(open_ones):
+                cache.batch_select_indices(torch.tensor(rows, dtype=torch.long))
             open_ones = [open_ones[row] for row in rows]
             ids = output.sequences[rows]  # (B, P + T), of those that go on
             mask = torch.nn.functional.pad(mask[rows], (0, ids.shape[1] - mask.shape[1]), value=1)
     return answers
-
-
-def _drop_others(cache: Any, rows: list[int], of: int) -> bool:
-    """Whether keys and values of all rows but these are gone: those of a linear attention, say, cannot go alone."""
-    if len(rows) < of:
-        if not isinstance(cache, DynamicCache) or any(type(layer) not in _BY_ROWS for layer in cache.layers):
-            return not rows
-        cache.batch_select_indices(torch.tensor(rows, dtype=torch.long))
-    return True
 
 
 def stop_at(model: Any, ends: Iterable[int]) -> None:
@@ -128,11 +128,6 @@ def _ends(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
 def _declared_ends(model: Any) -> set[int]:
     declared = model.generation_config.eos_token_id
     return {*(declared if isinstance(declared, list) else [declared])} - {None}
-
-
-def _up_to_its_end(ids: Ids, ends: Sequence[int]) -> Ids:
-    first = next((position for position, token in enumerate(ids) if token in ends), len(ids))
-    return ids[: first + 1]
 
 
 class Draw(LogitsProcessor):
@@ -151,10 +146,8 @@ class Draw(LogitsProcessor):
 
 
 def draw(scores: Tensor) -> Tensor:
-    """(B, 1): of (B, W) the place of one in each row, as likely as its softmax says.
-
-    Raises RuntimeError for scores that are not numbers.
-    """
+    """(B, 1): of (B, W) the place of one in each row, as likely as its softmax says. Raises RuntimeError for scores that
+    are not numbers."""
     upto = scores.double().softmax(dim=-1).cumsum(dim=-1)
     total = upto[:, -1:]
     if not torch.isfinite(total).all():
@@ -166,27 +159,74 @@ def keep_likely(scores: Tensor, top_p: float, top_k: int) -> tuple[Tensor, Tenso
     """Scores (B, W), minus infinity where they are cut off, and the words that they are of; None: all V in their order."""
     values, words = scores, None
     if 0 < top_k < scores.shape[-1]:
-        values, words = _first(scores, top_k)
+        # the largest, from the first on; those that are equal to the last stay too
+        least = scores.topk(top_k).values[:, -1:]
+        values, words = scores.topk(int((scores >= least).sum(dim=-1).max()))
+        values = values.masked_fill(values < least, _NEVER)
     if top_p >= 1:
         return values, words
     whole = values.double().logsumexp(dim=-1, keepdim=True)
     if words is None:
-        values, words = _share(scores, whole, top_p)
+        # the largest, from the first on, with at least that share in each row
+        values, words = scores.topk(min(_FIRST, scores.shape[-1]))
+        if bool(((values.double() - whole).exp().sum(dim=-1) <= top_p).any()):
+            values, words = scores.sort(dim=-1, descending=True)
     # a word stays while those before it have less than the share
     of_each = (values.double() - whole).exp()
     return values.masked_fill(of_each.cumsum(dim=-1) - of_each >= top_p, _NEVER), words
 
 
-def _first(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest, from the first on; those that are equal to the last stay too."""
-    least = scores.topk(count).values[:, -1:]
-    values, words = scores.topk(int((scores >= least).sum(dim=-1).max()))
-    return values.masked_fill(values < least, _NEVER), words
+_HOW: Final[Any] = {"whitespace_pattern": r" |\n{1,2}[ \t]{0,20}", "lenient": True}
 
 
-def _share(scores: Tensor, whole: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """The largest, from the first on, with at least that share in each row."""
-    values, words = scores.topk(min(_FIRST, scores.shape[-1]))
-    if bool(((values.double() - whole).exp().sum(dim=-1) <= share).any()):
-        values, words = scores.sort(dim=-1, descending=True)
-    return values, words
+class KeepToSchema(LogitsProcessor):
+    """Leaves of the scores (B, V) those of tokens with which an answer can go on to keep to a JSON schema, for one batch of
+    prompts, as the servers do that are given it (rl/serving/gateway/forms.py). By llguidance, which vLLM uses for that too.
+    White space is as free as in llama.cpp's grammars, so that nothing but white space cannot go on for ever. Raises
+    UsageError for a schema of which nothing can be."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, schema: Mapping[str, Any], ends: Sequence[int]) -> None:
+        """``ends``: tokens that end an answer."""
+        self._tokenizer, self._schema, self._ends = tokenizer, schema, tuple(ends)
+        self._begin: int | None = None
+        self._matchers: dict[tuple[int, ...], LLMatcher] = {}
+        """By the tokens of an answer so far: rows may leave the batch."""
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if self._begin is None:
+            self._begin = input_ids.shape[1]
+            grammar = LLMatcher.grammar_from_json_schema(dict(self._schema), overrides=_HOW)
+            matcher = LLMatcher(_words_of(self._tokenizer, scores.shape[-1], self._ends), grammar)
+            if error := matcher.get_error():
+                raise UsageError(f"no answer can be made that keeps to the agent's schema: {error}")
+            self._matchers = {(): matcher}
+        answers = [tuple(ids) for ids in input_ids[:, self._begin :].tolist()]  # (B, T)
+        self._matchers = {answer: self._after(answer) for answer in answers}
+        allowed = np.stack([self._find_allowed(answer, scores.shape[-1]) for answer in answers])
+        return scores.masked_fill(~torch.from_numpy(allowed).to(scores.device), float("-inf"))
+
+    def _after(self, answer: tuple[int, ...]) -> LLMatcher:
+        if answer in self._matchers:
+            return self._matchers[answer]
+        matcher = self._matchers[answer[:-1]]
+        if matcher.is_stopped():
+            return matcher
+        following = matcher.deep_copy()
+        if not following.consume_token(answer[-1]):
+            raise RuntimeError(f"an answer does not keep to its schema: {following.get_error()}")
+        return following
+
+    def _find_allowed(self, answer: tuple[int, ...], words: int) -> Any:
+        """(V,), true or false: all behind the end of an answer, where the padding is."""
+        matcher = self._matchers[answer]
+        if matcher.is_stopped():
+            has_ended = not set(self._ends).isdisjoint(answer)
+            return np.ones(words, dtype=bool) if has_ended else np.isin(np.arange(words), self._ends)
+        bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
+        return bits[:words].astype(bool)
+
+
+@lru_cache(maxsize=2)
+def _words_of(tokenizer: PreTrainedTokenizerBase, words: int, ends: tuple[int, ...]) -> LLTokenizer:
+    """Takes a second where the vocabulary is large."""
+    return from_tokenizer(tokenizer, n_vocab=words, eos_token=list(ends))

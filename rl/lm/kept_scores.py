@@ -8,23 +8,30 @@ other answers may differ in its last digits, as sums do in another order.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any, Final
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
+from peft import PeftModel
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from rl.base.files import replacing
 from rl.base.locks import exclusive_lock
 from rl.base.records import Report
 from rl.lm import processes
-from rl.lm.fingerprint import fingerprint
+from rl.lm.loading import base_within
 from rl.lm.log_probs import PromptAndAnswer, Sequences, answer_log_probs
 from rl.lm.score_folder import score_folder
+from rl.lm.token_tree.sharing import shares_tokens
 
 MOST_SCORES: Final = 500_000
 """In a file; the oldest make room."""
@@ -45,16 +52,24 @@ def kept_log_probs(
     if processes.cuts_models():
         return answer_log_probs(model, sequences, autocast, report)
     kept = _KeptScores(fingerprint(model, autocast), report) if processes.is_first() else None
-    keys = _keys_of(sequences) if kept else np.empty(0, _ENTRY["key"])
+    # a digest of the token ids of each prompt and answer
+    pairs = ([np.array(ids, "<i4").tobytes() for ids in pair] for pair in sequences) if kept else ()
+    keys = np.frombuffer(b"".join(_digest(*pair) for pair in pairs), _ENTRY["key"])
     scores: Scores = np.array(processes.gather_items(kept.find(keys).tolist() if kept else []), np.float32)
     missing = np.flatnonzero(np.isnan(scores))
     before = len(scores) - len(missing)
     if before:
         report("log", {"text": f"{before} of {len(scores)} answers were scored before"})
         report("step", {"step": before, "total_steps": len(scores), "metrics": {}})
+
+    def count_on(event: str, values: dict[str, Any]) -> None:
+        """Steps are counted with those that were done before."""
+        if event == "step":
+            values = {**values, "step": values["step"] + before, "total_steps": values["total_steps"] + before}
+        report(event, values)
+
     if len(missing):
-        left = _Part(sequences, missing)
-        scores[missing] = answer_log_probs(model, left, autocast, _counted_on(report, before))
+        scores[missing] = answer_log_probs(model, _Part(sequences, missing), autocast, count_on)
         if kept:
             kept.add(keys[missing], scores[missing])
     values: list[float] = scores.tolist()
@@ -139,16 +154,6 @@ def _make_room() -> None:
             file.unlink(missing_ok=True)
 
 
-def _keys_of(sequences: Sequences) -> NDArray[np.bytes_]:
-    """A digest of the token ids of each prompt and answer."""
-    digests = b"".join(_digest(_bytes_of(prompt), _bytes_of(answer)) for prompt, answer in sequences)
-    return np.frombuffer(digests, _ENTRY["key"])
-
-
-def _bytes_of(ids: Sequence[int]) -> bytes:
-    return np.array(ids, "<i4").tobytes()
-
-
 def _digest(*parts: bytes) -> bytes:
     """The parts decide it, and where each ends."""
     digest = blake2b(digest_size=_DIGEST)
@@ -158,12 +163,51 @@ def _digest(*parts: bytes) -> bytes:
     return digest.digest()
 
 
-def _counted_on(report: Report, before: int) -> Report:
-    """Steps are counted with those that were done before."""
+_NO_MATTER: Final = {"_name_or_path", "use_cache", "transformers_version"}
+"""In a configuration: what the numbers do not depend on."""
 
-    def tell(event: str, values: dict[str, Any]) -> None:
-        if event == "step":
-            values = {**values, "step": values["step"] + before, "total_steps": values["total_steps"] + before}
-        report(event, values)
 
-    return tell
+def fingerprint(model: torch.nn.Module, autocast: torch.dtype | None) -> str:
+    """The same for the same weights and settings, wherever they lie, in hexadecimal digits: of all that decides which
+    numbers a pass of the model gives, to rounding. Without an adapter that is turned off. Reads all weights."""
+    base = base_within(model)
+    layers = [layer for layer in model.modules() if isinstance(layer, BaseTunerLayer)]
+    names = {name for layer in layers if not layer.disable_adapters for name in layer.active_adapters}
+    configs = model.peft_config.items() if isinstance(model, PeftModel) else ()
+    live = {name: config.to_dict() for name, config in configs if name in names}
+    digest = sha256()
+    about = {
+        "model": type(base).__name__,
+        "config": {name: value for name, value in base.config.to_dict().items() if name not in _NO_MATTER},
+        "adapters": live,
+        "autocast": str(autocast),
+        "device": base.device.type,
+        "libraries": [torch.__version__, transformers.__version__],
+        "tree": shares_tokens(base),
+    }
+
+    def order(value: Any) -> Any:
+        """A set has another order in each process."""
+        return sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
+
+    digest.update(json.dumps(about, sort_keys=True, default=order).encode())
+    for name, tensor in _weights(base, live):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:32]
+
+
+def _weights(base: PreTrainedModel, live: Collection[str]) -> Iterator[tuple[str, Tensor]]:
+    """By their names without an adapter, in order; tied ones once."""
+    plain = {}
+    for name, tensor in base.state_dict().items():
+        # LoRA's weights stand under the name of their adapter
+        takes_part = ".lora_" not in name or any(f".{adapter}." in f"{name}." for adapter in live)
+        if isinstance(tensor, Tensor) and takes_part:
+            plain[name.replace(".base_layer", "")] = tensor
+    seen: set[tuple[int, torch.Size]] = set()
+    for name, tensor in sorted(plain.items()):
+        memory = (tensor.data_ptr(), tensor.shape)
+        if memory not in seen:
+            seen.add(memory)
+            yield name, tensor

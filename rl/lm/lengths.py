@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.records import Report
@@ -88,16 +90,12 @@ class LengthCount:
 
     def check(self, limits: Limits, report: Report, about: str = "") -> None:
         """Reports how many rows are left out. Raises NotEnoughData where too many are too long, or all are refused.
-
-        ``about``: stands before a number of tokens that was estimated.
-        """
+        ``about``: stands before a number of tokens that was estimated."""
         for reason, count in self.refused.most_common(_REASONS):
             report("log", {"text": f"{count} of {self.rows} rows are left out: {reason}"})
         if self.wordless:
-            report(
-                "log",
-                {"text": f"{self.wordless} of {self.rows} rows lose words beside tool calls: the template drops them"},
-            )
+            text = f"{self.wordless} of {self.rows} rows lose words beside tool calls: the template drops them"
+            report("log", {"text": text})
         if self.rows and self.refused.total() == self.rows:
             raise NotEnoughData(f"no row can be used: {next(iter(self.refused))}")
         too_long = f"{self._too_long(limits)} (the longest has {about}{self.longest_prompt} tokens)"
@@ -126,3 +124,32 @@ class LengthCount:
             f"no max_length makes room for all, because the base model reads {limits.context} tokens: {raised}"
             "shorten or delete the longest prompts, or choose a base model that reads more"
         )
+
+
+FEWEST_TOKENS = 16
+TIMES = 1.5
+"""An answer may be so many times as long as the longest stored one, which is far more than twice as long as most are."""
+
+
+def room_for_an_answer(most: int, stored: Sequence[int]) -> int:
+    """As long as the agent's answers may be, but no longer than answers to these prompts have any reason to be. ``stored``:
+    tokens of theirs."""
+    return min(most, max(FEWEST_TOKENS, round(TIMES * max(stored)))) if stored else most
+
+
+_ENOUGH_WORDS: Final = 22
+"""A first sentence of so many words stands alone."""
+
+
+def cut_whole(text: str) -> str:
+    """Up to the end of the last whole sentence; all of a text without one."""
+    ends = [match.end() for match in re.finditer(r"[.!?](?=\s|$)", text.strip())]
+    return text.strip()[: ends[-1]] if ends else text.strip()
+
+
+def cut_short(text: str) -> str:
+    """The first whole sentence, or the first two where the first is short; empty without one."""
+    sentences = re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
+    whole = [sentence for sentence in sentences if sentence.endswith((".", "!", "?"))]
+    count = 1 if whole and len(whole[0].split()) >= _ENOUGH_WORDS else 2
+    return " ".join(whole[:count])

@@ -16,15 +16,7 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel, get_peft_model_state_dict, prepare_model_for_kbit_training
 from safetensors import SafetensorError, safe_open
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BitsAndBytesConfig,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
 from rl.hardware import choose_gpu, cpu_runs_bf16, detect_hardware, in_4bit, precision_on, usable_cores
@@ -52,11 +44,9 @@ def quiet() -> None:
 
 
 def leave_a_core_free() -> None:
-    """One thread fewer than there are cores, unless OMP_NUM_THREADS says how many.
-
-    The site and the queue run beside a training; where every thread has to share its core, the threads wait for each
-    other in busy loops and two of them were measured to be 3 to 14 times slower than one.
-    """
+    """One thread fewer than there are cores, unless OMP_NUM_THREADS says how many. The site and the queue run beside a
+    training; where every thread has to share its core, the threads wait for each other in busy loops and two of them were
+    measured to be 3 to 14 times slower than one."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, min(torch.get_num_threads(), usable_cores() - 1)))
 
@@ -116,9 +106,7 @@ def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
 
 def load_base(base: str, precision: str = "auto", quantize: str = "none") -> PreTrainedModel:
     """The causal language model on its device, in bfloat16 or float32, or in 4 bits; ``quantize`` is none, auto or 4bit.
-
-    Raises UsageError or TrainingFailed.
-    """
+    Raises UsageError or TrainingFailed."""
     dtype = torch.bfloat16 if uses_bf16(precision) else torch.float32
     release_memory()  # the last model may still be there, and both may not fit
     try:
@@ -141,30 +129,24 @@ def context_length(config: PretrainedConfig) -> int:
 @contextmanager
 def with_weights(model: PreTrainedModel, weights: Path | None) -> Iterator[torch.nn.Module]:
     """The model with the adapter in place, or the whole model that was trained from it, None being the bare model;
-    afterwards the model is as it was.
-
-    Raises TrainingFailed for weights that are not there or damaged, or an adapter of another model.
-    """
+    afterwards the model is as it was. Raises TrainingFailed for weights that are not there or damaged, or an adapter of
+    another model."""
     if weights is None:
         yield model
         return
     if not is_adapter(check_weights(weights, TrainingFailed)):
-        yield from _whole(weights, model)
+        with errors_as(TrainingFailed, f"cannot load the model of {weights}"), resource_advice():
+            whole = read_model(str(weights), model.dtype).to(model.device).eval()
+        try:
+            yield whole
+        finally:
+            whole.to("meta")  # which frees the weights, whoever still has a name for the model
         return
     peft_model = put_adapter(model, weights, TrainingFailed).eval()
     try:
         yield peft_model
     finally:
         peft_model.unload()
-
-
-def _whole(directory: Path, like: PreTrainedModel) -> Iterator[PreTrainedModel]:
-    with errors_as(TrainingFailed, f"cannot load the model of {directory}"), resource_advice():
-        model = read_model(str(directory), like.dtype).to(like.device).eval()
-    try:
-        yield model
-    finally:
-        model.to("meta")  # which frees the weights, whoever still has a name for the model
 
 
 def base_within(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
@@ -179,7 +161,7 @@ def base_within(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
 def read_tokenizer(source: str, failure: type[RatchetError]) -> Any:
     """Raises ``failure``, also where the chat template takes what no template needs."""
     with errors_as(failure, f"cannot load the tokenizer of {describe_base(source)}"):
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     require_modest(tokenizer.chat_template, describe_base(source), failure)
     return tokenizer
 
@@ -188,7 +170,7 @@ def read_config(base: str, failure: type[RatchetError]) -> Any:
     """The transformers configuration of a model directory or hub id. Raises UsageError where there is none."""
     source = check_model_path(base)
     with errors_as(failure, f"cannot read the configuration of {describe_base(source)}"):
-        return AutoConfig.from_pretrained(source, trust_remote_code=False)
+        return transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
 
 
 def read_model(base: str, dtype: torch.dtype) -> PreTrainedModel:
@@ -203,7 +185,10 @@ def put_adapter(model: PreTrainedModel, adapter: Path, failure: type[RatchetErro
     with errors_as(failure, f"the adapter {adapter} does not fit {model.name_or_path}"):
         _require_no_new_tokens(model, adapter)
         peft_model = PeftModel.from_pretrained(model, str(adapter))
-        _require_all_weights(peft_model, adapter)
+        # PEFT passes over weights that the model has no place for, and leaves random those that the file does not have
+        known = get_peft_model_state_dict(peft_model, save_embedding_layers=False)
+        if stray := sorted(lora_weights(adapter) ^ {name for name in known if ".lora_" in name}):
+            raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
     return peft_model
 
 
@@ -228,13 +213,6 @@ def lora_weights(adapter: Path) -> set[str]:
     """The names of the LoRA weights in the adapter's file."""
     with safe_open(adapter / ADAPTER_WEIGHTS, framework="pt") as file:
         return {name for name in file.keys() if ".lora_" in name}  # noqa: SIM118 - not a mapping
-
-
-def _require_all_weights(peft_model: PeftModel, adapter: Path) -> None:
-    """PEFT passes over weights that the model has no place for, and leaves random those that the file does not have."""
-    expected = {name for name in get_peft_model_state_dict(peft_model, save_embedding_layers=False) if ".lora_" in name}
-    if stray := sorted(lora_weights(adapter) ^ expected):
-        raise ValueError(f"{len(stray)} weights do not match, the first is {stray[0]}")
 
 
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "lm_head.weight")
@@ -276,7 +254,7 @@ def read_4bit(source: str, dtype: torch.dtype, device: torch.device) -> PreTrain
     """QLoRA (Dettmers et al., 2023): a quarter of bf16's memory; the adapter trains as ever. Frozen weights W are stored as
     NF4, in blocks with a scale each; a forward pass computes W x + (alpha / r) B A x with W unpacked to ``dtype``, and
     gradients reach A and B alone."""
-    settings = BitsAndBytesConfig(
+    settings = transformers.BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",  # levels at the quantiles of a normal distribution, which weights follow
         bnb_4bit_use_double_quant=True,  # the blocks' scales are quantised too: 0.37 bits a weight less

@@ -76,12 +76,10 @@ _BEGINNING = 16
 
 
 def use_compact_head() -> None:
-    """Makes TRL run the language-model head at answer positions only, on a CPU too.
-
-    TRL 1.16 asks this function of its own whether the device has Triton, and otherwise scores prompts and padding as
-    well, because changing shapes are slow on accelerators that compile. A CPU does not compile: the result is the same, but
-    for the order of sums, for a fraction of the time and memory. Triton's kernels ask for themselves and are not touched.
-    """
+    """Makes TRL run the language-model head at answer positions only, on a CPU too. TRL 1.16 asks this function of its own
+    whether the device has Triton, and otherwise scores prompts and padding as well, because changing shapes are slow on
+    accelerators that compile. A CPU does not compile: the result is the same, but for the order of sums, for a fraction of
+    the time and memory. Triton's kernels ask for themselves and are not touched."""
     trl.trainer.utils._use_triton = lambda device: True
 
 
@@ -89,11 +87,8 @@ def use_compact_head() -> None:
 def answer_log_probs(
     model: torch.nn.Module, sequences: Sequences, autocast: torch.dtype | None, report: Report
 ) -> list[float]:
-    """Natural-log probability of each whole answer given its prompt, in the order given.
-
-    ``model`` carries TRL's fused head (``add_fused_lm_head``). A step is reported after each batch. Processes that train
-    together share the work.
-    """
+    """Natural-log probability of each whole answer given its prompt, in the order given. ``model`` carries TRL's fused head
+    (``add_fused_lm_head``). A step is reported after each batch. Processes that train together share the work."""
     device = next(model.parameters()).device
     mine = processes.own_part(len(sequences))
     scores = torch.zeros(len(mine))
@@ -119,14 +114,18 @@ def make_passes(model: torch.nn.Module, sequences: Sequences, numbers: range, bu
 
 
 def group_alike(sequences: Sequences, numbers: range, budget: int) -> Iterator[list[int]]:
-    """``numbers``, counted from their first: those that begin alike stand together, so that a pass shares much.
+    """``numbers``, counted from their first: those that begin alike stand together, so that a pass shares much. ``budget``:
+    tokens of a pass, what a sequence shares with the one before it left out; a group has one sequence at least."""
 
-    ``budget``: tokens of a pass, what a sequence shares with the one before it left out; a group has one sequence at least.
-    """
-    order = sorted(numbers, key=lambda number: _beginning(*sequences[number]))
+    def begin(number: int) -> tuple[bytes, bytes, bytes]:
+        """By which texts are put in order: not the whole of them, of which there may be gigabytes."""
+        prompt, answer = sequences[number]
+        ids, begins = np.array(prompt, ">i4").tobytes(), np.array(answer[:_BEGINNING], ">i4").tobytes()
+        return ids[: 4 * _BEGINNING], blake2b(ids, digest_size=8).digest(), begins
+
     batch: list[int] = []
     size, before = 0, np.empty(0, np.int64)
-    for number in order:
+    for number in sorted(numbers, key=begin):
         prompt, answer = sequences[number]
         ids = np.array(prompt + answer)
         added = len(ids) - count_shared(before, ids)
@@ -137,12 +136,6 @@ def group_alike(sequences: Sequences, numbers: range, budget: int) -> Iterator[l
         size, before = size + added, ids
     if batch:
         yield batch
-
-
-def _beginning(prompt: Sequence[int], answer: Sequence[int]) -> tuple[bytes, bytes, bytes]:
-    """By which texts are put in order: not the whole of them, of which there may be gigabytes."""
-    ids, begins = np.array(prompt, ">i4").tobytes(), np.array(answer[:_BEGINNING], ">i4").tobytes()
-    return ids[: 4 * _BEGINNING], blake2b(ids, digest_size=8).digest(), begins
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -162,11 +155,8 @@ def pad_sequences(sequences: Sequence[PromptAndAnswer], device: torch.device | N
     """Right-padded ``input_ids``, ``attention_mask`` and ``labels`` (-100 outside what the model says), each (B, T)."""
     shape = (len(sequences), max(len(prompt) + len(answer) for prompt, answer in sequences))
     # What stands at a padded position is of no importance: it is masked, and nothing after it is scored.
-    ids, mask, labels = (
-        torch.zeros(shape, dtype=torch.long),
-        torch.zeros(shape, dtype=torch.long),
-        torch.full(shape, -100),
-    )
+    ids, labels = torch.zeros(shape, dtype=torch.long), torch.full(shape, -100)
+    mask = torch.zeros_like(ids)
     for row, (prompt, answer) in enumerate(sequences):
         end = len(prompt) + len(answer)
         ids[row, :end] = torch.tensor(prompt + answer)
@@ -175,6 +165,4 @@ def pad_sequences(sequences: Sequence[PromptAndAnswer], device: torch.device | N
         labels[row, len(prompt) : end] = torch.tensor(answer)
     ids, own = split(ids)
     labels[~own] = -100
-    return {
-        name: tensor.to(device) for name, tensor in (("input_ids", ids), ("attention_mask", mask), ("labels", labels))
-    }
+    return {"input_ids": ids.to(device), "attention_mask": mask.to(device), "labels": labels.to(device)}

@@ -40,9 +40,14 @@ class MiniMindConfig(PretrainedConfig):
         """A LlamaConfig or a Qwen3Config. Raises UsageError for variants that are neither."""
         folder = Path(kwargs.get("name_or_path") or "")
         values = _values(config_dict, str(folder))
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is a MiniMind, which cannot be loaded from the hub: download it into a folder")
         # the family: only MiniMind-3 has norms on queries and keys, and only its weights say so
-        normalised = any(name.endswith("q_norm.weight") for name in _weight_names(folder))
-        return (Qwen3Config if normalised else LlamaConfig).from_dict(values, **kwargs)
+        is_normalised = False
+        for file in weight_files(folder):
+            with safe_open(folder / file, framework="pt") as weights:
+                is_normalised |= any(name.endswith("q_norm.weight") for name in weights.keys())  # noqa: SIM118
+        return (Qwen3Config if is_normalised else LlamaConfig).from_dict(values, **kwargs)
 
 
 def register() -> None:
@@ -63,25 +68,14 @@ def _values(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where} stretches its context in MiniMind's own way, which cannot be done here: set inference_rope_scaling to "
             "false in its config.json"
         )
-    if missing := [name for name in _NEEDED if config.get(name) is None]:
-        raise UsageError(f"{where}/config.json has no {missing[0]}, without which a MiniMind cannot be loaded")
     # rotary base: transformers 5 has moved it into rope_parameters
     theta = config.get("rope_theta") or (config.get("rope_parameters") or {}).get("rope_theta")
-    if theta is None:
-        raise UsageError(f"{where}/config.json has no rope_theta, without which a MiniMind cannot be loaded")
+    needed = {**{name: config.get(name) for name in _NEEDED}, "rope_theta": theta}
+    if missing := [name for name, value in needed.items() if value is None]:
+        raise UsageError(f"{where}/config.json has no {missing[0]}, without which a MiniMind cannot be loaded")
     values = {name: config[name] for name in (*_NEEDED, *_OPTIONAL) if name in config}
     # MiniMind derives the width of a head; Qwen3's default is a constant of its own
     values.setdefault("head_dim", config["hidden_size"] // config["num_attention_heads"])
     # transformers leaves out of config.json what is its own default, and Llama's default is another
     tied = bool(config.get("tie_word_embeddings", True))
     return {**values, "rope_parameters": {"rope_type": "default", "rope_theta": theta}, "tie_word_embeddings": tied}
-
-
-def _weight_names(folder: Path) -> set[str]:
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is a MiniMind, which cannot be loaded from the hub: download it into a folder")
-    names: set[str] = set()
-    for file in weight_files(folder):
-        with safe_open(folder / file, framework="pt") as weights:
-            names.update(weights.keys())
-    return names

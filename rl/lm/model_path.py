@@ -28,19 +28,31 @@ _ATTENTION = ("attn_implementation", "_attn_implementation")
 
 
 def check_model_path(base: str) -> str:
-    """``base`` itself if it is a model directory or can only be a hub id.
-
-    Whatever looks like a path is never asked of the hub. Raises UsageError that names what is missing.
-    """
+    """``base`` itself if it is a model directory or can only be a hub id. Whatever looks like a path is never asked of the
+    hub. Raises UsageError that names what is missing."""
     path = Path(base).expanduser()
-    if base and path.is_dir():
-        return str(_checked_directory(path))
-    if base and path.exists():
+    if not base or not path.exists():
+        if base.startswith(_PATH_STARTS) or not _HUB_ID.fullmatch(base):
+            raise UsageError(f"no base model at {base}: there is no such folder, and a hub id looks like owner/name")
+        return base
+    if not path.is_dir():
         how = f"; {_to_safetensors(path)}" if path.suffix in _PICKLES else ""
         raise UsageError(f"{base} is a file; a base model is a folder with config.json and model.safetensors{how}")
-    if base.startswith(_PATH_STARTS) or not _HUB_ID.fullmatch(base):
-        raise UsageError(f"no base model at {base}: there is no such folder, and a hub id looks like owner/name")
-    return base
+    if not (path / MODEL_CONFIG).is_file():
+        if is_adapter(path):
+            raise UsageError(f"{path} is a LoRA adapter; give the base model that it was trained on")
+        raise UsageError(f"{path} is not a model: config.json is missing")
+    if missing := _missing_weights(path):
+        raise UsageError(f"{path} is not a whole model: {missing}")
+    if not any((path / name).is_file() for name in _TOKENIZERS):
+        raise UsageError(f"{path} has no tokenizer: one of {', '.join(_TOKENIZERS)} is needed")
+    refuse_devices_in(path)
+    values = _read(path / MODEL_CONFIG)
+    if named := [key for key in _ATTENTION if "/" in str(values.get(key) or "")]:
+        raise UsageError(
+            f"{path / MODEL_CONFIG} names code of others in {named[0]}, which is not run: take that key out"
+        )
+    return str(path)
 
 
 def check_adapter(directory: Path, failure: type[RatchetError]) -> Path:
@@ -124,24 +136,6 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def _checked_directory(path: Path) -> Path:
-    if not (path / MODEL_CONFIG).is_file():
-        if is_adapter(path):
-            raise UsageError(f"{path} is a LoRA adapter; give the base model that it was trained on")
-        raise UsageError(f"{path} is not a model: config.json is missing")
-    if missing := _missing_weights(path):
-        raise UsageError(f"{path} is not a whole model: {missing}")
-    if not any((path / name).is_file() for name in _TOKENIZERS):
-        raise UsageError(f"{path} has no tokenizer: one of {', '.join(_TOKENIZERS)} is needed")
-    refuse_devices_in(path)
-    values = _read(path / MODEL_CONFIG)
-    if named := [key for key in _ATTENTION if "/" in str(values.get(key) or "")]:
-        raise UsageError(
-            f"{path / MODEL_CONFIG} names code of others in {named[0]}, which is not run: take that key out"
-        )
-    return path
 
 
 def _missing_weights(path: Path) -> str:

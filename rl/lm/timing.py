@@ -44,7 +44,13 @@ def time_model(folder: str, precision: str, start: float, runtime_bytes: int) ->
         head, head_training = (_time_head(width, vocabulary, dtype, trains) for trains in (False, True))
         model = AutoModelForCausalLM.from_config(_cut(config)).to(loading.device(), dtype)
         layers = LAYERS * TEXTS * TIMED_TOKENS
-        forward, generation = _time_forward(model) / layers, _time_generation(model) / (LAYERS * ANSWERS)
+        with torch.no_grad():
+            forward = _best(partial(model.base_model, _ids(TEXTS, TIMED_TOKENS), use_cache=False)) / layers
+            # one more token of each answer, after as many as lie before it on average
+            cache = DynamicCache(config=model.config)
+            model.base_model(_ids(ANSWERS, TIMED_TOKENS), past_key_values=cache, use_cache=True)
+            longer = partial(model.base_model, _ids(ANSWERS, 1), past_key_values=cache, use_cache=True)
+            generation = _best(longer) / (LAYERS * ANSWERS)
         step = _training_step(model)
         kept = _kept_bytes(step) / layers
         training = _best(step) / layers
@@ -97,19 +103,6 @@ def _ids(texts: int, tokens: int) -> torch.Tensor:
     return torch.randint(_VOCABULARY, (texts, tokens), device=loading.device())  # (B, T)
 
 
-@torch.no_grad()
-def _time_forward(model: Any) -> float:
-    return _best(partial(model.base_model, _ids(TEXTS, TIMED_TOKENS), use_cache=False))
-
-
-@torch.no_grad()
-def _time_generation(model: Any) -> float:
-    """One more token of each answer, after as many as lie before it on average."""
-    cache = DynamicCache(config=model.config)
-    model.base_model(_ids(ANSWERS, TIMED_TOKENS), past_key_values=cache, use_cache=True)
-    return _best(partial(model.base_model, _ids(ANSWERS, 1), past_key_values=cache, use_cache=True))
-
-
 def _training_step(model: Any) -> Callable[[], None]:
     peft = get_peft_model(model, LoraConfig(r=16, lora_alpha=32, lora_dropout=0.05, target_modules="all-linear"))
     ids = _ids(TEXTS, TIMED_TOKENS)
@@ -155,15 +148,12 @@ def _time_head(width: int, vocabulary: int, dtype: torch.dtype, trains: bool) ->
 
 def _template_tokens(folder: str) -> tuple[int, int]:
     """In a chat with a question only, and in one with a system prompt too, where the template takes one."""
-    tokenizer = loading.load_tokenizer(folder)
-    question = [{"role": "user", "content": ""}]
-    alone = _count_tokens(tokenizer, question)
-    return alone, _count_tokens(tokenizer, [{"role": "system", "content": ""}, *question])
-
-
-def _count_tokens(tokenizer: Any, chat: list[dict[str, str]]) -> int:
-    text = ChatTemplate(tokenizer).render(chat, opening=True)
-    return len(tokenizer(text, add_special_tokens=False)["input_ids"]) + 1  # and what ends the answer
+    tokenizer: Any = loading.load_tokenizer(folder)
+    template, question = ChatTemplate(tokenizer), {"role": "user", "content": ""}
+    chats = ([question], [{"role": "system", "content": ""}, question])
+    texts = [template.render(chat, opening=True) for chat in chats]
+    alone, both = (len(ids) + 1 for ids in tokenizer(texts, add_special_tokens=False)["input_ids"])  # and its end
+    return alone, both
 
 
 def main(folder: str, module: str, precision: str) -> None:

@@ -7,7 +7,6 @@ a version trained on it does better, it learned from the ratings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +44,8 @@ def build(target_dir: Path, report: Report) -> Path:
     with staged_directory(target_dir) as unfinished:
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
-    report(
-        "log", {"text": f"built the tiny base model: {model.num_parameters():,} parameters, {len(tokenizer)} tokens"}
-    )
+    size = f"{model.num_parameters():,} parameters, {len(tokenizer)} tokens"
+    report("log", {"text": f"built the tiny base model: {size}"})
     return target_dir
 
 
@@ -73,7 +71,9 @@ def _tokenizer() -> PreTrainedTokenizerFast:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    bpe.train_from_iterator(_texts(), trainer)
+    # each phrase of the demo as it begins a text and as it goes on after a space: every word becomes one token
+    texts = [text for phrase in phrases.everything() for text in (phrase, f" {phrase}")]
+    bpe.train_from_iterator([*texts, "system user assistant"], trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe,
         eos_token=_END,
@@ -83,14 +83,7 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def _texts() -> Iterator[str]:
-    """Each phrase of the demo as it begins a text and as it goes on after a space: every word becomes one token."""
-    for phrase in phrases.everything():
-        yield phrase
-        yield f" {phrase}"
-    yield "system user assistant"
-
-
+@torch.no_grad()
 def _model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -107,16 +100,12 @@ def _model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
         dtype="float32",
     )
     model = Qwen2ForCausalLM(config)
-    _fill(model, np.random.default_rng(SEED))
-    return model
-
-
-@torch.no_grad()
-def _fill(model: Qwen2ForCausalLM, random: np.random.Generator) -> None:
-    """Weight matrices from N(0, 0.02), as Qwen2's own initialisation; norms stay 1 and biases 0."""
+    random = np.random.default_rng(SEED)
+    # weight matrices from N(0, 0.02), as Qwen2's own initialisation; norms stay 1 and biases 0
     for name, parameter in sorted(model.named_parameters()):
         if parameter.dim() == 2:
             values = 0.02 * random.standard_normal(tuple(parameter.shape))
             parameter.copy_(torch.from_numpy(values.astype(np.float32)))
         else:
             parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+    return model

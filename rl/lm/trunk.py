@@ -9,36 +9,141 @@ Shapes: B rows, T tokens of the longest, H the width of the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
+from io import SEEK_END, BufferedRandom
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from rl.lm.kept_states import StateFile
-from rl.lm.replaced_forwards import Forward, replaced_forwards
+from rl.base.locks import try_lock
+from rl.lm.packed_layers import Forward, replaced_forwards
 from rl.lm.token_tree.plan import Tokens, TokenTree, key_of
+
+_HEAD: Final = struct.Struct("<16sIII8s28x")
+"""64 bytes, as the mark has: numbers behind them lie at multiples of their size."""
+_KINDS: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+class _Entry(NamedTuple):
+    begin: int
+    tokens: int
+    width: int
+    kind: int
+    digest: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.tokens * self.width * _KINDS[self.kind].itemsize
+
+
+class StateFile:
+    """States of texts in a file that a later process can go on with: appended to, and read back from its pages. The file
+    begins with a mark of the model that gave them. Each entry is a head (digest of the text, T, H, the kind of number,
+    digest of the states) and the states. What a killed process left half-written, or does not fit its digest, is not
+    there."""
+
+    def __init__(self, file: Path, mark: str) -> None:
+        """``mark``: at most 64 characters that tell one model from another. States under another one are dropped, and so are
+        those in a file that another process still writes."""
+        self._file, self._mark = file, mark.encode().ljust(_HEAD.size)
+        self._entries: dict[bytes, _Entry] = {}
+        self._handle = _take(file)
+        end = self._read_entries()
+        self._of_earlier = {*self._entries}  # not compared with their digests yet
+        self._handle.seek(end)
+        self._handle.truncate()
+        if not end:
+            self._handle.write(self._mark)
+
+    def __contains__(self, text: bytes) -> bool:
+        key = _key(text)
+        if key in self._of_earlier:
+            self._of_earlier.remove(key)
+            if _digest(self._bytes(self._entries[key])) != self._entries[key].digest:
+                del self._entries[key]
+        return key in self._entries
+
+    def write(self, text: bytes, states: Tensor) -> None:
+        """``states``: (T, H)."""
+        tokens, width = states.shape
+        values = states.contiguous().cpu().view(torch.uint8).numpy()
+        entry = _Entry(self._handle.tell() + _HEAD.size, tokens, width, _KINDS.index(states.dtype), _digest(values))
+        key = _key(text)
+        self._handle.write(_HEAD.pack(key, *entry[1:]))
+        self._handle.write(values.data)
+        self._entries[key] = entry
+
+    def read(self, text: bytes) -> Tensor:
+        """(T, H)."""
+        self._handle.flush()
+        entry = self._entries[_key(text)]
+        return torch.from_numpy(self._bytes(entry)).view(_KINDS[entry.kind]).view(entry.tokens, entry.width)
+
+    def close(self, *, keep: bool) -> None:
+        self._handle.close()
+        if not keep:
+            self._file.unlink(missing_ok=True)  # another attempt may have taken its place and ended
+
+    def _bytes(self, entry: _Entry) -> NDArray[np.uint8]:
+        return np.memmap(self._handle, np.uint8, "c", entry.begin, (entry.size,))
+
+    def _read_entries(self) -> int:
+        """Where the last whole one ends; 0 where the file is another model's."""
+        size = self._handle.seek(0, SEEK_END)
+        self._handle.seek(0)
+        if self._handle.read(_HEAD.size) != self._mark:
+            return 0
+        end = _HEAD.size
+        while len(head := self._handle.read(_HEAD.size)) == _HEAD.size:
+            key, *about = _HEAD.unpack(head)
+            if about[2] >= len(_KINDS) or (entry := _Entry(end + _HEAD.size, *about)).begin + entry.size > size:
+                break
+            self._entries[key] = entry
+            end = self._handle.seek(entry.begin + entry.size)
+        return end
+
+
+def _take(file: Path) -> BufferedRandom:
+    """Locked; a new one in the place of one that an attempt which was given up for dead still has."""
+    handle = file.open("r+b" if file.exists() else "x+b")
+    if not try_lock(handle.fileno()):
+        handle.close()
+        file.unlink()
+        return _take(file)
+    return handle
+
+
+def _key(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).digest()
+
+
+def _digest(values: NDArray[np.uint8]) -> bytes:
+    return blake2b(values.data, digest_size=8).digest()
 
 
 @contextmanager
 def kept_trunk(model: PreTrainedModel, first: int, file: Path, mark: str = "") -> Iterator[None]:
-    """Within the block the layers below ``first`` run once for each text; 0 leaves the model as it is.
-
-    ``file``: where the states lie. With a ``mark``, the model's, they stay there where the block ends by an exception or by
-    the end of the process, and are used by the next block with the same one. The layers must have no dropout and no adapter.
-    A pass whose positions are not counted from each text's first token is computed as ever.
-    """
+    """Within the block the layers below ``first`` run once for each text; 0 leaves the model as it is. ``file``: where the
+    states lie. With a ``mark``, the model's, they stay there where the block ends by an exception or by the end of the
+    process, and are used by the next block with the same one. The layers must have no dropout and no adapter. A pass whose
+    positions are not counted from each text's first token is computed as ever."""
     if not first:
         yield
         return
     trunk = _Trunk(model, first, StateFile(file, mark and f"{first} {mark}"))
     keep = bool(mark)
     try:
-        with replaced_forwards(trunk.forwards()):
+        with replaced_forwards({layer: trunk.forward_of(number) for number, layer in enumerate(trunk.layers)}):
             yield
         keep = False
     finally:
@@ -65,18 +170,14 @@ def linear_layers(model: PreTrainedModel) -> list[str]:
 class _Trunk:
     def __init__(self, model: PreTrainedModel, first: int, states: StateFile) -> None:
         decoder: Any = model.base_model
-        self._states, self._layers = states, list(layers_of(model)[:first])
-        self._forwards: list[Forward] = [layer.forward for layer in self._layers]
+        self._states, self.layers = states, list(layers_of(model)[:first])
+        self._forwards: list[Forward] = [layer.forward for layer in self.layers]
         self._keys: list[bytes] = []
         self._places: list[tuple[int, Tokens]] = []
         self._rows: int | None = 0
         self._missing: list[int] = []
         self._below = torch.empty(0)
         self._hook = decoder.register_forward_pre_hook(self._see_texts, with_kwargs=True)
-
-    def forwards(self) -> dict[torch.nn.Module, Forward]:
-        """Those that stand in the place of the layers' own."""
-        return {layer: self._forward_of(number) for number, layer in enumerate(self._layers)}
 
     def remove(self, *, keep: bool) -> None:
         self._hook.remove()
@@ -88,8 +189,11 @@ class _Trunk:
         tree: TokenTree | None = named.get("token_tree")
         if tree is not None:
             self._keys, self._places, self._rows = tree.keys, [(0, at) for at in tree.rows], None
-        elif (ids := named.get("input_ids", arguments[0] if arguments else None)) is not None and _is_plain(named):
-            self._see_rows(ids, named.get("attention_mask"), named.get("position_ids"))
+        elif (ids := named.get("input_ids", arguments[0] if arguments else None)) is not None:
+            mask = named.get("attention_mask")
+            goes_on = named.get("past_key_values") is not None or named.get("use_cache")
+            if not goes_on and (mask is None or mask.dim() == 2):
+                self._see_rows(ids, mask, named.get("position_ids"))
         self._missing = [number for number, key in enumerate(self._keys) if key not in self._states]
 
     def _see_rows(self, ids: Tensor, mask: Tensor | None, positions: Tensor | None) -> None:
@@ -103,7 +207,7 @@ class _Trunk:
         self._keys = [key_of(ids[number].cpu().numpy()[at]) for number, at in self._places]
         self._rows = len(ids)
 
-    def _forward_of(self, number: int) -> Forward:
+    def forward_of(self, number: int) -> Forward:
         """The layer's, over the rows that have no states yet; the last one gives those of all rows."""
         forward, is_last = self._forwards[number], number == len(self._forwards) - 1
 
@@ -138,11 +242,3 @@ class _Trunk:
         if isinstance(value, dict):
             return {name: self._of_missing(part) for name, part in value.items()}
         return value
-
-
-def _is_plain(named: Mapping[str, Any]) -> bool:
-    """Whether a pass reads whole texts."""
-    mask = named.get("attention_mask")
-    if named.get("past_key_values") is not None or named.get("use_cache"):
-        return False
-    return mask is None or mask.dim() == 2

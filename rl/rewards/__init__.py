@@ -18,37 +18,18 @@ if TYPE_CHECKING:
 
 REWARDS: Final[dict[str, str]] = {
     "code_execution": "rl.rewards.code_execution.CodeExecutionReward",
-    "syntax_validation": "rl.rewards.syntax_validation.SyntaxValidationReward",
-    "tool_success": "rl.rewards.tool_success.ToolSuccessReward",
-    "task_completion": "rl.rewards.task_completion.TaskCompletionReward",
-    "efficiency": "rl.rewards.efficiency.EfficiencyReward",
+    "syntax_validation": "rl.rewards.syntax.SyntaxValidationReward",
+    "tool_success": "rl.rewards.recorded.ToolSuccessReward",
+    "task_completion": "rl.rewards.recorded.TaskCompletionReward",
+    "efficiency": "rl.rewards.recorded.EfficiencyReward",
     "format_compliance": "rl.rewards.format_compliance.FormatComplianceReward",
-    "learned_reward": "rl.rewards.learned.LearnedReward",
+    "learned_reward": "rl.rewards.recorded.LearnedReward",
     "decision": "rl.rewards.decision.DecisionReward",
-    "environment": "rl.rewards.environment.EnvironmentReward",
-    "feedback": "rl.rewards.feedback.FeedbackReward",
+    "environment": "rl.rewards.recorded.EnvironmentReward",
+    "feedback": "rl.rewards.recorded.FeedbackReward",
 }
 _OTHERS: Final = ("rl.rewards.base.BaseReward", "rl.rewards.base.RewardResult", "rl.rewards.engine.RewardEngine")
 _EXPORTED: Final = {path.rpartition(".")[2]: path for path in (*_OTHERS, *REWARDS.values())}
-
-__all__ = [
-    "REWARDS",
-    "BaseReward",
-    "CodeExecutionReward",
-    "DecisionReward",
-    "EfficiencyReward",
-    "EnvironmentReward",
-    "FeedbackReward",
-    "FormatComplianceReward",
-    "LearnedReward",
-    "RewardEngine",
-    "RewardResult",
-    "SyntaxValidationReward",
-    "TaskCompletionReward",
-    "ToolSuccessReward",
-    "default_weights",
-    "reward_class",
-]
 
 
 def reward_class(name: str) -> type[BaseReward]:

@@ -6,10 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
+from typing import Any
 
 LONGEST = 200_000
 """Characters of an answer that is looked at; a longer one is not judged, because a cut block looks broken."""
@@ -50,13 +47,19 @@ def fenced_blocks(text: str) -> list[Block] | None:
         return None
     if "```" not in text and "~~~" not in text:
         return []
-    lines = _NEW_LINE.split(text)
-    fences = [token for token in _parser().parse(text) if token.type == "fence"]
-    spans = [(token.map or [0, 0]) for token in fences]
-    return [
-        Block(_language(token.info), token.content, (start, end), _closes(lines[start:end], token.markup))
-        for token, (start, end) in zip(fences, spans, strict=True)
-    ]
+    lines, blocks = _NEW_LINE.split(text), []
+    for token in _parser().parse(text):
+        if token.type != "fence":
+            continue
+        start, end = token.map or (0, 0)
+        named = re.match(r"[\w+#.-]+", token.info.strip().lstrip("{."))
+        name = named[0].lower() if named else ""
+        # a fence that nothing closes ends with the text
+        own = lines[start:end]
+        last = own[-1].strip(" \t>") if len(own) > 1 else ""
+        is_closed = len(last) >= len(token.markup) and set(last) == {token.markup[0]}
+        blocks.append(Block(LANGUAGES.get(name, name), token.content, (start, end), is_closed))
+    return blocks
 
 
 def program_of(answer: str, blocks: Sequence[Block], languages: Sequence[str] = ("python",)) -> str:
@@ -66,7 +69,7 @@ def program_of(answer: str, blocks: Sequence[Block], languages: Sequence[str] = 
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _parser() -> Any:
     from markdown_it import MarkdownIt  # answers without a code block do not pay for it
 
     return MarkdownIt("commonmark", {"maxNesting": 20}).disable("inline")
@@ -77,15 +80,3 @@ def outside(text: str, blocks: Sequence[Block]) -> str:
     lines = _NEW_LINE.split(text)
     inside = {number for block in blocks for number in range(*block.lines)}
     return "\n".join(line for number, line in enumerate(lines) if number not in inside)
-
-
-def _language(info: str) -> str:
-    match = re.match(r"[\w+#.-]+", info.strip().lstrip("{."))
-    name = match[0].lower() if match else ""
-    return LANGUAGES.get(name, name)
-
-
-def _closes(lines: list[str], markup: str) -> bool:
-    """A fence that nothing closes ends with the text."""
-    last = lines[-1].strip(" \t>") if len(lines) > 1 else ""
-    return len(last) >= len(markup) and set(last) == {markup[0]}

@@ -43,44 +43,28 @@ class CodeExecutionReward(BaseReward):
         code = [block for block in blocks if block.language in LANGUAGES and block.code.strip()][:MOST_BLOCKS]
         if not code:
             return self.abstains("it has no python or shell block")
-        return self._run(code)
+        runs = list(_run_blocks(code))
+        good = sum(block_run["exit"] == 0 for block_run in runs)
+        return self.gives(good / len(runs), f"{good} of {len(runs)} code blocks end with exit code 0", blocks=runs)
 
     def _run_tests(self, program: str, tests: object) -> RewardResult:
-        cases = _cases(tests)
-        if isinstance(cases, str):
-            return self.abstains(cases)
+        if not isinstance(tests, list) or len(tests) > MOST_TESTS:
+            return self.abstains(f"its tests are not a list of at most {MOST_TESTS}")
+        cases = []
+        for number, test in enumerate(tests, start=1):
+            fields = test if isinstance(test, Mapping) else {}
+            stdin, output = fields.get("input") or "", fields.get("output")
+            timeout = fields.get("timeout") or TEST_SECONDS
+            is_time = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout > 0
+            if not (isinstance(stdin, str) and isinstance(output, str) and is_time):
+                text = "is not an object with input and output (text) and timeout (seconds)"
+                return self.abstains(f"test {number} {text}")
+            cases.append((TestCase(output, stdin=stdin), Limits.of_seconds(min(timeout, 2 * TEST_SECONDS))))
         outcomes = list(_grade_tests(program, cases))
         passed = outcomes.count("")
         reason = f"{passed} of {len(cases)} tests passed"
         failures = [{"test": number, "reason": why} for number, why in enumerate(outcomes, start=1) if why][:5]
         return self.gives(passed / len(cases), reason, tests=len(cases), passed=passed, failures=failures)
-
-    def _run(self, blocks: Sequence[Block]) -> RewardResult:
-        runs = list(_run_blocks(blocks))
-        good = sum(block_run["exit"] == 0 for block_run in runs)
-        return self.gives(good / len(runs), f"{good} of {len(runs)} code blocks end with exit code 0", blocks=runs)
-
-
-def _cases(tests: object) -> list[tuple[TestCase, Limits]] | str:
-    """The tests, or what is wrong with them."""
-    if not isinstance(tests, list) or len(tests) > MOST_TESTS:
-        return f"its tests are not a list of at most {MOST_TESTS}"
-    cases = []
-    for number, test in enumerate(tests, start=1):
-        fields = test if isinstance(test, Mapping) else {}
-        stdin, output, timeout = fields.get("input") or "", fields.get("output"), fields.get("timeout") or TEST_SECONDS
-        if not (isinstance(stdin, str) and isinstance(output, str) and _is_time(timeout)):
-            return f"test {number} is not an object with input and output (text) and timeout (seconds)"
-        cases.append((TestCase(output, stdin=stdin), _limits(timeout)))
-    return cases
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-
-
-def _limits(seconds: float) -> Limits:
-    return Limits.of_seconds(min(seconds, 2 * TEST_SECONDS))
 
 
 def _grade_tests(program: str, cases: Sequence[tuple[TestCase, Limits]]) -> Iterator[str]:
@@ -114,7 +98,7 @@ def _run_blocks(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
 
 
 def _run(code: str, language: str) -> Result:
-    return run(code, language, limits=_limits(TEST_SECONDS))
+    return run(code, language, limits=Limits.of_seconds(TEST_SECONDS))
 
 
 def _error(result: Result) -> str:

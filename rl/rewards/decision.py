@@ -30,11 +30,8 @@ OTHER_TYPES = ""
 
 class DecisionReward(BaseReward):
     """(r + 2) / 4, clamped to 0 … 1, of the raw reward r: the one that came with the decision, else the weighted sum of its
-    components, held to ± 5.
-
-    A component is what came with the decision, else what the formula of the agent's type tells, else the last outcome of its
-    name. One named …Penalty counts downwards, whatever its sign.
-    """
+    components, held to ± 5. A component is what came with the decision, else what the formula of the agent's type tells,
+    else the last outcome of its name. One named …Penalty counts downwards, whatever its sign."""
 
     name = "decision"
     weight = 1.0
@@ -69,13 +66,15 @@ class DecisionReward(BaseReward):
         table = decision_weights(agent_type, self.own_weights)
         stored = decision.get("rewardComponents")
         known = dict(_walk(stored)) if isinstance(stored, Mapping) else {}
-        derived = {**last_outcomes(trace), **_formula(agent_type)(trace)}
+        path = FORMULAS.get(agent_type) or FORMULAS.get(OTHER_TYPES)
+        derived = {**last_outcomes(trace), **(import_name(path)(trace) if path else {})}
         components: dict[str, Any] = {}
         for scale, weights in table.items():
             for name, weight in weights.items():
                 value = known.get((scale, name), known.get(("", name), derived.get(name)))
                 if value is not None and weight:
-                    components.setdefault(scale, {})[name] = {"value": _apply_sign(name, value), "weight": weight}
+                    signed = -abs(value) if name.endswith("Penalty") else value
+                    components.setdefault(scale, {})[name] = {"value": signed, "weight": weight}
         return components
 
 
@@ -109,12 +108,6 @@ def number(value: object) -> float | None:
         return None
 
 
-def _formula(agent_type: str) -> Formula:
-    path = FORMULAS.get(agent_type) or FORMULAS.get(OTHER_TYPES)
-    formula: Formula = import_name(path) if path else lambda trace: {}
-    return formula
-
-
 def _walk(components: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], float]]:
     """(scale, name) and value; the scale of a flat component is empty."""
     for name, value in components.items():
@@ -122,7 +115,3 @@ def _walk(components: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], floa
             yield from (((name, inner), known) for (_, inner), known in _walk(value))
         elif (known := number(value)) is not None:
             yield ("", name), known
-
-
-def _apply_sign(name: str, value: float) -> float:
-    return -abs(value) if name.endswith("Penalty") else value

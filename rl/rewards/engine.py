@@ -1,4 +1,4 @@
-"""RewardEngine: combine, group, label."""
+"""RewardEngine: combine, group, label; and rewards of one's own, by path."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from statistics import fmean
 from typing import Any
 
 from rl.base.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
+from rl.base.leaves import import_name
 from rl.base.names import unknown_name
 from rl.base.records import TraceRecord
+from rl.base.slugs import check_slug
 from rl.config.reward_weights import check_reward_weights
 from rl.rewards import REWARDS, reward_class
 from rl.rewards.base import BaseReward, RewardResult
-from rl.rewards.feedback import mean_rating
+from rl.rewards.recorded import mean_rating
 from rl.rewards.summary import RewardSummary
 
 LABEL_THRESHOLD = 0.6
@@ -23,11 +25,9 @@ EQUAL = 1e-9
 
 
 class RewardEngine:
-    """The registry's rewards, each under its weight.
-
-    ``weights`` replaces single defaults; 0 switches a reward off. ``rewards`` are further ones, or stand in for those of
-    their name. Raises UsageError for the weight of an unknown reward, and for what cannot be a weight.
-    """
+    """The registry's rewards, each under its weight. ``weights`` replaces single defaults; 0 switches a reward off.
+    ``rewards`` are further ones, or stand in for those of their name. Raises UsageError for the weight of an unknown
+    reward, and for what cannot be a weight."""
 
     def __init__(
         self,
@@ -39,7 +39,13 @@ class RewardEngine:
         by_name = {reward.name: reward for reward in rewards}
         built_in = {name: by_name.get(name) or reward_class(name)() for name in REWARDS}
         self.rewards: dict[str, BaseReward] = {**built_in, **by_name}
-        self.weights = self._weights(weights or {})
+        overrides = weights or {}
+        check_reward_weights(overrides)
+        if unknown := sorted(set(overrides) - set(self.rewards)):
+            raise UsageError(unknown_name("reward", unknown[0], self.rewards))
+        whole = {name: overrides.get(name, reward.weight) for name, reward in self.rewards.items()}
+        check_reward_weights(whole)
+        self.weights = {name: float(weight) for name, weight in whole.items()}
         self.label_threshold = label_threshold
 
     def compute_all(self, trace: TraceRecord) -> list[RewardResult]:
@@ -62,7 +68,7 @@ class RewardEngine:
     def combine(self, results: Iterable[RewardResult]) -> float | None:
         """The weighted mean of the rewards that apply; None when none of them is evidence by itself."""
         applying = [(result, result.value) for result in results if result.value is not None]
-        if all(self._supports_only(result.name) for result, _ in applying):
+        if all(result.name in self.rewards and self.rewards[result.name].supporting for result, _ in applying):
             return None
         total = math.fsum(result.weight for result, _ in applying)
         mean = math.fsum(result.weight * value for result, value in applying) / total
@@ -121,17 +127,6 @@ class RewardEngine:
         value = None if result.value is None else float(result.value)
         return replace(result, name=name, value=value, weight=self.weights[name])
 
-    def _supports_only(self, name: str) -> bool:
-        return name in self.rewards and self.rewards[name].supporting
-
-    def _weights(self, overrides: Mapping[str, float]) -> dict[str, float]:
-        check_reward_weights(overrides)
-        if unknown := sorted(set(overrides) - set(self.rewards)):
-            raise UsageError(unknown_name("reward", unknown[0], self.rewards))
-        weights = {name: overrides.get(name, reward.weight) for name, reward in self.rewards.items()}
-        check_reward_weights(weights)
-        return {name: float(weight) for name, weight in weights.items()}
-
 
 def person_label(trace: TraceRecord) -> bool | None:
     """Good above the middle of the mean rating, bad below; None where nobody rated or the mean is in the middle."""
@@ -147,3 +142,24 @@ def normalise(rewards: Sequence[float | None]) -> list[float | None]:
     mean = fmean(known)
     spread = math.sqrt(fmean((reward - mean) ** 2 for reward in known))
     return [None if reward is None else (reward - mean) / spread for reward in rewards]
+
+
+def load_rewards(paths: Mapping[str, str]) -> list[BaseReward]:
+    """An object of each class of one's own, under the name that it is given here. Raises UsageError that says which is
+    wrong."""
+    rewards = []
+    for name, path in paths.items():
+        check_slug(name, "reward name")
+        try:
+            kind = import_name(path)
+        except Exception as error:  # whatever somebody else's module does when it is imported
+            raise UsageError(f"the reward {name}={path} cannot be loaded: {type(error).__name__}: {error}") from error
+        if not (isinstance(kind, type) and issubclass(kind, BaseReward)):
+            raise UsageError(f"the reward {name}={path} is not a subclass of rl.rewards.BaseReward")
+        try:
+            reward = kind()
+        except Exception as error:
+            raise UsageError(f"the reward {name}={path} cannot be made without arguments: {error}") from error
+        reward.name = name
+        rewards.append(reward)
+    return rewards

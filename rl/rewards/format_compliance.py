@@ -24,11 +24,8 @@ _HTML = re.compile(r"</?[A-Za-z][A-Za-z0-9-]{0,30}(?:\s[^<>]{0,200})?/?>")
 
 class FormatComplianceReward(BaseReward):
     """Does the answer have the shape that was asked for? Asked by ``details["format"]``, else by the agent; where nothing
-    was asked it does not apply.
-
-    A format is one of FORMATS, or an object with its name as ``type`` and, of json, the ``keys`` that must be there, or of
-    code its ``language``.
-    """
+    was asked it does not apply. A format is one of FORMATS, or an object with its name as ``type`` and, of json, the
+    ``keys`` that must be there, or of code its ``language``."""
 
     name = "format_compliance"
     weight = 1.0
@@ -55,25 +52,21 @@ Verdict = tuple[float, str]
 
 def _json(text: str, options: Mapping[str, Any]) -> Verdict:
     """1 for JSON alone, 0.8 in a fence alone, 0.5 in a fence among other text; times the share of the keys."""
-    document, value = _find_json(text)
-    if not value:
-        return 0.0, "there is no JSON in it"
+    if _is_json(text):
+        document, value = json.loads(text), 1.0
+    else:
+        fences = fenced_blocks(text) or []
+        valid = [block for block in fences if block.language in ("", "json") and _is_json(block.code)]
+        if not valid:
+            return 0.0, "there is no JSON in it"
+        is_alone = len(valid) == 1 and not outside(text, valid).strip()
+        document, value = json.loads(valid[-1].code), 0.8 if is_alone else 0.5
     keys = options.get("keys")
     required = [key for key in keys if isinstance(key, str)] if isinstance(keys, Sequence) else []
     if not required or isinstance(keys, str):
         return value, "JSON" if value == 1 else "JSON, but not by itself"
     count = sum(isinstance(document, dict) and key in document for key in required)
     return value * count / len(required), f"JSON with {count} of {len(required)} keys"
-
-
-def _find_json(text: str) -> tuple[Any, float]:
-    if _is_json(text):
-        return json.loads(text), 1.0
-    valid = [block for block in fenced_blocks(text) or [] if block.language in ("", "json") and _is_json(block.code)]
-    if not valid:
-        return None, 0.0
-    alone = len(valid) == 1 and not outside(text, valid).strip()
-    return json.loads(valid[-1].code), 0.8 if alone else 0.5
 
 
 def _is_json(text: str) -> bool:

@@ -22,7 +22,7 @@ from rl.evaluation.accepted import MOST_PROMPTS
 from rl.evaluation.guards.measure import PROMPTS
 from rl.hardware import Speed, Workload
 from rl.judge.labels import LEAST_RATERS, MOST_ROWS
-from rl.lm.answer_room import room_for_an_answer
+from rl.lm.lengths import room_for_an_answer
 from rl.models import Agent, TrainingRun
 from rl.runs.run_options import RunOptions
 

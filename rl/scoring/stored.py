@@ -29,12 +29,11 @@ from rl.collect.traces.records import trace_record, with_feedback
 from rl.config.reward_weights import check_decision_weights
 from rl.models import Agent, Trace
 from rl.rewards.base import RewardResult
-from rl.rewards.custom import load_rewards
 from rl.rewards.decision import DecisionReward
-from rl.rewards.engine import RewardEngine
+from rl.rewards.engine import RewardEngine, load_rewards
 from rl.rewards.format_compliance import FormatComplianceReward
-from rl.rewards.learned import LearnedReward
-from rl.rewards.report import Failures, RewardReport
+from rl.rewards.recorded import LearnedReward
+from rl.rewards.summary import Failures, RewardReport
 
 CHUNK = 100
 """Traces in memory, and in one transaction."""

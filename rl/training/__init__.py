@@ -1,6 +1,10 @@
 """Training methods: modules with ``train(job: TrainingJob, report: Report) -> TrainingResult``, listed in
 ``rl.config.methods``.
 
+Each trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole. It raises
+Interrupted after a checkpoint when ``report`` does, RewardFailed when a reward breaks, and UsageError, TrainingFailed,
+NotEnoughData or BadFile otherwise.
+
 Imports: base, config, data_formatter, environments, hardware, judge, lm; torch.
 """
 

@@ -14,15 +14,13 @@ BINS = 10
 
 def calibration(contrasts: Sequence[Mapping[str, Any]], numbers: Sequence[PairScore]) -> dict[str, float]:
     """``contrasts``: as ``of_scores`` makes them, of pairs and of scored answers; ``numbers``: the model's, in their order.
-
     ``calibration_error`` where there are pairs. Where there are scores, ``scored_answers``, ``score_calibration_error``,
-    ``brier_score``, and ``brier_score_of_mean``, that of a model that gives every answer their mean.
-    """
+    ``brier_score``, and ``brier_score_of_mean``, that of a model that gives every answer their mean."""
     margins, values, scores = [], [], []
     for contrast, number in zip(contrasts, numbers, strict=True):
         if "scores" in contrast:
             scores += contrast["scores"]
-            values += [_sigmoid(number.chosen_logp), _sigmoid(number.rejected_logp)]
+            values += [sigmoid(number.chosen_logp), sigmoid(number.rejected_logp)]
         else:
             margins.append(number.margin)
     figures = {"calibration_error": expected_calibration_error(margins)} if margins else {}
@@ -38,11 +36,9 @@ def calibration(contrasts: Sequence[Mapping[str, Any]], numbers: Sequence[PairSc
 
 def expected_calibration_error(margins: Sequence[float]) -> float:
     """0 to 1: by how much the confidence in the preferred answer and the share of right ones differ, on average over pairs.
-
     ``margins``: the number of the better answer less that of the worse one. A confidence is 0.5 to 1, cut into BINS equal
-    bins. Pairs with equal numbers are half right.
-    """
-    confidences = [_sigmoid(abs(margin)) for margin in margins]
+    bins. Pairs with equal numbers are half right."""
+    confidences = [sigmoid(abs(margin)) for margin in margins]
     right = [0.5 if margin == 0 else float(margin > 0) for margin in margins]
     return _mean_gap([(confidence - 0.5) * 2 for confidence in confidences], confidences, right)
 
@@ -66,5 +62,5 @@ def _mean_gap(places: Sequence[float], expected: Sequence[float], observed: Sequ
     return sum(abs(sum(gaps)) for gaps in bins) / len(places) if places else 0.0
 
 
-def _sigmoid(number: float) -> float:
+def sigmoid(number: float) -> float:
     return 1 / (1 + math.exp(-max(-500.0, number)))

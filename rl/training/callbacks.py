@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
 from rl.base.errors import Interrupted, TrainingFailed
 from rl.base.files import publish_directory
 from rl.base.records import Report
-from rl.lm import checkpoints, processes
+from rl.lm import checkpoints, loading, processes
 
 METRICS = {
     "loss": "loss",
@@ -49,21 +51,16 @@ def metrics_of(entry: dict[str, Any]) -> dict[str, float]:
     """One entry of the trainer's log, with short names. Empty for the summary at the end."""
     if "loss" not in entry:
         return {}
-    kept = {name: short for name, short in METRICS.items() if name in entry} | _components(entry)
+    rewards = {name: name.removeprefix(COMPONENT) for name in sorted(entry) if name.startswith(COMPONENT)}
+    components = {name: f"reward_{short}" if short in METRICS.values() else short for name, short in rewards.items()}
+    kept = {name: short for name, short in METRICS.items() if name in entry} | components
     return {short: float(entry[name]) for name, short in kept.items() if entry[name] is not None}
 
 
-def _components(entry: dict[str, Any]) -> dict[str, str]:
-    rewards = {name: name.removeprefix(COMPONENT) for name in sorted(entry) if name.startswith(COMPONENT)}
-    return {name: f"reward_{short}" if short in METRICS.values() else short for name, short in rewards.items()}
-
-
 class Progress(TrainerCallback):
-    """Reports each step, and within long steps that it is alive.
-
-    A report that raises Interrupted ends the training after the current step, with a checkpoint if it saves any. The
-    trainer then returns as if it had finished: ask ``stopped`` and raise it.
-    """
+    """Reports each step, and within long steps that it is alive. A report that raises Interrupted ends the training after
+    the current step, with a checkpoint if it saves any. The trainer then returns as if it had finished: ask ``stopped`` and
+    raise it."""
 
     def __init__(self, report: Report, most_kl: float = math.inf) -> None:
         self.report = report
@@ -71,19 +68,10 @@ class Progress(TrainerCallback):
         self.stopped: Interrupted | None = None
         self._metrics: dict[str, float] = {}
 
-    def on_substep_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_substep_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         self._tell(state)
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any) -> None:
         metrics = metrics_of({"epoch": state.epoch, **(logs or {})})
         if not metrics:
             return
@@ -108,7 +96,7 @@ class PublishedCheckpoints(TrainerCallback):
     def __init__(self, output_dir: Path) -> None:
         self.output_dir = output_dir
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: Any, **kwargs: Any) -> None:
         processes.wait()  # each process saves its own random numbers
         if not processes.is_first():
             processes.wait()
@@ -134,3 +122,36 @@ def require_healthy(metrics: Mapping[str, float], step: int, most_kl: float) -> 
             f"the KL divergence from the base model became {metrics['kl']:,.0f} at step {step}, more than {most_kl:,.0f}: "
             f"lower learning_rate, or hold it nearer to the base model with a larger beta or init_kl_coef; {_KEPT}"
         )
+
+
+SECONDS = 1.0
+"""Time between two signs of life."""
+
+
+class Alive:
+    """Call it often: at most once a second it reports the step that goes on. A report that raises Interrupted has been
+    heard; the step goes on, because a checkpoint within a step would not resume to the same numbers, and whoever reports
+    the end of the step is interrupted again."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._trainer: Trainer | None = None
+        self._last = time.monotonic()
+
+    def watch(self, trainer: Trainer) -> None:
+        """Every pass through the model, each token that is generated among them, is a sign."""
+        self._trainer = trainer
+        base = loading.base_within(trainer.accelerator.unwrap_model(trainer.model))
+        base.register_forward_pre_hook(lambda *arguments: self())
+
+    def __call__(self, *arguments: Any) -> None:
+        with suppress(Interrupted):
+            self.beat()
+
+    def beat(self) -> None:
+        """The same for who can make the step shorter when it is interrupted. Raises what the report raises."""
+        if self._trainer is None or time.monotonic() - self._last < SECONDS:
+            return
+        self._last = time.monotonic()
+        state = self._trainer.state
+        self._report("step", {"step": state.global_step, "total_steps": state.max_steps, "metrics": {}})

@@ -4,41 +4,91 @@ The tested prompts are dealt into parts. For each part an adapter is trained as 
 these, and answers the part's prompts. The run's own adapter then learns from all rows, and what the others answered tells
 how good it is (a little less than it is: each of them had fewer rows).
 
-On the way a few prompts of the part are asked too (held_out_curve.py).
+On the way a few prompts of the part are asked too, that the adapter does not learn from: at a quarter, a half and three
+quarters of the steps, the same ones each time; the last point is that of the finished adapter, which answers all of its part
+anyway. The points of all parts together are kept in the run's folder, so that a resumed run has them too, and are drawn
+along the run's own training at the same share of its steps.
 
 The answers of each part are kept in ``output_dir/unseen.jsonl``: a resumed run does not make them again.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import Any, Final, cast
 
 from peft import PeftModel
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainerCallback, TrainerState
 
-from rl.base.files import replacing
-from rl.base.records import Choosing, GeneratedAnswer, Report, silent
+from rl.base.files import replacing, write_json
+from rl.base.records import GeneratedAnswer, silent
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import AnswerKind, Kind, normalise
 from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.unseen import UNSEEN, read_unseen, unseen_line
-from rl.lm.answer_room import room_for_an_answer
 from rl.lm.choosing import choose_for_rows
 from rl.lm.encoding import answer_text, encode
-from rl.lm.generating import Ids, likeliest
-from rl.lm.lengths import EncodedRow, LengthCount
+from rl.lm.generating import likeliest
+from rl.lm.lengths import EncodedRow, LengthCount, room_for_an_answer
 from rl.lm.loading import device
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
 from rl.training import fitting
-from rl.training.balancing import repeat_rare
-from rl.training.held_out_curve import MOST_ASKED, Asking, Curve
-from rl.training.imitating import good_rows, make_trainer, steady_schedule
+from rl.training.imitating import good_rows, make_trainer, repeat_rare, steady_schedule
 from rl.training.preparing import Start
+
+SHARES: Final = (0.25, 0.5, 0.75, 1.0)
+"""Points of a training, as shares of its steps."""
+MOST_ASKED: Final = 24
+"""Prompts, those of all parts together: asking costs about as much as a step of training each time."""
+FILE: Final = "right.json"
+_WORDS: Final = {0.25: "a quarter of the steps", 0.5: "a half", 0.75: "three quarters", 1.0: "the end"}
+
+
+class Curve:
+    """Right answers by share of the steps, of the parts that are done."""
+
+    def __init__(self, folder: Path, *, goes_on: bool) -> None:
+        self._file = folder / FILE
+        stored = json.loads(self._file.read_text(encoding="utf-8")) if goes_on and self._file.is_file() else {}
+        self.asked = int(stored.get("asked", 0))
+        self.right = Counter({float(share): int(number) for share, number in stored.get("right", {}).items()})
+
+    def add(self, asked: int, right: Counter[float]) -> None:
+        self.asked += asked
+        self.right += right
+        write_json(self._file, {"asked": self.asked, "right": {str(share): self.right[share] for share in SHARES}})
+
+    def at_steps(self, steps: int) -> dict[int, float]:
+        """Share of the answers that are right, by step of a training of so many."""
+        return {step_at(share, steps): self.right[share] / self.asked for share in SHARES if self.asked}
+
+    def describe(self) -> str:
+        """For people."""
+        points = ", ".join(f"{self.right[share]} at {_WORDS[share]}" for share in SHARES)
+        return f"right answers to {self.asked} prompts, each by an adapter that does not learn from it: {points}"
+
+
+class Asking(TrainerCallback):
+    """Asks on the way; ``right`` has no point of the end."""
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self.right: Counter[float] = Counter()
+
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: object) -> None:
+        due = [share for share in SHARES[:-1] if state.global_step == step_at(share, state.max_steps)]
+        if due:
+            self.right.update(dict.fromkeys(due, self._ask()))
+
+
+def step_at(share: float, steps: int) -> int:
+    return max(1, math.ceil(share * steps))
+
 
 Row = Mapping[str, Any]
 Answers = dict[str, GeneratedAnswer]
@@ -75,14 +125,19 @@ class Part:
         accepted = defaultdict(list)
         for row in self.rows:
             accepted[row["prompt_key"]].append(str(row["chosen"][-1].get("content") or ""))
-        is_right = AnswerKind(cast(Kind, kind), "").is_right
+        is_right = AnswerKind(cast("Kind", kind), "").is_right
         return sum(is_right(answers[key].text, texts) for key, texts in accepted.items())
 
 
 def answer_unseen(start: Start, model: PreTrainedModel) -> tuple[PreTrainedModel, Curve]:
     """Leaves the answers in the file, and returns the model as it was. Raises Interrupted between two steps when the report
     does."""
-    job, rows = start.job, _rows_that_fit(start)
+    job, lengths = start.job, LengthCount()
+    stored = [row for row in read_training_rows(job.train_rows, "sft") if row["chosen"]]
+    encoded = encode(start.tokenizer, stored, len(stored), silent, ("chosen",))
+    fitted = ((row, lengths.fit(ids, start.most_tokens)) for row, ids in zip(stored, encoded, strict=True))
+    both = [(row, ids) for row, ids in fitted if ids]
+    rows = Part([row for row, _ in both], [ids for _, ids in both])
     accepted = {row["prompt_key"]: str(row["chosen"][-1].get("content") or "") for row in rows.rows}
     parts = deal(job.tested, job.folds, accepted)  # what is in none is learned by all
     file, curve = job.output_dir / UNSEEN, Curve(job.output_dir, goes_on=job.resume)
@@ -103,15 +158,6 @@ def answer_unseen(start: Start, model: PreTrainedModel) -> tuple[PreTrainedModel
     return model, curve
 
 
-def _rows_that_fit(start: Start) -> Part:
-    rows = [row for row in read_training_rows(start.job.train_rows, "sft") if row["chosen"]]
-    encoded, lengths = encode(start.tokenizer, rows, len(rows), silent, ("chosen",)), LengthCount()
-    both = [
-        (row, fitted) for row, ids in zip(rows, encoded, strict=True) if (fitted := lengths.fit(ids, start.most_tokens))
-    ]
-    return Part([row for row, _ in both], [ids for _, ids in both])
-
-
 def deal(keys: Iterable[str], folds: int, accepted: Mapping[str, str]) -> dict[str, int]:
     """A part for each prompt, all of about one size; all its rows are in it. Prompts with the same accepted answer are
     spread over the parts: of a class with two rows one is left to learn from."""
@@ -129,14 +175,12 @@ def _train_fold(
     adapted: PeftModel = trainer.accelerator.unwrap_model(trainer.model)
     asking = Asking(lambda: asked.count_right(start.job.kind, _answer(start, adapted, asked, asked.longest + _SLACK)))
     with fitting.fast_passes(start, trainer.model):
-        report = partial(_without_figures, start.report)
+        # the curves of a run are those of its own training
+        def report(event: str, values: dict[str, Any]) -> None:
+            start.report(event, {**values, "metrics": {}} if event == "step" else values)
+
         fitting.fit(trainer, start.job, None, report, stage=stage, watches=[asking])
     return adapted, asking.right
-
-
-def _without_figures(report: Report, event: str, values: dict[str, Any]) -> None:
-    """The curves of a run are those of its own training."""
-    report(event, {**values, "metrics": {}} if event == "step" else values)
 
 
 def _answer(start: Start, model: PeftModel, part: Part, room: int = 0) -> Answers:
@@ -146,9 +190,14 @@ def _answer(start: Start, model: PeftModel, part: Part, room: int = 0) -> Answer
     places = list({row["prompt_key"]: number for number, row in enumerate(part.rows)}.values())
     prompts = [part.encoded[number]["prompt_ids"] for number in places]
     model.eval()
-    if start.job.choosing:
-        return _choose(start, start.job.choosing, model, [part.rows[number] for number in places], prompts)
     answers: Answers = {}
+    if start.job.choosing:  # among the answers of a closed set
+        rows = [part.rows[number] for number in places]
+        chosen = choose_for_rows(model, start.tokenizer, rows, prompts, start.job.choosing, calibrated=False)
+        for row, prompt, (text, ids) in zip(rows, prompts, chosen, strict=True):
+            answers[row["prompt_key"]] = GeneratedAnswer(text, len(prompt), len(ids))
+        model.train()
+        return answers
     for batch in batches([len(prompt) + most for prompt in prompts], TOKENS_PER_BATCH[device().type]):
         generated = likeliest(model, start.tokenizer, [prompts[number] for number in batch], most, start.job.schema)
         for number, ids in zip(batch, generated, strict=True):
@@ -157,13 +206,3 @@ def _answer(start: Start, model: PeftModel, part: Part, room: int = 0) -> Answer
             answers[row["prompt_key"]] = GeneratedAnswer(text, len(prompts[number]), len(ids))
     model.train()
     return answers
-
-
-def _choose(
-    start: Start, choosing: Choosing, model: PeftModel, rows: Sequence[Row], prompts: Sequence[Ids]
-) -> dict[str, GeneratedAnswer]:
-    """As ``_answer``, among the answers of a closed set."""
-    chosen = choose_for_rows(model, start.tokenizer, rows, prompts, choosing, calibrated=False)
-    model.train()
-    answered = zip(rows, prompts, chosen, strict=True)
-    return {row["prompt_key"]: GeneratedAnswer(text, len(asked), len(ids)) for row, asked, (text, ids) in answered}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from itertools import chain, islice
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
 from datasets import Dataset
-from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel
 from torch import Tensor
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-from trl.trainer.utils import use_adapter
 
 from rl.base.errors import UsageError
 from rl.base.files import publish_directory, write_json
@@ -22,13 +19,10 @@ from rl.base.records import Report, TrainingResult
 from rl.config import TrainingConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints, loading, processes
-from rl.lm.fingerprint import fingerprint
-from rl.lm.kept_scores import kept_log_probs
+from rl.lm.kept_scores import fingerprint
 from rl.lm.lengths import LengthCount
-from rl.lm.log_probs import StoredAnswers
-from rl.lm.lora_passes import fused_adapters
 from rl.lm.model_path import ADAPTER, MODEL, ORIGIN
-from rl.lm.own_tokens import split
+from rl.lm.packed_layers import fused_adapters
 from rl.lm.token_tree.sharing import shared_tokens
 from rl.lm.trunk import kept_trunk, layers_of, linear_layers
 from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
@@ -82,89 +76,6 @@ def peft_config(model: PreTrainedModel | PeftModel, config: TrainingConfig) -> L
     return None if config.full or isinstance(model, PeftModel) else lora(model, config)
 
 
-def reference(model: PreTrainedModel | PeftModel) -> AbstractContextManager[None]:
-    """What the policy is held near: the adapter that it started from, else the base model. A model that is trained itself
-    is its own reference before its first step."""
-    if not isinstance(model, PeftModel):
-        return nullcontext()
-    adapter: AbstractContextManager[None] = use_adapter(model, "ref" if "ref" in model.peft_config else None)
-    return adapter
-
-
-class OwnTokens:
-    """A collator of TRL's, for answers in which some tokens are not the model's own (``rl.lm.own_tokens``)."""
-
-    def __init__(self, collator: Callable[[list[dict[str, Any]]], dict[str, Tensor]]) -> None:
-        self._collator = collator
-
-    def __call__(self, examples: list[dict[str, Any]]) -> dict[str, Tensor]:
-        batch = self._collator(examples)
-        for name in [name for name in batch if name.endswith("input_ids")]:
-            # (B, T) each: ids, and 1 where a token is learned
-            batch[name], own = split(batch[name])
-            mask = f"{name.removesuffix('input_ids')}completion_mask"
-            if mask in batch:
-                batch[mask] = batch[mask] * own
-        return batch
-
-
-class OnTokenIds:
-    """Mixed into TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
-
-    REFERENCE: ClassVar[Mapping[str, str]]
-    """Column of answers to the column that its reference scores get."""
-    ALWAYS_SCORED: ClassVar[bool] = False
-    """Whether the reference scores are columns of the rows however few epochs there are."""
-    train_dataset: Dataset
-    model: Any
-    data_collator: Any
-    accelerator: Any
-    get_train_dataloader: Callable[[], Any]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.data_collator = OwnTokens(self.data_collator)
-
-    def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
-        return dataset
-
-    def _precompute_ref_logps(self, dataset: Dataset, *args: object) -> Dataset:
-        """``use_reference`` does it."""
-        return dataset
-
-    def use_reference(self, config: TrainingConfig, report: Report) -> None:
-        """Scores every answer under the reference now instead of once per epoch, or where it will be gone: a model that
-        is trained itself is the reference only until its first step."""
-        if config.epochs <= 1 and not config.full and not self.ALWAYS_SCORED:
-            return
-        report("stage", {"name": "scoring under the base model"})
-        rows, used = self.train_dataset, self._rows_used(config)
-        self.model.eval()
-        with reference(self.model):
-            # C columns of N rows each: scores (C, N), 0 where a row has no such answer, and none of rows that are not used
-            answers = StoredAnswers(rows.select(used), *self.REFERENCE)
-            scores = np.zeros(len(self.REFERENCE) * len(used))
-            scores[answers.places] = kept_log_probs(
-                self.model, answers, loading.autocast_dtype(config.precision), report
-            )
-        of_rows = np.full((len(self.REFERENCE), len(rows)), np.nan)
-        of_rows[:, used] = scores.reshape(-1, len(used))
-        for name, of_column in zip(self.REFERENCE.values(), of_rows, strict=True):
-            rows = rows.add_column(name, of_column.tolist())
-        self.train_dataset = rows
-        self.precompute_ref_logps = True
-
-    def _rows_used(self, config: TrainingConfig) -> NDArray[np.intp]:
-        """Numbers of the rows that a short run comes to, in the order in which they lie; of another all."""
-        most, count = int(config.max_steps) * config.rows_a_step, len(self.train_dataset)
-        if not 0 < most < count:
-            return np.arange(count)
-        of_process = self.get_train_dataloader().batch_sampler
-        self.accelerator._dataloaders.pop()  # it was only asked for its order
-        batches_of_all: Iterable[list[int]] = getattr(of_process, "batch_sampler", of_process)
-        return np.sort(list(islice(chain.from_iterable(batches_of_all), most)))
-
-
 def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, **of_the_method: Any) -> Arguments:
     device = loading.device()
     values = {
@@ -195,13 +106,23 @@ def arguments(kind: type[Arguments], config: TrainingConfig, output_dir: Path, *
     return made
 
 
-def preference_arguments(config: TrainingConfig) -> dict[str, Any]:
-    """What DPO, KTO and MPO tell TRL alike."""
+def parts(
+    start: Start,
+    model: PreTrainedModel | PeftModel,
+    rows: Dataset,
+    kind: type[TrainingArguments],
+    config: TrainingConfig | None = None,
+    folder: str = "",
+    **of_the_method: Any,
+) -> dict[str, Any]:
+    """What any of TRL's trainers is made of. ``config``: in place of the job's; ``folder``: within the scratch folder."""
+    config = config or start.job.config
     return {
-        "beta": config.beta,
-        "max_length": None,  # the rows fit already
-        "disable_dropout": False,  # it would turn off the adapter's too; the base model's is off already
-        "precompute_ref_log_probs": config.full,  # else a reference would be loaded
+        "model": model,
+        "args": arguments(kind, config, start.scratch / folder, **of_the_method),
+        "train_dataset": rows,
+        "processing_class": start.tokenizer,
+        "peft_config": peft_config(model, config),
     }
 
 
@@ -233,8 +154,8 @@ def fit(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(progress)
     trainer.add_callback(PublishedCheckpoints(job.output_dir))
-    for watch in watches:
-        trainer.add_callback(watch)
+    for callback in watches:
+        trainer.add_callback(callback)
     report("stage", {"name": stage})
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if progress.stopped is not None:
@@ -262,26 +183,23 @@ def publish_weights(
             chosen: dict[str, Any] = {"selected_adapters": ["default"], "save_embedding_layers": False}
             model.save_pretrained(unfinished, state_dict=state, **chosen)
         else:
-            _save_model(model, state, start.job.base_model, unfinished)
+            model.config.use_cache = True  # training turns it off, and generating is slow without
+            model.save_pretrained(unfinished, state_dict=state, max_shard_size=loading.SHARD)
+            write_json(unfinished / ORIGIN, {"base_model": start.job.base_model})
         loading.load_tokenizer(start.job.base_model).save_pretrained(unfinished)
         publish_directory(unfinished, target)
     processes.wait()
     return target
 
 
-def _save_model(model: PreTrainedModel, state: Mapping[str, Tensor] | None, base: str, folder: Path) -> None:
-    """With the name of the model that it was trained from."""
-    model.config.use_cache = True  # training turns it off, and generating is slow without
-    model.save_pretrained(folder, state_dict=state, max_shard_size=loading.SHARD)
-    write_json(folder / ORIGIN, {"base_model": base})
-
-
-def result(trainer: Trainer, weights: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
-    """Figures come from the log, which a checkpoint carries: those of the last attempt alone would be half the story."""
+def finish(trainer: Trainer, start: Start, lengths: LengthCount) -> TrainingResult:
+    """Publishes what was trained. Figures come from the log, which a checkpoint carries: those of the last attempt alone
+    would be half the story."""
+    weights = publish(trainer, start)
     steps = [metrics for entry in trainer.state.log_history if (metrics := metrics_of(entry))]
     trainable = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
     counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped, "cut_rows": lengths.cut}
-    return summary(weights, trainer.state.global_step, steps, counts, seconds)
+    return summary(weights, trainer.state.global_step, steps, counts, time.monotonic() - start.began)
 
 
 def summary(

@@ -14,16 +14,16 @@ from typing import Any
 from datasets import Dataset, Features, List, Value
 from transformers import PreTrainedTokenizerBase
 
-from rl.base.errors import NotEnoughData, UsageError
+from rl.base.errors import UsageError
 from rl.base.leaves import leaf
-from rl.base.records import Report, Scorer
+from rl.base.records import Scorer
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.fresh import fresh_trace
 from rl.lm.encoding import answer_words, count_rows, encode
 from rl.lm.lengths import LengthCount
 from rl.training.callbacks import COMPONENT
-from rl.training.preparing import Start, write_arrow
+from rl.training.preparing import Start, check_lengths, write_arrow
 
 REWARD_MODEL = "rl.training.reward_scoring"
 """Has ``load(directory) -> Scorer``."""
@@ -39,24 +39,19 @@ _COLUMNS = Features(
 
 def tokenised_prompts(start: Start, answer_tokens: int) -> tuple[Dataset, LengthCount]:
     """The prompts that leave room for a whole answer, memory-mapped, and what was too long of them."""
-    limits = replace(start.limits, answer=int(answer_tokens))
-    path, target, lengths = start.job.train_rows, start.path("prompts.arrow"), LengthCount()
-    write_arrow(_fitting(path, start.tokenizer, limits.prompt, lengths, start.report), target, _COLUMNS)
-    if lengths.rows == 0:
-        raise NotEnoughData(f"{path} has no prompts to train on")
-    lengths.check(limits, start.report)
-    return Dataset.from_file(str(target)), lengths
+    limits, lengths = replace(start.limits, answer=int(answer_tokens)), LengthCount()
+    rows, asked = tee(read_training_rows(start.job.train_rows, "prompts"))
+    encoded = encode(start.tokenizer, asked, count_rows(start.job.train_rows), start.report, ())
 
+    def fitting() -> Iterator[dict[str, Any]]:
+        for row, ids in zip(rows, encoded, strict=True):
+            if lengths.fit(ids, limits.prompt + 1):
+                messages = [{"role": message["role"], "content": message["content"]} for message in row["prompt"]]
+                yield {"prompt": messages, "row": json.dumps(row), "tokens": len(ids["prompt_ids"])}
 
-def _fitting(
-    path: Path, tokenizer: PreTrainedTokenizerBase, room: int, lengths: LengthCount, report: Report
-) -> Iterator[dict[str, Any]]:
-    rows, asked = tee(read_training_rows(path, "prompts"))
-    encoded = encode(tokenizer, asked, count_rows(path), report, ())
-    for row, ids in zip(rows, encoded, strict=True):
-        if lengths.fit(ids, room + 1):
-            messages = [{"role": message["role"], "content": message["content"]} for message in row["prompt"]]
-            yield {"prompt": messages, "row": json.dumps(row), "tokens": len(ids["prompt_ids"])}
+    prompts = write_arrow(fitting(), start.path("prompts.arrow"), _COLUMNS)
+    check_lengths(lengths, start, limits, "prompts")
+    return prompts, lengths
 
 
 def reward_function(

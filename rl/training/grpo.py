@@ -22,14 +22,14 @@ token of a step weighs the same, where the paper's grpo weighs every answer the 
 
 from __future__ import annotations
 
-import time
+import random
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import lcm
 from typing import Any, TypeVar
 
-from datasets import Dataset
+from datasets import Dataset, Features, List, Value
 from peft import PeftModel
 from transformers import PreTrainedModel
 from trl import GRPOConfig as Arguments
@@ -37,27 +37,25 @@ from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from rl.base.errors import NotEnoughData, UsageError
+from rl.base.messages import tools_of
 from rl.base.records import Report, TrainingResult, silent
 from rl.config import GRPOConfig
 from rl.config.training_job import TrainingJob
+from rl.data_formatter import read_training_rows
 from rl.lm import loading, processes
-from rl.lm.encoding import encode
+from rl.lm.encoding import count_rows, encode
 from rl.lm.generating import sample
+from rl.lm.lengths import LengthCount
+from rl.lm.log_probs import PromptAndAnswer
+from rl.lm.own_tokens import own_mask, plain
 from rl.training import fitting
-from rl.training.alive import Alive
+from rl.training.callbacks import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
-from rl.training.preparing import Start, prepare
-from rl.training.stored_groups import StoredAnswers, best_answers, encoded_groups, stored_rewards
-from rl.training.warm_up import load_untrained, warm_up
+from rl.training.imitating import load_untrained, warm_up
+from rl.training.preparing import Start, check_lengths, prepare, write_arrow
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
-
-    Raises Interrupted after a checkpoint when ``report`` does; RewardFailed when a reward breaks; UsageError,
-    TrainingFailed, NotEnoughData or BadFile otherwise.
-    """
-    started = time.monotonic()
     config = job.config
     assert isinstance(config, GRPOConfig)  # noqa: S101  the method's own
     require_gpu_of_vllm(config)
@@ -79,8 +77,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         alive.watch(trainer)
         with fitting.fast_passes(start, trainer.model, rereads=False):
             fitting.fit(trainer, job, start.checkpoint, report)
-        weights = fitting.publish(trainer, start)
-    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
+        return fitting.finish(trainer, start, lengths)
 
 
 Config = TypeVar("Config", bound=GRPOConfig)
@@ -105,14 +102,11 @@ class Trainer(GRPOTrainer):
         try:
             if self.use_vllm or self.accelerator.device.type != "cpu" or processes.cuts_models():
                 return super()._generate_single_turn(prompt_ids, *arguments, **options)
-            return self._sample(prompt_ids), None
+            # as TRL does, whatever the model's own settings of generation are
+            how = (self.max_completion_length, self.temperature, self.top_p)
+            return sample(self.model, self.processing_class, prompt_ids, *how, repetition_penalty=1.0), None
         finally:
             self.model.train()
-
-    def _sample(self, prompt_ids: Sequence[list[int]]) -> list[list[int]]:
-        """As TRL does, whatever the model's own settings of generation are."""
-        how = (self.max_completion_length, self.temperature, self.top_p)
-        return sample(self.model, self.processing_class, prompt_ids, *how, repetition_penalty=1.0)
 
 
 class _EpochSampler(RepeatSampler):
@@ -171,7 +165,7 @@ def trainer_of(
     **parts: Any,
 ) -> Trainer:
     """``shuffled``: else the rows come in their order."""
-    of_grpo = {
+    of_grpo: dict[str, Any] = {
         "beta": config.beta,
         "num_generations": int(config.num_generations),
         "temperature": config.temperature,
@@ -182,17 +176,91 @@ def trainer_of(
         "shuffle_dataset": shuffled,
     }
     warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
-    return kind(
-        model=model,
-        args=fitting.arguments(Arguments, config, start.scratch, **of_grpo, **_of_vllm(config)),
-        train_dataset=rows,
-        processing_class=start.tokenizer,
-        peft_config=fitting.peft_config(model, config),
-        **parts,
-    )
+    return kind(**fitting.parts(start, model, rows, Arguments, config, **of_grpo, **_of_vllm(config)), **parts)
 
 
 def _of_vllm(config: GRPOConfig) -> dict[str, Any]:
     if config.vllm_server:
         return {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": config.vllm_server}
     return {"use_vllm": True, "vllm_mode": "colocate"} if config.vllm else {}
+
+
+REWARD = "stored_reward"
+_COLUMNS = Features(
+    {
+        "prompt": Value("string"),
+        "prompt_ids": List(Value("int32")),
+        "answers": List(List(Value("int32"))),
+        "rewards": List(Value("float64")),
+    }
+)
+"""``prompt``: the row's number, which the trainer hands over in place of a prompt."""
+
+
+def encoded_groups(start: Start) -> tuple[Dataset, LengthCount]:
+    """The groups as token ids, memory-mapped, and what was too long of them."""
+    lengths = LengthCount()
+    groups = write_arrow(_encode_groups(start, lengths), start.path("groups.arrow"), _COLUMNS)
+    check_lengths(lengths, start)
+    return groups, lengths
+
+
+def _encode_groups(start: Start, lengths: LengthCount) -> Iterator[dict[str, Any]]:
+    path, tokenizer, most_tokens = start.job.train_rows, start.tokenizer, start.most_tokens
+    row_number, total = 0, count_rows(path)
+    for done, row in enumerate(read_training_rows(path, "grpo"), start=1):
+        names = [f"answer{number}" for number in range(len(row["completions"]))]
+        group = {**tools_of(row), "prompt": row["prompt"], **dict(zip(names, row["completions"], strict=True))}
+        [ids] = encode(tokenizer, [group], 1, silent, names)
+        # all answers of a row in one fit: a prompt that is too long drops the group, a long answer is cut
+        if fitting := lengths.fit(ids, most_tokens):
+            # without what a chat template writes behind the end of the last turn: the model never gives that
+            end, answers = tokenizer.eos_token_id, [fitting[f"{name}_ids"] for name in names]
+            answers = [ids[: len(ids) - ids[::-1].index(end)] if end in ids else ids for ids in answers]
+            yield {
+                "prompt": str(row_number),
+                "prompt_ids": fitting["prompt_ids"],
+                "answers": answers,
+                "rewards": row["rewards"],
+            }
+            row_number += 1
+        start.report("step", {"step": done, "total_steps": total, "metrics": {}})
+
+
+def best_answers(groups: Dataset) -> Iterator[PromptAndAnswer]:
+    """The answer with the most reward of each group."""
+    for group in iter(groups):
+        yield group["prompt_ids"], group["answers"][group["rewards"].index(max(group["rewards"]))]
+
+
+class StoredAnswers:
+    """TRL's ``rollout_func``: for each prompt as many stored answers as a group needs. Of a larger group some are drawn,
+    those of a smaller one come several times. The draw depends on seed, row and step alone, so that a resumed training
+    draws the same."""
+
+    def __init__(self, groups: Dataset, size: int, seed: int) -> None:
+        self._groups, self._size, self._seed = groups, int(size), int(seed)
+
+    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        # N prompts of this process, which begin at ``first`` among those of all processes
+        first = trainer.accelerator.process_index * len(prompts)  # a group may lie on several devices
+        rollouts: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "env_mask": [], "logprobs": None}
+        rollouts[REWARD] = []
+        for number, prompt in enumerate(prompts, start=first):
+            group = self._groups[int(prompt)]
+            # draw: G answers for the whole group, the same in every process; each place in the group takes one
+            # all of them in any order, then all of them again: none comes twice more often than another
+            answers = len(group["answers"])
+            order = random.Random(f"{self._seed} {prompt} {trainer.state.global_step}")  # noqa: S311
+            rounds = range(-(-self._size // answers))
+            chosen = [at for _ in rounds for at in order.sample(range(answers), answers)][number % self._size]
+            rollouts["prompt_ids"].append(group["prompt_ids"])
+            rollouts["completion_ids"].append(plain(group["answers"][chosen]))
+            rollouts["env_mask"].append(own_mask(group["answers"][chosen]))
+            rollouts[REWARD].append(group["rewards"][chosen])
+        return rollouts  # N lists each; without logprobs TRL takes the policy's own, so the ratio is 1
+
+
+def stored_rewards(stored_reward: Sequence[float], **others: Any) -> list[float]:
+    """The rewards that are stored in the rows: a reward function as TRL calls it."""
+    return list(stored_reward)

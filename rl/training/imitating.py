@@ -11,7 +11,10 @@ Shapes: B rows of a pass, T tokens of the longest.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -20,9 +23,15 @@ from peft import PeftModel
 from torch import Tensor
 from transformers import PreTrainedModel
 from trl import SFTConfig, SFTTrainer
+from trl.trainer.utils import disable_dropout_in_model
 
-from rl.config import TrainingConfig
+from rl.config import ImitationConfig, TrainingConfig
+from rl.data_formatter.answer_kinds import normalise
+from rl.lm.checkpoints import WARM_UP
+from rl.lm.encoding import answer_words
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
+from rl.lm.own_tokens import plain
+from rl.lm.resources import release_memory
 from rl.training import fitting
 from rl.training.preparing import Start, write_arrow
 
@@ -66,19 +75,9 @@ def make_trainer(
     start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, config: TrainingConfig, **of_sft: Any
 ) -> Imitation:
     """``rows``: as ``good_rows`` makes them; ``of_sft``: arguments of TRL's SFTConfig in place of the run's own."""
-    return Imitation(
-        model=model,
-        args=fitting.arguments(
-            SFTConfig,
-            config,
-            start.scratch / "sft",
-            **{"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}, **of_sft},
-        ),
-        train_dataset=rows,
-        processing_class=start.tokenizer,
-        peft_config=fitting.peft_config(model, config),
-        data_collator=collate,
-    )
+    fixed: dict[str, Any] = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
+    parts = fitting.parts(start, model, rows, SFTConfig, config, "sft", **{**fixed, **of_sft})
+    return Imitation(data_collator=collate, **parts)
 
 
 def steady_schedule(config: TrainingConfig, rows: int) -> dict[str, Any]:
@@ -94,15 +93,78 @@ def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
 
 def good_rows(start: Start, good: Iterable[PromptAndAnswer], name: str = "good.arrow") -> Dataset:
     """Each text once, in the order in which it comes, in a file of the scratch folder."""
-    path = start.path(name)
-    write_arrow(_distinct(good), path, _FEATURES)
-    return Dataset.from_file(str(path))
+
+    def distinct() -> Iterator[dict[str, list[int]]]:
+        seen: set[int] = set()
+        for prompt, answer in good:
+            key = hash((tuple(prompt), tuple(answer)))
+            if key not in seen:
+                seen.add(key)
+                yield {"prompt_ids": list(prompt), "answer_ids": list(answer)}
+
+    return write_arrow(distinct(), start.path(name), _FEATURES)
 
 
-def _distinct(good: Iterable[PromptAndAnswer]) -> Iterator[dict[str, list[int]]]:
-    seen: set[int] = set()
-    for prompt, answer in good:
-        key = hash((tuple(prompt), tuple(answer)))
-        if key not in seen:
-            seen.add(key)
-            yield {"prompt_ids": list(prompt), "answer_ids": list(answer)}
+MOST_TIMES: Final = 4
+
+
+def repeat_rare(start: Start, good: Dataset) -> Dataset:
+    """Rows of rare classes several times, where answers are of a closed set; ``good``, as ``good_rows`` makes it, as it is
+    where they are not or the job wants it so. With sixty rows of one class and three of another a model is nearly always
+    right that never says the other. Rows are repeated by the square root of how much more frequent the most frequent class
+    is (Mahajan et al., 2018, arXiv 1805.00932; capped as by Gupta et al., 2019, arXiv 1908.03195): halfway between what
+    people gave and all classes alike, since a few rows that are read too often are learned by heart. Classes up to about
+    twice as frequent as each other stay as they are."""
+    config = start.job.config
+    if start.job.kind != "closed" or not (isinstance(config, ImitationConfig) and config.balance_classes):
+        return good
+    texts = (answer_words(start.tokenizer, plain(row["answer_ids"])) for row in iter(good))
+    classes = [normalise(text) for text in texts]
+    repeats = count_repeats(Counter(classes))
+    order = [number for number, name in enumerate(classes) for _ in range(repeats.get(name, 1))]
+    return good.select(order) if repeats else good
+
+
+def count_repeats(count: Mapping[str, int]) -> dict[str, int]:
+    """Class to how often its rows are learned in a pass, where that is more than once."""
+    most = max(count.values(), default=0)
+    times = {name: min(MOST_TIMES, round(math.sqrt(most / number))) for name, number in count.items()}
+    return {name: number for name, number in times.items() if number > 1}
+
+
+def load_untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
+    """The model in ``source``, or the base model, without dropout; TRL's switch would turn off the adapter's too."""
+    model = start.model(source=source)
+    disable_dropout_in_model(model)
+    return model
+
+
+def warm_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+    """The model that has imitated the good answers: itself, or with a trainable adapter; the base model where the job does
+    not ask for it. The result is kept in ``output_dir/warm-up``, so a resumed run does not imitate again. Preferences
+    between answers that the model would never give teach little; a short imitation of the good ones first makes them likely
+    (Ouyang et al., 2022)."""
+    config, target = start.job.config, start.job.output_dir / WARM_UP
+    if not config.sft_epochs:
+        return load_untrained(start)
+    if config.full:
+        if not target.exists():
+            _imitate(start, load_untrained(start), good)
+            release_memory()
+        return load_untrained(start, target)
+    model = load_untrained(start)
+    if not target.exists():
+        model = _imitate(start, model, good).unload()
+    start.report("stage", {"name": "preparing"})
+    return PeftModel.from_pretrained(model, str(target), is_trainable=True)
+
+
+def _imitate(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+    """Leaves in the folder what was trained, and returns the whole of it."""
+    job, rows = start.job, good_rows(start, good)
+    of_warm_up = {"num_train_epochs": job.config.sft_epochs, "max_steps": -1, "save_strategy": "no"}
+    trainer = make_trainer(start, model, rows, job.config, **of_warm_up)
+    start.report("log", {"text": f"imitates {len(rows)} good answers first"})
+    fitting.fit(trainer, job, None, start.report, stage="imitating good answers")
+    fitting.publish(trainer, start, WARM_UP)
+    return trainer.accelerator.unwrap_model(trainer.model)

@@ -1,24 +1,32 @@
 """The rows of a run as a judge sees them that has learned from them: ratings by raters who say the opposite of all others
-weigh less (rl/judge/raters.py), and answers of the base model that the judge ranks are further pairs (fresh_pairs.py)."""
+weigh less (rl/judge/raters.py), and answers of the base model that the judge ranks are further pairs."""
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import numpy as np
+import torch
 
 from rl.base.files import replacing
 from rl.base.records import Report
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
-from rl.judge.features import Reader, features_of
-from rl.judge.head import fit
+from rl.data_formatter.mixed import LEAST_WEIGHT
+from rl.data_formatter.opinions import stable_hash
+from rl.judge.features import Reader, without
+from rl.judge.head import Head, fit, sigmoid
 from rl.judge.labels import LEAST_RATERS, Answers, opinions_of, sample_rows, votes_of
 from rl.judge.raters import DOUBTED, Trust, share_of, trust_raters, weigh_opinions
 from rl.lm import processes
-from rl.training.fresh_pairs import make_fresh_pairs, without_stages
+from rl.lm.encoding import answer_text, calls_tools, encode
+from rl.lm.generating import Ids, sample
+from rl.lm.lengths import cut_whole
 
 FILE: Final = "judged-rows.jsonl"
 STAGE: Final = "weighing the ratings"
@@ -32,7 +40,8 @@ def with_judged_rows(job: TrainingJob, report: Report) -> TrainingJob:
     where there is nothing to judge. Raises what loading the base model raises."""
     config = job.config
     assert isinstance(config, MPOConfig)  # noqa: S101  the method's own
-    doubts = config.weigh_raters and _has_several_raters(job)
+    rows = read_training_rows(job.train_rows, "mpo") if config.weigh_raters else ()
+    doubts = len({vote.rater for row in rows for vote in votes_of(row)}) >= LEAST_RATERS
     if not (doubts or config.fresh_answers):
         return job
     if processes.count() > 1:
@@ -48,15 +57,6 @@ def with_judged_rows(job: TrainingJob, report: Report) -> TrainingJob:
     return replace(job, train_rows=file)
 
 
-def _has_several_raters(job: TrainingJob) -> bool:
-    raters: set[str] = set()
-    for row in read_training_rows(job.train_rows, "mpo"):
-        raters.update(vote.rater for vote in votes_of(row))
-        if len(raters) >= LEAST_RATERS:
-            return True
-    return False
-
-
 def _judge(job: TrainingJob, config: MPOConfig, doubts: bool, report: Report) -> tuple[Trust, list[dict[str, Any]]]:
     """How far the raters can be relied on, and further pairs."""
     answers = Answers()
@@ -67,16 +67,12 @@ def _judge(job: TrainingJob, config: MPOConfig, doubts: bool, report: Report) ->
         return {}, []
     reader = Reader(job.base_model, max_length=int(config.max_length), report=report, precision=config.precision)
     report("stage", {"name": STAGE})
-    features = features_of(
-        reader.model,
-        reader.tokenizer,
-        answers.conversations,
-        max_length=reader.max_length,
-        report=without_stages(report),
-    )
+    features = reader.features(answers.conversations, without(report, "stage"))
     trust: Trust = trust_raters(features, opinions) if doubts else {}
     if trust:
-        _report_trust(trust, report)
+        doubted = sum(weight < DOUBTED for weight in trust.values())
+        text = f"ratings by {doubted} of the {len(trust)} raters contradict what the others' lead to expect"
+        report("log", {"text": f"{text}, and weigh less than half" if doubted else text})
     if not config.fresh_answers:
         return trust, []
     head = fit(features, weigh_opinions(opinions, trust))
@@ -84,14 +80,108 @@ def _judge(job: TrainingJob, config: MPOConfig, doubts: bool, report: Report) ->
     return trust, make_fresh_pairs(job, config, reader, head, rated, report)
 
 
-def _report_trust(trust: Trust, report: Report) -> None:
-    doubted = sum(weight < DOUBTED for weight in trust.values())
-    text = f"ratings by {doubted} of the {len(trust)} raters contradict what the others' lead to expect"
-    report("log", {"text": f"{text}, and weigh less than half" if doubted else text})
-
-
 def _weigh_rows(job: TrainingJob, trust: Trust, pairs: Sequence[Row]) -> Iterator[Row]:
     for row in read_training_rows(job.train_rows, "mpo"):
         if weight := row["weight"] * share_of(votes_of(row), trust):
             yield {**row, "weight": round(weight, 4)}
     yield from pairs
+
+
+SAMPLING: Final = "sampling answers to learn from"
+TEMPERATURE, TOP_P = 0.9, 0.95
+TOGETHER: Final = 32
+"""Answers of one batch."""
+LONGER: Final = 1.25
+"""By how much an answer may be longer than any that people have rated."""
+ENDS: Final = (".", "!", "?")
+
+
+def make_fresh_pairs(
+    job: TrainingJob, config: MPOConfig, reader: Reader, head: Head, rated: Sequence[str], report: Report
+) -> list[dict[str, Any]]:
+    """Answers that the base model gives today, ranked by a judge that has learned from the run's rows.
+
+    People's pairs are answers of earlier models. What the model would say itself is where training can move it (on-policy
+    data: 2508.10530). For each prompt the best of a few answers is preferred to a middling one: the worst is often
+    nonsense, and teaches little (2502.16825). Tools are offered as the rows have them; what calls one is not an answer yet,
+    and is left out. A pair weighs 2 p - 1, p the mean of how likely the judge's resampled heads find it, so that a judge
+    that knows nothing moves nothing; LEAST_WEIGHT at least.
+
+    ``config``: of the job. ``rated``: answers that people have rated, which say how long an answer may be. Shapes: P
+    prompts, N answers to each, R heads.
+    """
+    report("stage", {"name": SAMPLING})
+    sampler = _Sampler(reader, int(config.fresh_answers), int(config.max_length), report)
+    torch.manual_seed(int(config.seed))
+    asked = sampler.ask(_of_each_prompt(job), rated)
+    pairs = [pair for row, texts in asked if (pair := _rank(row, texts, reader, head, report))]
+    report("log", {"text": f"{len(pairs)} pairs of fresh answers, ranked by a judge of people's ratings"})
+    return pairs
+
+
+def _of_each_prompt(job: TrainingJob) -> list[Row]:
+    """A row of each of the prompts that are asked."""
+    keys = {row["prompt_key"] for row in read_training_rows(job.train_rows, "mpo")}
+    asked = heapq.nsmallest(MPOConfig.MOST_FRESH, keys, key=lambda key: stable_hash("fresh pair " + key))
+    rows = dict.fromkeys(asked)
+    for row in read_training_rows(job.train_rows, "mpo"):
+        if rows.get(row["prompt_key"], row) is None:
+            rows[row["prompt_key"]] = row
+    return [row for row in rows.values() if row is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampler:
+    reader: Reader
+    answers: int
+    max_length: int
+    report: Report
+
+    def ask(self, rows: Sequence[Row], rated: Sequence[str]) -> Iterator[tuple[Row, list[str]]]:
+        """Different answers to each prompt; ``rated``: what people have rated."""
+        tokenizer = self.reader.tokenizer
+        longest = max(len(ids) for ids in tokenizer(list(rated), add_special_tokens=False)["input_ids"])
+        most = min(round(LONGER * longest) + 1, self.max_length // 2)
+        encoded = encode(tokenizer, rows, len(rows), self.report, ())
+        prompts = [(row, list(of_row.get("prompt_ids", ()))) for row, of_row in zip(rows, encoded, strict=True)]
+        fitting = [(row, ids) for row, ids in prompts if ids and len(ids) + most <= self.max_length]
+        done = 0
+        at_once = max(1, TOGETHER // self.answers)
+        for start in range(0, len(fitting), at_once):
+            group = fitting[start : start + at_once]
+            # (P of the group * N) answers
+            repeated = [ids for _, ids in group for _ in range(self.answers)]
+            sampled = sample(self.reader.model, tokenizer, repeated, most, TEMPERATURE, TOP_P)
+            for number, (row, _) in enumerate(group):
+                own = sampled[number * self.answers : (number + 1) * self.answers]
+                yield row, self._texts(row, own, most)
+            done += len(group)
+            self.report("step", {"step": done, "total_steps": len(fitting), "metrics": {}})
+
+    def _texts(self, row: Row, answers: Sequence[Ids], most: int) -> list[str]:
+        """What was cut off ends with its last whole sentence, and is left out where it has none."""
+        texts: dict[str, None] = {}
+        tokenizer = self.reader.tokenizer
+        for ids in (ids for ids in answers if not calls_tools(tokenizer, row, ids)):
+            text, is_whole = answer_text(tokenizer, row, ids).strip(), len(ids) < most
+            text = text if is_whole else cut_whole(text)
+            if text and (is_whole or text.endswith(ENDS)):
+                texts[text] = None
+        return list(texts)
+
+
+def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Report) -> dict[str, Any] | None:
+    """The best beside a middling one; None where there are not two."""
+    if len(texts) < 2:
+        return None
+    # (R, N): the head of all labels first
+    ratings = head.ratings(reader.features([(row["prompt"], text) for text in texts], without(report, "stage", "step")))
+    order = ratings[0].argsort()[::-1]
+    better, worse = int(order[0]), int(order[len(texts) // 2])
+    p = float(np.mean(sigmoid(ratings[:, better] - ratings[:, worse])))
+    return {
+        **{name: row[name] for name in ("prompt", "prompt_key", "split_key", "tools") if name in row},
+        "chosen": [{"role": "assistant", "content": texts[better]}],
+        "rejected": [{"role": "assistant", "content": texts[worse]}],
+        "weight": round(max(LEAST_WEIGHT, 2 * p - 1), 4),
+    }

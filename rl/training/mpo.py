@@ -44,46 +44,40 @@ from rl.lm import processes
 from rl.lm.log_probs import PromptAndAnswer, pad_sequences
 from rl.lm.own_tokens import count_own
 from rl.training import fitting, sft
+from rl.training.dpo import OnTokenIds, fit_preferences, preference_arguments
+from rl.training.imitating import warm_up
 from rl.training.judged_rows import with_judged_rows
-from rl.training.passes import at_least_two_rows_a_pass, in_passes_of_a_kind, label_weights, with_other_answers
+from rl.training.kto import at_least_two_rows_a_pass, in_passes_of_a_kind, label_weights, with_other_answers
 from rl.training.preparing import Start, encoded_rows, prepare
-from rl.training.warm_up import warm_up
-from rl.training.watch import watch
 
 COLUMNS = ("chosen_ids", "rejected_ids", "other_ids")
 REFERENCE = {name: f"ref_{name.removesuffix('_ids')}_logps" for name in COLUMNS}
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
-
-    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
-    """
-    started = time.monotonic()
+    began = time.monotonic()
     assert isinstance(job.config, MPOConfig)  # noqa: S101  the method's own
     if not job.config.preferences:
         if job.config.sft_epochs:
-            report(
-                "log", {"text": "--sft-first changes nothing: accepted answers are imitated, and no preferences follow"}
-            )
+            text = "--sft-first changes nothing: accepted answers are imitated, and no preferences follow"
+            report("log", {"text": text})
         return sft.train(job, report)
     job = replace(job, config=at_least_two_rows_a_pass(job.config, report))
     job = with_judged_rows(job, report)
-    with prepare(job, report) as start:
+    with prepare(job, report, began) as start:
         # rows: prompt_ids, chosen_ids and rejected_ids (null where there is no such answer), weight; on disk
         rows, lengths = encoded_rows(start, "mpo")
         balance = _balance(rows, report)
         # order: fixed from here on, so that z's answers of a pass are known before the trainer runs; only passes with single
-        # answers need them
+        # answers need them, or all where processes that train together must run the same number of passes
         rows = in_passes_of_a_kind(rows.shuffle(seed=int(job.config.seed)), start, _is_single)
-        rows = with_other_answers(rows, start, "other_ids", _answer_of, needs=_needs_others)
+        needs = _is_single if processes.count() == 1 else lambda row: True
+        rows = with_other_answers(
+            rows, start, "other_ids", lambda row: row["chosen_ids"] or row["rejected_ids"], needs=needs
+        )
         good = ((row["prompt_ids"], row["chosen_ids"]) for row in iter(rows) if row["chosen_ids"])
         trainer = _trainer(start, warm_up(start, good), rows, balance)
-        with fitting.fast_passes(start, trainer.model):
-            trainer.use_reference(job.config, report)
-            fitting.fit(trainer, job, start.checkpoint, report, watches=watch(start, trainer.model, rows))
-        weights = fitting.publish(trainer, start)
-    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
+        return fit_preferences(start, trainer, rows, lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,29 +97,16 @@ def _balance(rows: Dataset, report: Report) -> Balance:
         bad += row["weight"] if has_rejected and not has_chosen else 0.0
     # with labels of one kind alone there is nothing to balance
     balance = Balance(*label_weights(good, bad)) if good and bad else Balance()
-    singles = len(rows) - pairs
-    text = f"{pairs} pairs and {singles} single answers"
-    report(
-        "log", {"text": f"{text}: a liked one counts {balance.good:.2f} times, a disliked one {balance.bad:.2f} times"}
-    )
+    counts = f"a liked one counts {balance.good:.2f} times, a disliked one {balance.bad:.2f} times"
+    report("log", {"text": f"{pairs} pairs and {len(rows) - pairs} single answers: {counts}"})
     return balance
-
-
-def _answer_of(row: Mapping[str, Any]) -> list[int]:
-    answer: list[int] = row["chosen_ids"] or row["rejected_ids"]
-    return answer
-
-
-def _needs_others(row: Mapping[str, Any]) -> bool:
-    """Processes that train together must all run the same number of passes, so all rows need them there."""
-    return processes.count() > 1 or _is_single(row)
 
 
 def _is_single(row: Mapping[str, Any]) -> bool:
     return not (row["chosen_ids"] and row["rejected_ids"])
 
 
-class _Trainer(fitting.OnTokenIds, DPOTrainer):
+class _Trainer(OnTokenIds, DPOTrainer):
     """Shapes: B rows of a pass, S answers that they have, T tokens of the longest."""
 
     REFERENCE = REFERENCE
@@ -220,13 +201,7 @@ def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
 def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset, balance: Balance) -> _Trainer:
     config = start.job.config
     assert isinstance(config, MPOConfig)  # noqa: S101  the method's own
-    trainer = _Trainer(
-        model=model,
-        args=fitting.arguments(DPOConfig, config, start.scratch, **fitting.preference_arguments(config)),
-        train_dataset=rows,
-        processing_class=start.tokenizer,
-        peft_config=fitting.peft_config(model, config),
-        data_collator=collate,
-    )
+    of_mpo = preference_arguments(config)
+    trainer = _Trainer(data_collator=collate, **fitting.parts(start, model, rows, DPOConfig, **of_mpo))
     trainer.balance, trainer.sft_weight = balance, config.sft_weight
     return trainer

@@ -21,7 +21,6 @@ rejected ones, the single ones), T tokens of the longest.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 from transformers import PreTrainedModel
 from trl import RewardConfig, RewardTrainer
-from trl.trainer.utils import disable_dropout_in_model, pad
+from trl.trainer.utils import disable_dropout_in_model
 
 from rl.base.records import Report, TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig
@@ -46,16 +45,10 @@ from rl.lm.own_tokens import plain
 from rl.training import fitting
 from rl.training.calibration import calibration
 from rl.training.preparing import Start, encoded_rows, prepare
-from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, score_pairs
+from rl.training.reward_scoring import HEAD, RewardModel, load_scoring_base, pad_right, score_pairs
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole, with
-    the head.
-
-    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
-    """
-    started = time.monotonic()
     with prepare(job, report) as start:
         rows, lengths = encoded_rows(start, "reward_model")
         trainer = _trainer(start, start.model(load_scoring_base), _whole(rows, start))
@@ -64,8 +57,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         # held-out rows: scored by the model that is in memory, as the saved one would
         model = RewardModel(trainer.model, start.tokenizer, start.most_tokens, job.config.precision)
         held_out_metrics = _measure_held_out(model, job.heldout_rows, report)
-        weights = fitting.publish(trainer, start)
-    result = fitting.result(trainer, weights, lengths, time.monotonic() - started)
+        result = fitting.finish(trainer, start, lengths)
     return replace(result, metrics={**result.metrics, **held_out_metrics})
 
 
@@ -116,18 +108,14 @@ def _trainer(start: Start, model: PreTrainedModel, rows: Dataset) -> _Trainer:
     assert isinstance(config, RewardModelConfig)  # noqa: S101  the method's own
     # TRL's own switch would turn off the adapter's dropout too.
     disable_dropout_in_model(model)
-    of_reward = {
+    of_reward: dict[str, Any] = {
         "max_length": None,  # the rows fit already
         "disable_dropout": False,
         "center_rewards_coefficient": config.center_rewards or None,
     }
+    parts = fitting.parts(start, model, rows, RewardConfig, **of_reward)
     return _Trainer(
-        model=model,
-        args=fitting.arguments(RewardConfig, config, start.scratch, **of_reward),
-        data_collator=Batches(start.tokenizer.pad_token_id),
-        train_dataset=rows,
-        processing_class=start.tokenizer,
-        peft_config=_lora(model, config),
+        **parts | {"data_collator": Batches(start.tokenizer.pad_token_id), "peft_config": _lora(model, config)}
     )
 
 
@@ -195,12 +183,9 @@ class Batches:
         pairs = [row for row in rows if row["score"] is None]
         single = [row for row in rows if row["score"] is not None]
         sequences = [row[name] for name in ("chosen_ids", "rejected_ids") for row in pairs]
-        ids = [torch.tensor(sequence) for sequence in (*sequences, *(row["completion_ids"] for row in single))]
-        return {
-            "input_ids": pad(ids, padding_value=self._pad_token_id, padding_side="right"),
-            "attention_mask": pad([torch.ones_like(row) for row in ids], padding_value=0, padding_side="right"),
-            "scores": torch.tensor([row["score"] for row in single], dtype=torch.float32),
-        }
+        ids, mask = pad_right([*sequences, *(row["completion_ids"] for row in single)], self._pad_token_id)
+        scores = torch.tensor([row["score"] for row in single], dtype=torch.float32)
+        return {"input_ids": ids, "attention_mask": mask, "scores": scores}
 
 
 def sides(numbers: Tensor, scores: Tensor) -> Sides:

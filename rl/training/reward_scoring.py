@@ -9,7 +9,6 @@ Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from peft import PeftModel
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+from trl.trainer.utils import pad
 
 from rl.base.errors import TrainingFailed, UsageError
 from rl.base.measurements import PairScore
@@ -27,13 +27,12 @@ from rl.base.records import AnswerScore, Message, Report, TraceRecord, silent
 from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.lengths import LengthCount
-from rl.lm.loading import base_within
 from rl.lm.log_probs import TOKENS_PER_BATCH, PromptAndAnswer, make_passes
 from rl.lm.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
 from rl.lm.own_tokens import plain
 from rl.lm.resources import release_memory, resource_advice
-from rl.lm.token_tree.scores import HEAD
-from rl.lm.token_tree.sharing import shared_tokens
+from rl.lm.token_tree.sharing import HEAD, shared_tokens
+from rl.training.calibration import sigmoid
 
 
 class RewardModel:
@@ -53,15 +52,26 @@ class RewardModel:
         """0 to 1; None for a prompt that is too long."""
         row = {"prompt": prompt, "completion": [{"role": "assistant", "content": response}]}
         [number] = self.numbers([row], silent)
-        return None if number is None else 1 / (1 + math.exp(-max(-500.0, number)))
+        return None if number is None else sigmoid(number)
 
+    @torch.inference_mode()
     def numbers(self, rows: Sequence[Mapping[str, Any]], report: Report) -> list[float | None]:
         """``rows``: each a ``prompt`` and a ``completion``. None where the prompt leaves no room for an answer."""
         lengths = LengthCount()
         whole = encode(self._tokenizer, rows, len(rows), report, SINGLE)
         encoded = [lengths.fit(row, self._most_tokens) for row in whole]
         sequences = [row["prompt_ids"] + plain(row["completion_ids"]) for row in encoded if row is not None]
-        numbers = iter(self._score_sequences(sequences, report))
+        device = next(self._model.parameters()).device
+        scores, done = torch.zeros(len(sequences)), 0
+        texts: list[PromptAndAnswer] = [(ids, []) for ids in sequences]
+        # an answer alone shares nothing, and rewards ask for one at a time
+        with shared_tokens(loading.base_within(self._model), report) if len(texts) > 1 else nullcontext():
+            for batch in make_passes(self._model, texts, range(len(texts)), TOKENS_PER_BATCH[device.type]):
+                inputs = pad_right([sequences[index] for index in batch], self._tokenizer.pad_token_id)
+                scores[batch] = self.logits(*(tensor.to(device) for tensor in inputs)).cpu()
+                done += len(batch)
+                report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
+        numbers = iter(scores.tolist())
         return [None if row is None else next(numbers) for row in encoded]
 
     @torch.inference_mode()
@@ -71,28 +81,13 @@ class RewardModel:
             output = self._model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
         return output.logits.squeeze(-1).float()  # (B, 1) to (B,)
 
-    @torch.inference_mode()
-    def _score_sequences(self, sequences: Sequence[list[int]], report: Report) -> list[float]:
-        device = next(self._model.parameters()).device
-        scores, done = torch.zeros(len(sequences)), 0
-        texts: list[PromptAndAnswer] = [(ids, []) for ids in sequences]
-        # an answer alone shares nothing, and rewards ask for one at a time
-        with shared_tokens(base_within(self._model), report) if len(texts) > 1 else nullcontext():
-            for batch in make_passes(self._model, texts, range(len(texts)), TOKENS_PER_BATCH[device.type]):
-                inputs = self._pad([sequences[index] for index in batch], device)
-                scores[batch] = self.logits(**inputs).cpu()
-                done += len(batch)
-                report("step", {"step": done, "total_steps": len(sequences), "metrics": {}})
-        return scores.tolist()
 
-    def _pad(self, sequences: Sequence[list[int]], device: torch.device) -> dict[str, Tensor]:
-        """The head reads the last token that is not padding."""
-        # padded on the right, (B, T)
-        longest, pad = max(map(len, sequences)), self._tokenizer.pad_token_id
-        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in sequences], device=device)
-        lengths = torch.tensor([len(row) for row in sequences], device=device)
-        mask = (torch.arange(longest, device=device) < lengths[:, None]).long()  # (T) < (B, 1): (B, T)
-        return {"input_ids": ids, "attention_mask": mask}
+def pad_right(sequences: Sequence[Sequence[int]], pad_token_id: int) -> tuple[Tensor, Tensor]:
+    """Token ids and their mask, (B, T): the head reads the last token that is not padding."""
+    ids = [torch.tensor(sequence) for sequence in sequences]
+    masks = [torch.ones_like(row) for row in ids]
+    padded: Tensor = pad(ids, padding_value=pad_token_id, padding_side="right")
+    return padded, pad(masks, padding_value=0, padding_side="right")
 
 
 def load(directory: Path) -> RewardModel:

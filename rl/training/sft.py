@@ -7,29 +7,17 @@ Where the answers have right ones none are held out: the run is cross-fitted (cr
 
 from __future__ import annotations
 
-import time
-
-from datasets import Dataset
-
 from rl.base.errors import NotEnoughData
 from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.training import fitting
-from rl.training.balancing import repeat_rare
-from rl.training.cross_fitting import answer_unseen
-from rl.training.held_out_curve import Curve
-from rl.training.imitating import good_rows, make_trainer, steady_schedule
+from rl.training.cross_fitting import Curve, answer_unseen
+from rl.training.imitating import good_rows, load_untrained, make_trainer, repeat_rare, steady_schedule
 from rl.training.preparing import encoded_rows, prepare
-from rl.training.warm_up import load_untrained
 from rl.training.watch import watch
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model`` appears whole.
-
-    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData or BadFile otherwise.
-    """
-    started = time.monotonic()
     with prepare(job, report) as start:
         # rows: prompt_ids and answer_ids, on disk
         encoded, lengths = encoded_rows(start, "sft")
@@ -38,7 +26,9 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
             raise NotEnoughData(f"no row of {job.train_rows} has an accepted answer that fits")
         rows = repeat_rare(start, good)
         repeated = f"; with rare ones repeated {len(rows)} a pass" if len(rows) > len(good) else ""
-        report("log", {"text": f"imitates {len(good)} accepted answers{_left_out(encoded)}{repeated}"})
+        disliked = sum(not row["chosen_ids"] for row in iter(encoded))
+        left_out = f"; {disliked} that are only disliked teach it nothing" if disliked else ""
+        report("log", {"text": f"imitates {len(good)} accepted answers{left_out}{repeated}"})
         model = load_untrained(start)
         curve = Curve(job.output_dir, goes_on=False)
         if job.folds:
@@ -49,10 +39,4 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         with fitting.fast_passes(start, trainer.model):
             watches = watch(start, trainer.model, rows, imitates=True)
             fitting.fit(trainer, job, start.checkpoint, report, watches=watches)
-        weights = fitting.publish(trainer, start)
-    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
-
-
-def _left_out(rows: Dataset) -> str:
-    disliked = sum(not row["chosen_ids"] for row in iter(rows))
-    return f"; {disliked} that are only disliked teach it nothing" if disliked else ""
+        return fitting.finish(trainer, start, lengths)

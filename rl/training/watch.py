@@ -13,7 +13,7 @@ better. How far the answers have moved from the base model is told, and ends not
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from datasets import Dataset
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState
 
 from rl.base.errors import TrainingFailed
 from rl.config import TrainingConfig
@@ -97,20 +97,11 @@ class Watch(TrainerCallback):
         self._beta = float(start.job.config.beta)
         self._chosen: list[float] = []
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if logs and self._beta and "rewards/chosen" in logs:
             self._chosen.append(logs["rewards/chosen"] / self._beta)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         with self._model.disable_adapter():
             self._before = self._look(moved=False)
             preferred = likelihood(base_within(self._model), self._preferred)
@@ -118,7 +109,7 @@ class Watch(TrainerCallback):
             likely = [value for value in (self._before.likelihood, preferred) if value is not None]
             self._least = min(likely) - MOST_UNLIKELY
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         step, last = state.global_step, state.max_steps
         every = max(FEWEST_STEPS, math.ceil(last / LOOKS))
         if self._before is None or (step % every and step != last):
@@ -184,16 +175,10 @@ def watch(start: Start, model: Any, rows: Dataset, *, imitates: bool = False) ->
     prompts: dict[tuple[int, ...], Ids] = {}
     known: set[tuple[int, ...]] = set()
     for row in iter(rows.select(range(min(len(rows), MOST_KNOWN)))):
-        answer = plain(good_answer(row))
+        preferred = row.get("completion_ids") if row.get("label") else row.get("chosen_ids") or row.get("answer_ids")
+        answer = plain(preferred or ())
         if len(prompts) < PROMPTS:
             prompts.setdefault(tuple(row["prompt_ids"]), answer)
         if answer and not imitates:
             known.add(tuple(answer))
     return [Watch(start, model, prompts, known)]
-
-
-def good_answer(row: Mapping[str, Any]) -> Sequence[int]:
-    """Token ids of what people prefer; empty where the row has nothing of that."""
-    if "completion_ids" in row:
-        return row["completion_ids"] if row.get("label") else ()
-    return row.get("chosen_ids") or row.get("answer_ids") or ()

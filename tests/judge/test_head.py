@@ -7,9 +7,9 @@ import pytest
 
 from rl.base.errors import BadFile
 from rl.judge import head
-from rl.judge.crossing import cross_fit
 from rl.judge.head import Opinion, fit
 from rl.judge.labels import FOLDS, fold_of
+from rl.judge.raters import cross_fit
 
 pytestmark = pytest.mark.learn
 

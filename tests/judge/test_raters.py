@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from rl.base.ratings import Vote
-from rl.judge.crossing import cross_fit
 from rl.judge.labels import Opinion
-from rl.judge.raters import DOUBTED, cross_fit_by_trust, share_of, trust_raters, weigh_opinions
+from rl.judge.raters import DOUBTED, cross_fit, cross_fit_by_trust, share_of, trust_raters, weigh_opinions
 
 pytestmark = pytest.mark.learn
 

@@ -33,21 +33,21 @@ def checkpoint(folder: Path, step: int) -> Path:
     return path
 
 
-def test_the_newest_is_the_one_with_the_highest_step(tmp_path: Path) -> None:
+def test_the_newest_is_the_one_with_the_highest_step(tmp_path: Path):
     for step in (9, 100, 20):
         checkpoint(tmp_path, step)
     assert checkpoints.newest_complete(tmp_path) == tmp_path / "checkpoint-100"
 
 
 @pytest.mark.parametrize("name", ["optimizer.bin", "optimizer_0/.metadata", "latest"])
-def test_fsdp_and_deepspeed_keep_their_optimiser_elsewhere(tmp_path: Path, name: str) -> None:
+def test_fsdp_and_deepspeed_keep_their_optimiser_elsewhere(tmp_path: Path, name: str):
     path = checkpoint(tmp_path, 10)
     (path / name).parent.mkdir(exist_ok=True)
     (path / "optimizer.pt").rename(path / name)
     assert checkpoints.is_complete(path)
 
 
-def test_fsdp_may_keep_the_weights_in_parts(tmp_path: Path) -> None:
+def test_fsdp_may_keep_the_weights_in_parts(tmp_path: Path):
     path = checkpoint(tmp_path, 10)
     (path / "adapter_config.json").unlink()
     assert not checkpoints.is_complete(path)
@@ -69,7 +69,7 @@ def whole_model(folder: Path, step: int) -> Path:
     return path
 
 
-def test_a_whole_model_is_complete_with_all_its_parts(tmp_path: Path) -> None:
+def test_a_whole_model_is_complete_with_all_its_parts(tmp_path: Path):
     path = whole_model(tmp_path, 10)
     assert checkpoints.is_complete(path)
     (path / "model-2.safetensors").write_bytes(safetensors()[:-1])
@@ -79,17 +79,17 @@ def test_a_whole_model_is_complete_with_all_its_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json"])
-def test_a_whole_model_without_one_of_its_files_is_passed_over(tmp_path: Path, name: str) -> None:
+def test_a_whole_model_without_one_of_its_files_is_passed_over(tmp_path: Path, name: str):
     (whole_model(tmp_path, 10) / name).unlink()
     assert checkpoints.newest_complete(tmp_path) is None
 
 
-def test_no_folder_has_no_checkpoint(tmp_path: Path) -> None:
+def test_no_folder_has_no_checkpoint(tmp_path: Path):
     assert checkpoints.newest_complete(tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_checkpoint_without_one_of_its_files_is_passed_over(tmp_path: Path, name: str) -> None:
+def test_a_checkpoint_without_one_of_its_files_is_passed_over(tmp_path: Path, name: str):
     checkpoint(tmp_path, 10)
     (checkpoint(tmp_path, 20) / name).unlink()
     assert checkpoints.newest_complete(tmp_path) == tmp_path / "checkpoint-10"
@@ -108,14 +108,14 @@ def test_a_checkpoint_without_one_of_its_files_is_passed_over(tmp_path: Path, na
         ("adapter_model.safetensors", struct.pack("<Q", 2) + b"[]"),
     ],
 )
-def test_a_damaged_file_makes_a_checkpoint_incomplete(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_damaged_file_makes_a_checkpoint_incomplete(tmp_path: Path, name: str, content: bytes):
     path = checkpoint(tmp_path, 20)
     assert checkpoints.is_complete(path)
     (path / name).write_bytes(content)
     assert not checkpoints.is_complete(path)
 
 
-def test_incomplete_checkpoints_are_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_incomplete_checkpoints_are_removed_and_nothing_else(tmp_path: Path):
     (checkpoint(tmp_path, 20) / "optimizer.pt").unlink()
     kept = [checkpoint(tmp_path, 10), tmp_path / "adapter", tmp_path / "checkpoint-notes"]
     for path in kept[1:]:
@@ -124,7 +124,7 @@ def test_incomplete_checkpoints_are_removed_and_nothing_else(tmp_path: Path) -> 
     assert sorted(tmp_path.iterdir()) == sorted(kept)
 
 
-def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+def test_only_the_newest_are_kept(tmp_path: Path):
     for step in (2, 4, 10, 8):
         checkpoint(tmp_path, step)
     checkpoints.remove_old(tmp_path)

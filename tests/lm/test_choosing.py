@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+from rl.lm import choosing, loading
+from rl.lm.choosing import answer_tree
 
 pytestmark = pytest.mark.learn
 VALUES = ("cards", "cash", "cash back", "identity")
@@ -13,27 +17,19 @@ VALUES = ("cards", "cash", "cash back", "identity")
 
 @pytest.fixture(scope="module")
 def model(tiny_base: Path) -> Any:
-    from rl.lm import loading
-
     return loading.load_base(str(tiny_base), "fp32").eval()
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tiny_base: Path) -> Any:
-    from rl.lm import loading
-
     return loading.load_tokenizer(str(tiny_base))
 
 
 def tree_of(tokenizer: Any, values: tuple[str, ...]) -> Any:
-    from rl.lm.choosing import answer_tree
-
     return answer_tree(tokenizer, row("x"), values)
 
 
 def choose(*arguments: Any, **options: Any) -> list[str]:
-    from rl.lm import choosing
-
     return choosing.choose(*arguments, **options)
 
 
@@ -52,8 +48,6 @@ def test_the_answer_is_the_likeliest_of_the_set_as_whole_sequences_tell(model, t
     tree = tree_of(tokenizer, ("cards", "identity"))
     prompts = read(tokenizer, ["Where is my card?", "Who am I, and how long is this question, which is longer?"])
     chosen = choose(model, tokenizer, prompts, tree, [{}, {}])
-    import torch
-
     for prompt, answer in zip(prompts, chosen, strict=True):
         parting = tree.parting(tuple(tree.tokens))
         with torch.no_grad():

@@ -21,9 +21,7 @@ from tests.training.conftest import message, polite_rows, row
 pytestmark = pytest.mark.learn
 
 
-def test_rows_are_encoded_as_trl_would_but_for_what_stands_behind_the_end_of_a_turn(
-    tiny_base: Path, tmp_path: Path
-) -> None:
+def test_rows_are_encoded_as_trl_would_but_for_what_stands_behind_the_end_of_a_turn(tiny_base: Path, tmp_path: Path):
     rows = [*polite_rows(3), row("東京 🙂\n\nwhere?", "", "  spaces  ")]
     rows[0]["prompt"].insert(0, message("system", "You are a support agent."))
     tokenizer = load_tokenizer(str(tiny_base))
@@ -38,14 +36,14 @@ def test_rows_are_encoded_as_trl_would_but_for_what_stands_behind_the_end_of_a_t
         assert {**encoded, **answers} == of_trl
 
 
-def test_an_answer_ends_with_the_end_of_its_turn_and_nothing_behind(tiny_base: Path) -> None:
+def test_an_answer_ends_with_the_end_of_its_turn_and_nothing_behind(tiny_base: Path):
     tokenizer = load_tokenizer(str(tiny_base))
     [encoded] = encode(tokenizer, [row("Where?", "Here.", "There.")], 1, silent)
     assert tokenizer.decode(encoded["prompt_ids"]) == "<|im_start|>user\nWhere?<|im_end|>\n<|im_start|>assistant\n"
     assert tokenizer.decode(encoded["chosen_ids"]) == "Here.<|im_end|>"
 
 
-def test_a_chat_that_the_template_refuses_is_left_out_with_the_reason(tiny_base: Path) -> None:
+def test_a_chat_that_the_template_refuses_is_left_out_with_the_reason(tiny_base: Path):
     tokenizer = load_tokenizer(str(tiny_base))
     tokenizer.chat_template = (
         "{% if messages[0]['role'] != 'user' %}{{ raise_exception('it must begin with a question') }}{% endif %}"
@@ -68,7 +66,7 @@ def test_a_chat_that_the_template_refuses_is_left_out_with_the_reason(tiny_base:
         alone.check(Limits(100, 100), silent)
 
 
-def test_after_a_template_that_writes_no_answers_come_its_words_and_the_end_of_the_text(tiny_base: Path) -> None:
+def test_after_a_template_that_writes_no_answers_come_its_words_and_the_end_of_the_text(tiny_base: Path):
     tokenizer = load_tokenizer(str(tiny_base))
     tokenizer.chat_template = "{% for message in messages if message.role == 'user' %}{{ message.content }}{% endfor %}"
     [encoded] = encode(tokenizer, [row("Where?", "Here.", "There.")], 1, silent)
@@ -76,14 +74,14 @@ def test_after_a_template_that_writes_no_answers_come_its_words_and_the_end_of_t
     assert tokenizer.decode(encoded["chosen_ids"]) == "Here.<|im_end|>"
 
 
-def test_progress_is_reported_between_batches(tiny_base: Path) -> None:
+def test_progress_is_reported_between_batches(tiny_base: Path):
     steps = []
     rows = polite_rows(300)
     list(encode(load_tokenizer(str(tiny_base)), rows, 300, lambda event, values: steps.append((event, values["step"]))))
     assert steps == [("step", 256), ("step", 300)]
 
 
-def test_long_rows_are_tokenised_in_smaller_batches(tiny_base: Path, monkeypatch) -> None:
+def test_long_rows_are_tokenised_in_smaller_batches(tiny_base: Path, monkeypatch):
     monkeypatch.setattr(encoding, "_BATCH_CHARACTERS", 1000)
     steps = []
     rows = [*polite_rows(3), row("long " * 100, "a", "b"), *polite_rows(2)]
@@ -92,7 +90,7 @@ def test_long_rows_are_tokenised_in_smaller_batches(tiny_base: Path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "llama3_1", "mistral_v3", "phi3"])
-def test_an_answer_after_a_prompt_with_tools_shows_what_it_calls(name: str) -> None:
+def test_an_answer_after_a_prompt_with_tools_shows_what_it_calls(name: str):
     model = tokenizer(name)
     ids = chat_format(name).turn_ids(Action("", (CALL,)))
     assert CALL.name in answer_text(model, {"prompt": MESSAGES, "tools": [SEARCH]}, ids)
@@ -122,7 +120,7 @@ def run_row(words: str = "") -> dict:
 
 
 @pytest.mark.parametrize("name", ["deepseekv3", "diffusion_gemma", "lfm2_v2", "muse_glimmer"])
-def test_calls_are_written_as_the_template_writes_them_also_where_nobody_reads_them_back(name: str) -> None:
+def test_calls_are_written_as_the_template_writes_them_also_where_nobody_reads_them_back(name: str):
     model = tokenizer(name)
     [encoded] = encode(model, [run_row()], 1, silent, ("completion",))
     offered = model.decode(encoded["prompt_ids"])
@@ -143,7 +141,7 @@ def test_calls_are_written_as_the_template_writes_them_also_where_nobody_reads_t
 
 
 @pytest.mark.parametrize(("name", "drops"), [("llama3_1", True), ("qwen2_5", False)])
-def test_words_beside_a_call_that_the_template_drops_are_counted(name: str, drops: bool) -> None:
+def test_words_beside_a_call_that_the_template_drops_are_counted(name: str, drops: bool):
     lengths = LengthCount()
     for ids in encode(tokenizer(name), [run_row("Let me look."), run_row()], 2, silent, ("completion",)):
         lengths.fit(ids, 10_000)

@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.records import silent
-from rl.lm.lengths import EncodedRow, LengthCount, Limits
+from rl.lm.lengths import EncodedRow, LengthCount, Limits, cut_short, cut_whole
 from tests.training.conftest import Listener
 
 
@@ -12,7 +12,7 @@ def row_of(prompt: int, chosen: int, rejected: int) -> EncodedRow:
     return {"prompt_ids": [1] * prompt, "chosen_ids": [2] * chosen, "rejected_ids": [3] * rejected}
 
 
-def test_long_answers_are_cut_and_long_prompts_left_out() -> None:
+def test_long_answers_are_cut_and_long_prompts_left_out():
     lengths = LengthCount()
     assert lengths.fit(row_of(4, 3, 6), 10) == row_of(4, 3, 6)
     assert lengths.fit(row_of(4, 3, 7), 10) == row_of(4, 3, 6)
@@ -25,7 +25,7 @@ def counts_of(rows: int, dropped: int, longest: int) -> LengthCount:
     return LengthCount(rows=rows, dropped=dropped, longest_prompt=longest, longest_row=longest + 5)
 
 
-def test_up_to_a_fifth_of_the_prompts_may_be_left_out() -> None:
+def test_up_to_a_fifth_of_the_prompts_may_be_left_out():
     listener = Listener()
     counts_of(10, 2, 300).check(Limits(128, 2048), listener)
     assert listener.log == "2 of 10 prompts fill max_length 128 alone (the longest has 300 tokens); they are left out"
@@ -50,17 +50,49 @@ def test_up_to_a_fifth_of_the_prompts_may_be_left_out() -> None:
         (Limits(128, 2048, 100), "with max_length 448 every row would fit"),
     ],
 )
-def test_more_are_refused_with_what_would_help(limits: Limits, sentence: str) -> None:
+def test_more_are_refused_with_what_would_help(limits: Limits, sentence: str):
     with pytest.raises(NotEnoughData) as refusal:
         counts_of(10, 3, 300).check(limits, silent)
     assert sentence in str(refusal.value)
 
 
-def test_what_was_estimated_is_said_to_be() -> None:
+def test_what_was_estimated_is_said_to_be():
     with pytest.raises(NotEnoughData, match="the longest has about 300 tokens.*with max_length about 320"):
         counts_of(10, 3, 300).check(Limits(128, 2048), silent, "about ")
 
 
-def test_an_answer_that_leaves_no_room_for_a_prompt_is_a_wrong_setting() -> None:
+def test_an_answer_that_leaves_no_room_for_a_prompt_is_a_wrong_setting():
     with pytest.raises(UsageError, match="max_new_tokens 64 leaves no room for a prompt in max_length 64"):
         Limits(512, 64, 64)
+
+
+LONG = "Water the roots in the early morning, so that the leaves stay dry and the soil can take it in long before noon."
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("Boil it. Then wait for ten", "Boil it."),
+        ("Boil it. Is it soft? Then it is done!", "Boil it. Is it soft? Then it is done!"),
+        ("  Boil it for 3.5 minutes, or", "Boil it for 3.5 minutes, or"),
+        ("Add 3.5 grams. Stir", "Add 3.5 grams."),
+        ("", ""),
+    ],
+)
+def test_an_answer_ends_with_its_last_whole_sentence_if_it_has_one(text: str, cut: str):
+    assert cut_whole(text) == cut
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("Boil it. Wait. Serve it.", "Boil it. Wait."),
+        ("Boil it.\n\nWait for ten", "Boil it."),
+        (f"{LONG} Then rest.", LONG),
+        (f"Rest. {LONG} Then rest.", f"Rest. {LONG}"),
+        ("Boil it for", ""),
+        ("", ""),
+    ],
+)
+def test_a_short_answer_has_two_whole_sentences_or_one_long_one(text: str, cut: str):
+    assert cut_short(text) == cut

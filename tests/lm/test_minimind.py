@@ -8,8 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from rl.base.errors import ExportFailed, TrainingFailed, UsageError
+from rl.export.hf.loading import load_merged
+from rl.lm import loading
+from rl.lm.model_path import check_model_path
+from rl.runs.data_check import context_of
+from rl.runs.dry_run import model_shape
+from rl.training.reward_scoring import load_scoring_base
+from tests.training.minimind_reference import CONFIG, logits, random_weights
 
 pytestmark = pytest.mark.learn
 
@@ -29,11 +40,6 @@ def base(generation: str, tiny_base: Path, tmp_path: Path) -> Path:
 
 def build(tiny_base: Path, folder: Path, normalised: bool = False, **changed: Any) -> Path:
     """With the tiny model's tokenizer."""
-    from safetensors.torch import save_file
-    from transformers import AutoTokenizer
-
-    from tests.training.minimind_reference import CONFIG, random_weights
-
     tokenizer = AutoTokenizer.from_pretrained(tiny_base)
     tokenizer.save_pretrained(folder)
     save_file(random_weights(len(tokenizer), normalised), folder / "model.safetensors", {"format": "pt"})
@@ -42,30 +48,18 @@ def build(tiny_base: Path, folder: Path, normalised: bool = False, **changed: An
 
 
 def differences(model: Any, weights: dict[str, Any]) -> float:
-    import torch
-
-    from tests.training.minimind_reference import logits
-
     ids = torch.tensor([5, 300, 7, 7, 42, 511, 3, 11])
     with torch.no_grad():
         return float((model.eval()(input_ids=ids[None]).logits[0].float().cpu() - logits(weights, ids)).abs().max())
 
 
 def test_it_computes_what_minimind_computes(base: Path, generation: str):
-    from safetensors.torch import load_file
-
-    from rl.lm import loading
-
     model = loading.load_base(str(base), "fp32")
     assert model.config.model_type == GENERATIONS[generation][1]
     assert differences(model, load_file(base / "model.safetensors")) < 1e-5
 
 
 def test_its_tokenizer_and_its_context_are_known(base: Path):
-    from rl.lm import loading
-    from rl.runs.data_check import context_of
-    from rl.runs.dry_run import model_shape
-
     assert loading.load_tokenizer(str(base)).chat_template
     assert loading.context_length(loading.read_config(str(base), TrainingFailed)) == context_of(base) == 128
     shape = model_shape(base)
@@ -74,22 +68,12 @@ def test_its_tokenizer_and_its_context_are_known(base: Path):
 
 
 def test_what_is_saved_from_it_is_loaded_again(base: Path, tmp_path: Path):
-    from safetensors.torch import load_file
-
-    from rl.lm import loading
-
     loading.load_base(str(base), "fp32").save_pretrained(tmp_path / "whole")
     loading.load_tokenizer(str(base)).save_pretrained(tmp_path / "whole")
     assert differences(loading.load_base(str(tmp_path / "whole"), "fp32"), load_file(base / "model.safetensors")) < 1e-5
 
 
 def test_an_adapter_of_it_is_trained_saved_and_merged(base: Path, tmp_path: Path):
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    from rl.export.hf.loading import load_merged
-    from rl.lm import loading
-
     torch.manual_seed(1)
     model = loading.load_base(str(base), "fp32")
     adapted = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj", "down_proj"], init_lora_weights=False))
@@ -103,8 +87,6 @@ def test_an_adapter_of_it_is_trained_saved_and_merged(base: Path, tmp_path: Path
 
 
 def test_it_can_score_answers(base: Path):
-    from rl.training.reward_scoring import load_scoring_base
-
     assert load_scoring_base(str(base), "fp32").config.num_labels == 1
 
 
@@ -119,8 +101,6 @@ def test_it_can_score_answers(base: Path):
     ],
 )
 def test_a_variant_that_is_neither_is_refused_by_its_name(tiny_base: Path, tmp_path: Path, changed: dict, message: str):
-    from rl.lm import loading
-
     folder = build(tiny_base, tmp_path / "minimind", **changed)
     for failure in (TrainingFailed, ExportFailed):
         with pytest.raises(UsageError, match=message):
@@ -133,19 +113,12 @@ def test_a_variant_that_is_neither_is_refused_by_its_name(tiny_base: Path, tmp_p
 def test_the_rotary_base_is_found_where_any_version_of_transformers_writes_it(
     tiny_base: Path, tmp_path: Path, theta: dict
 ):
-    from rl.lm import loading
-
     folder = build(tiny_base, tmp_path / "minimind", **{"rope_theta": None, **theta})
     assert loading.read_config(str(folder), TrainingFailed).rope_parameters["rope_theta"] == 1000000.0
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "full_sft_512.pth"])
 def test_a_pickle_is_refused_with_the_line_that_converts_it(tiny_base: Path, tmp_path: Path, monkeypatch, name: str):
-    import torch
-    from safetensors.torch import load_file
-
-    from rl.lm import loading
-
     folder = build(tiny_base, tmp_path / "minimind")
     weights = load_file(folder / "model.safetensors")
     torch.save({**weights, "lm_head.weight": weights["model.embed_tokens.weight"]}, folder / name)
@@ -158,8 +131,6 @@ def test_a_pickle_is_refused_with_the_line_that_converts_it(tiny_base: Path, tmp
 
 
 def test_a_pickle_alone_is_no_base_model(tmp_path: Path):
-    from rl.lm.model_path import check_model_path
-
     (tmp_path / "full_sft_512.pth").write_bytes(b"")
     with pytest.raises(UsageError, match=r"is a file; .*convert the \.pth files"):
         check_model_path(str(tmp_path / "full_sft_512.pth"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+import torch
 
 from rl.base.errors import Interrupted, UsageError
 from rl.base.records import TrainingResult, silent
@@ -19,7 +20,7 @@ from rl.training import dpo, fitting, grpo, kto, mpo, reward_model, sft
 from rl.training.agent import train as agent
 from rl.training.ppo import train as ppo
 from tests.training import agents, test_grpo, test_mpo, two_processes
-from tests.training.agent import test_program_training as programs
+from tests.training.agent import test_programs
 from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, weights
 from tests.training.ppo import test_train as test_ppo
 from tests.training.test_kto import labelled_rows
@@ -89,15 +90,13 @@ def test_episodes_in_two_processes_that_stop_and_go_on_have_the_losses_of_one(an
 @pytest.mark.slow
 def test_programs_with_several_conversations_are_played_in_two_processes(answering_base: Path, tmp_path: Path):
     """Each has conversations of its own, and both as many passes."""
-    options = {"environment": programs.world(programs.SEVERAL), "max_steps": 2, "max_length": 256}
-    result = two_processes.train("agent", agents.job(answering_base, tmp_path, programs.rows(), **options))
+    options = {"environment": test_programs.world(test_programs.SEVERAL), "max_steps": 2, "max_length": 256}
+    result = two_processes.train("agent", agents.job(answering_base, tmp_path, test_programs.rows(), **options))
     assert result.steps == 2
     assert all(0 < norm < 100 for norm in result.series("grad_norm"))
 
 
 def near(left: TrainingResult, right: TrainingResult) -> bool:
-    import torch
-
     first, second = weights(left), weights(right)
     return first.keys() == second.keys() and all(torch.allclose(first[name], second[name], atol=1e-4) for name in first)
 

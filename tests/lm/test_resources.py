@@ -41,18 +41,18 @@ def small_files() -> Iterator[None]:
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"),
     ],
 )
-def test_running_out_of_memory_becomes_advice(error: Exception) -> None:
+def test_running_out_of_memory_becomes_advice(error: Exception):
     with pytest.raises(TrainingFailed, match="halve batch_size"), resource_advice():
         raise error
 
 
-def test_other_errors_pass() -> None:
+def test_other_errors_pass():
     with pytest.raises(RuntimeError, match="shape mismatch"), resource_advice():
         raise RuntimeError("shape mismatch")
 
 
 @pytest.mark.parametrize("load", [loading.load_base, load_scoring_base])
-def test_a_model_that_nothing_uses_is_gone_before_the_next_is_loaded(load: Any, tiny_base: Path) -> None:
+def test_a_model_that_nothing_uses_is_gone_before_the_next_is_loaded(load: Any, tiny_base: Path):
     gc.disable()
     try:
         model = load(str(tiny_base), "fp32")
@@ -67,7 +67,7 @@ def test_a_model_that_nothing_uses_is_gone_before_the_next_is_loaded(load: Any, 
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_full_disk_is_one_clear_error_and_leaves_no_checkpoint(tiny_base: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_clear_error_and_leaves_no_checkpoint(tiny_base: Path, tmp_path: Path):
     with pytest.raises(TrainingFailed, match="disk is full"):
         dpo.train(job(tiny_base, tmp_path, save_steps=1), silent)
     assert checkpoints.newest_complete(tmp_path / "run") is None

@@ -59,16 +59,16 @@ def test_what_prompts_share_is_read_once(tiny_model: Build):
         lambda module, arguments, named: tokens.append(named["input_ids"].numel()), with_kwargs=True
     )
     with torch.no_grad():
-        reading = read(model, [BEGINNING] * 6, 0)
+        _, _, cache = read(model, [BEGINNING] * 6, 0)
     hook.remove()
     assert tokens == [len(BEGINNING) - 1]
-    assert reading.cache is not None
-    assert len(reading.cache.layers[0].keys) == 6
-    assert reading.cache.get_seq_length() == len(BEGINNING) - 1
+    assert cache is not None
+    assert len(cache.layers[0].keys) == 6
+    assert cache.get_seq_length() == len(BEGINNING) - 1
 
 
 def test_a_model_with_windows_has_the_librarys_cache(tiny_model: Build):
-    assert read(adapted(tiny_model("gemma3")), PROMPTS, 0).cache is None
+    assert read(adapted(tiny_model("gemma3")), PROMPTS, 0)[2] is None
 
 
 def test_samples_depend_on_the_seed_alone(tiny_model: Build):

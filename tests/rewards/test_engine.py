@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import rl.rewards
 from rl.base.errors import Interrupted, RewardFailed, SandboxUnavailable, UsageError
 from rl.rewards import REWARDS, BaseReward, RewardEngine, RewardResult, default_weights, reward_class
-from rl.rewards.engine import normalise
+from rl.rewards.engine import load_rewards, normalise
 from tests.rewards.records import Breaks, Fixed, rated, record
 
 VALUES = st.one_of(st.none(), st.floats(0, 1))
@@ -53,8 +53,8 @@ def test_an_unknown_reward_is_refused_with_the_known_ones():
 
 
 def test_the_classes_can_be_imported_from_the_package():
-    exported = {name for name in rl.rewards.__all__ if getattr(rl.rewards, name) is not None}
-    assert {path.rpartition(".")[2] for path in REWARDS.values()} < exported
+    names = ("BaseReward", "RewardResult", "RewardEngine", *(path.rpartition(".")[2] for path in REWARDS.values()))
+    assert all(getattr(rl.rewards, name) is not None for name in names)
     with pytest.raises(AttributeError):
         rl.rewards.LuckReward  # noqa: B018
 
@@ -258,3 +258,29 @@ def test_the_summary_has_the_mean_and_spread_of_all_traces(values):
     mean = fmean(values)
     assert told["mean"] == pytest.approx(mean)
     assert told["std"] == pytest.approx(math.sqrt(fmean((value - mean) ** 2 for value in values)), abs=1e-7)
+
+
+HERE = "tests.rewards.records"
+
+
+def test_a_reward_of_ones_own_is_loaded_under_the_name_it_is_given():
+    engine = RewardEngine(rewards=load_rewards({"brief": f"{HERE}.Length"}))
+    (result,) = (each for each in engine.compute_all(record("abc")) if each.name == "brief")
+    assert (result.value, result.weight) == (0.25, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "problem"),
+    [
+        ("brief", "no.such.module.Class", "brief=no.such.module.Class cannot be loaded: ModuleNotFoundError"),
+        ("brief", f"{HERE}.Missing", "cannot be loaded: AttributeError"),
+        ("brief", "Length", "cannot be loaded: ValueError"),
+        ("brief", f"{HERE}.record", "is not a subclass of rl.rewards.BaseReward"),
+        ("brief", f"{HERE}.NeedsArguments", "cannot be made without arguments"),
+        ("brief", "rl.rewards.BaseReward", "cannot be made without arguments: Can't instantiate abstract class"),
+        ("../x", f"{HERE}.Length", "reward name"),
+    ],
+)
+def test_one_that_is_wrong_is_named(name, path, problem):
+    with pytest.raises(UsageError, match=problem):
+        load_rewards({name: path})

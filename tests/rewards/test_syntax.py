@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.rewards.syntax import CHECKS, LONGEST, is_valid
+from rl import sandbox
+from rl.base.errors import SandboxUnavailable
+from rl.rewards import SyntaxValidationReward
+from rl.rewards.blocks import LONGEST as LONGEST_ANSWER
+from rl.rewards.syntax import CHECKS, LONGEST, MOST_BLOCKS, is_valid
+from tests.rewards.records import record
 
 IN_PROCESS = sorted(set(CHECKS) - {"shell"})
 
@@ -117,3 +122,39 @@ def test_nothing_is_said_of_the_texts(caplog):
         is_valid("python", r"'\d' is 1")
         is_valid("sql", "SHOW secret; VACUUM secret")
     assert "secret" not in caplog.text
+
+
+def compute(response: str):
+    return SyntaxValidationReward().compute(record(response))
+
+
+def test_it_is_the_share_of_the_blocks_that_can_be_parsed():
+    result = compute("```python\nx = 1\n```\n```json\n{1}\n```\n```sql\nSELECT 1\n```\n```rust\nfn\n```\n")
+    assert (result.value, result.reason) == (2 / 3, "2 of 3 code blocks can be parsed")
+    assert result.details["blocks"][1] == {"language": "json", "valid": False}
+
+
+@pytest.mark.parametrize(
+    "response", ["", "Just words.", "```\nplain\n```", "```rust\nfn\n```", "x" * (LONGEST_ANSWER + 1)]
+)
+def test_without_a_block_that_can_be_judged_it_does_not_apply(response):
+    assert compute(response).value is None
+
+
+def test_a_block_that_cannot_be_judged_is_left_out():
+    deep = "```json\n" + "[" * 10_000 + "\n```\n"
+    assert compute(deep).value is None
+    assert compute(f"{deep}```json\n[]\n```").value == 1.0
+
+
+def test_only_so_many_blocks_are_looked_at():
+    assert len(compute("```json\n1\n```\n" * 50).details["blocks"]) == MOST_BLOCKS
+
+
+def test_shell_without_a_sandbox_is_left_out(monkeypatch):
+    def unavailable(*args, **kwargs):
+        raise SandboxUnavailable("install bubblewrap")
+
+    monkeypatch.setattr(sandbox, "run", unavailable)
+    assert compute("```sh\nls\n```").value is None
+    assert compute("```sh\nls\n```\n```json\n[]\n```").value == 1.0

@@ -15,7 +15,7 @@ from rl.base.locks import device_lock
 from rl.collect.feedback import write
 from rl.models import Agent, Trace
 from rl.rewards import BaseReward, RewardResult
-from rl.rewards.report import EXAMPLES
+from rl.rewards.summary import EXAMPLES
 from rl.scoring import stored as rewarding
 from rl.scoring.stored import calculate, engine_for
 from tests.auto_labels.labelled import BAD, GOOD, make_labelled

@@ -7,13 +7,17 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rl.base.errors import Interrupted
-from rl.base.records import Report, TrainingResult
+from rl.base.records import Report, TrainingResult, silent
 from rl.config import DPOConfig
 from rl.config.training_job import TrainingJob
+from rl.lm import checkpoints
 from tests.forkserver import SERVER
 
 Row = dict[str, Any]
@@ -125,6 +129,24 @@ def _train_until(train: Callable[[TrainingJob, Report], object], job: TrainingJo
             os.kill(os.getpid(), signal.SIGKILL)
 
     train(job, report)
+
+
+def stop_and_go_on(
+    train: Callable[[TrainingJob, Report], TrainingResult], job: TrainingJob, report: Report = silent, step: int = 2
+) -> TrainingResult:
+    """What comes of a training that is stopped after ``step``, where it leaves a checkpoint, and is resumed."""
+    with pytest.raises(Interrupted, match="stopped by a test"):
+        train(job, Listener(stop_at=step))
+    assert checkpoints.newest_complete(job.output_dir) == job.output_dir / f"checkpoint-{step}"
+    assert not any((job.output_dir / name).exists() for name in ("adapter", "model"))
+    return train(replace(job, resume=True), report)
+
+
+def kill_and_go_on(
+    train: Callable[[TrainingJob, Report], TrainingResult], job: TrainingJob, report: Report = silent, step: int = 5
+) -> TrainingResult:
+    train_until_killed(train, job, step)
+    return train(replace(job, resume=True), report)
 
 
 def weights(result: TrainingResult) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from rl.base.records import TrainingResult, silent
 from rl.config.training_job import LEARNED_ROWS
 from rl.evaluation.torch.answering import answer_versions
 from rl.evaluation.torch.scoring import score_versions
-from rl.lm import checkpoints, loading
+from rl.lm import loading
 from rl.lm.model_path import base_of, is_reward_model
 from rl.training import dpo, grpo, kto, reward_model, reward_scoring
 from tests.training import test_grpo, test_reward_model, two_processes
-from tests.training.conftest import Listener, job, message, polite_rows, same_weights, weights
+from tests.training.conftest import Listener, job, message, polite_rows, same_weights, stop_and_go_on, weights
 from tests.training.test_kto import labelled_rows
 
 pytestmark = pytest.mark.learn
@@ -51,7 +51,7 @@ def gain(base: Path, result: TrainingResult) -> float:
     return fmean(new.margin - old.margin for new, old in zip(scores["new"], scores["base"], strict=True) if new and old)
 
 
-def test_dpo_leaves_a_model_that_plain_transformers_load(tiny_base: Path, uninterrupted_run: Run) -> None:
+def test_dpo_leaves_a_model_that_plain_transformers_load(tiny_base: Path, uninterrupted_run: Run):
     result, _ = uninterrupted_run
     assert {path.name for path in result.weights_dir.parent.iterdir()} == {"model", "checkpoint-6", LEARNED_ROWS}
     assert base_of(result.weights_dir) == str(tiny_base)
@@ -64,7 +64,7 @@ def test_dpo_leaves_a_model_that_plain_transformers_load(tiny_base: Path, uninte
     assert result.metrics["trainable_parameters"] == model.num_parameters()
 
 
-def test_all_weights_change(tiny_base: Path, uninterrupted_run: Run) -> None:
+def test_all_weights_change(tiny_base: Path, uninterrupted_run: Run):
     before = AutoModelForCausalLM.from_pretrained(tiny_base).state_dict()
     after = weights(uninterrupted_run[0])
     assert after.keys() <= before.keys()
@@ -73,31 +73,26 @@ def test_all_weights_change(tiny_base: Path, uninterrupted_run: Run) -> None:
 
 def test_the_untrained_model_is_the_reference_and_good_answers_gain_on_bad_ones(
     tiny_base: Path, uninterrupted_run: Run
-) -> None:
+):
     result, listener = uninterrupted_run
     assert listener.losses[1] == pytest.approx(math.log(2), abs=1e-5)
     assert gain(tiny_base, result) > 5
 
 
-def test_an_interrupted_training_resumes_to_the_same_model(
-    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
-) -> None:
-    with pytest.raises(Interrupted, match="stopped by a test"):
-        dpo.train(job(tiny_base, tmp_path, **FULL), Listener(stop_at=3))
-    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-3"
+def test_an_interrupted_training_resumes_to_the_same_model(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run):
     rest = Listener()
-    resumed = dpo.train(job(tiny_base, tmp_path, resume=True, **FULL), rest)
+    resumed = stop_and_go_on(dpo.train, job(tiny_base, tmp_path, **FULL), rest, step=3)
     assert rest.losses == {step: loss for step, loss in uninterrupted_run[1].losses.items() if step > 3}
     assert same_weights(resumed, uninterrupted_run[0])
 
 
-def test_bf16_computes_with_weights_that_stay_in_float32(tiny_base: Path, tmp_path: Path) -> None:
+def test_bf16_computes_with_weights_that_stay_in_float32(tiny_base: Path, tmp_path: Path):
     result = dpo.train(job(tiny_base, tmp_path, precision="bf16", **FULL), silent)
     assert {tensor.dtype for tensor in weights(result).values()} == {torch.float32}
     assert result.final_loss < 0.6
 
 
-def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
+def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run):
     result = two_processes.train("dpo", job(tiny_base, tmp_path, **FULL))
     alone, together = weights(uninterrupted_run[0]), weights(result)
     assert result.series("loss") == pytest.approx(uninterrupted_run[0].series("loss"), abs=1e-4)
@@ -106,7 +101,7 @@ def test_two_processes_have_the_losses_of_one(tiny_base: Path, tmp_path: Path, u
 
 def test_kto_is_held_near_what_it_imitated_and_does_not_imitate_again(
     tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr("trl.trainer.kto_trainer.create_model_from_path", no_copy)
     start = {**FULL, "sft_epochs": 2.0, "epochs": 1.0}
     first = Listener()
@@ -128,7 +123,7 @@ def test_kto_is_held_near_what_it_imitated_and_does_not_imitate_again(
     assert gain(tiny_base, result) > 5
 
 
-def test_grpo_is_held_near_what_it_imitated(answering_base: Path, tmp_path: Path) -> None:
+def test_grpo_is_held_near_what_it_imitated(answering_base: Path, tmp_path: Path):
     """A copy of the untrained model would be far from it at the first step."""
     listener = Listener()
     options = {**FULL, "learning_rate": 1e-4, "sft_epochs": 2.0, "rollouts": "offline"}
@@ -140,12 +135,12 @@ def test_grpo_is_held_near_what_it_imitated(answering_base: Path, tmp_path: Path
     assert test_grpo.gain(answering_base, result) > test_grpo.MARGIN
 
 
-def test_grpo_answers_with_the_model_that_it_trains(answering_base: Path, tmp_path: Path) -> None:
+def test_grpo_answers_with_the_model_that_it_trains(answering_base: Path, tmp_path: Path):
     result = grpo.train(test_grpo.job(answering_base, tmp_path, **{**FULL, "learning_rate": 5e-4}), silent)
     assert test_grpo.gain(answering_base, result) > test_grpo.MARGIN
 
 
-def test_a_reward_model_is_trained_with_its_head(tiny_base: Path, tmp_path: Path) -> None:
+def test_a_reward_model_is_trained_with_its_head(tiny_base: Path, tmp_path: Path):
     result = reward_model.train(test_reward_model.job(tiny_base, tmp_path, **FULL), silent)
     assert result.metrics["heldout_accuracy"] == 1
     assert is_reward_model(result.weights_dir)
@@ -168,18 +163,18 @@ def margins(base: Path, whole: Path | None) -> list[Any]:
 @pytest.mark.parametrize("measured", [answers, margins])
 def test_beside_its_base_it_is_measured_as_itself(
     tiny_base: Path, uninterrupted_run: Run, measured: Callable[[Path, Path | None], list[Any]]
-) -> None:
+):
     model = uninterrupted_run[0].weights_dir
     assert measured(tiny_base, model) == measured(model, None)
 
 
-def test_a_model_that_was_measured_is_not_kept_in_memory(tiny_base: Path, uninterrupted_run: Run) -> None:
+def test_a_model_that_was_measured_is_not_kept_in_memory(tiny_base: Path, uninterrupted_run: Run):
     with loading.with_weights(loading.load_base(str(tiny_base)), uninterrupted_run[0].weights_dir) as model:
         assert not next(model.parameters()).is_meta
     assert all(weight.is_meta for weight in model.parameters())
 
 
-def test_a_model_that_is_damaged_is_one_clear_error(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
+def test_a_model_that_is_damaged_is_one_clear_error(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run):
     config = json.loads((uninterrupted_run[0].weights_dir / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config))
     base = loading.load_base(str(tiny_base))

@@ -11,21 +11,24 @@ from typing import Any
 
 import pytest
 
-from rl.base.errors import BadFile, Interrupted, NotEnoughData, RewardFailed, UsageError
+from rl.base.errors import BadFile, NotEnoughData, RewardFailed, UsageError
 from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingResult, silent
 from rl.config import GRPOConfig
 from rl.config.training_job import TrainingJob
-from rl.lm import checkpoints, loading
+from rl.evaluation.torch.scoring import score_versions
+from rl.lm import loading
 from rl.training import grpo
+from rl.training.grpo import StoredAnswers
 from tests.training import answering
 from tests.training.conftest import (
     SMALL,
     Listener,
     Row,
+    kill_and_go_on,
     picture,
     polite_rows,
     same_weights,
-    train_until_killed,
+    stop_and_go_on,
     write_rows,
 )
 
@@ -89,8 +92,6 @@ def job(
 
 def gain(base: Path, result: TrainingResult) -> float:
     """Nats by which thanking gained on waiting, on average over questions that were not trained on."""
-    from rl.evaluation.torch.scoring import score_versions
-
     adapters = {"base": None, "tuned": result.weights_dir}
     scores = score_versions(str(base), adapters, polite_rows(20)[12:], max_length=128, report=silent)
     both = zip(scores["tuned"], scores["base"], strict=True)
@@ -103,7 +104,7 @@ def uninterrupted_run(answering_base: Path, tmp_path_factory: pytest.TempPathFac
     return grpo.train(job(answering_base, tmp_path_factory.mktemp("whole")), listener), listener
 
 
-def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted_run: Run) -> None:
+def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted_run: Run):
     result, listener = uninterrupted_run
     assert result.steps == 6
     names = {
@@ -121,7 +122,7 @@ def test_it_tells_the_rewards_and_what_the_answers_are_like(uninterrupted_run: R
     assert "2 prompts with 4 answers each a step, 8 answers a forward pass" in listener.log
 
 
-def test_a_reward_of_the_name_of_a_metric_does_not_take_its_place(uninterrupted_run: Run) -> None:
+def test_a_reward_of_the_name_of_a_metric_does_not_take_its_place(uninterrupted_run: Run):
     metrics = uninterrupted_run[0].metrics
     assert metrics["reward_loss"] == 0.5
     assert metrics["loss"] != 0.5
@@ -213,7 +214,7 @@ def test_a_reward_that_breaks_ends_the_training_with_its_name(answering_base: Pa
 
 
 def test_it_shows_that_it_is_alive_within_a_step(answering_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rl.training.alive.SECONDS", 0)
+    monkeypatch.setattr("rl.training.callbacks.SECONDS", 0)
     listener = Listener()
     grpo.train(job(answering_base, tmp_path, max_steps=1), listener)
     training = listener.events[listener.events.index(("stage", {"name": "training"})) :]
@@ -221,26 +222,18 @@ def test_it_shows_that_it_is_alive_within_a_step(answering_base: Path, tmp_path:
     assert first > 12, "a sign for each token at least"
 
 
-def test_a_cancelled_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted_run: Run):
-    with pytest.raises(Interrupted, match="stopped by a test"):
-        grpo.train(job(answering_base, tmp_path), Listener(stop_at=2))
-    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
-    resumed = grpo.train(job(answering_base, tmp_path, resume=True), silent)
-    assert same_weights(resumed, uninterrupted_run[0])
-
-
-def test_a_killed_training_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path, uninterrupted_run: Run):
-    train_until_killed(grpo.train, job(answering_base, tmp_path, save_steps=2))
-    resumed = grpo.train(job(answering_base, tmp_path, resume=True, save_steps=2), silent)
-    assert same_weights(resumed, uninterrupted_run[0])
+@pytest.mark.parametrize("go_on", [stop_and_go_on, kill_and_go_on])
+def test_a_stopped_training_resumes_to_the_same_adapter(
+    answering_base: Path, tmp_path: Path, uninterrupted_run: Run, go_on: Any
+):
+    assert same_weights(go_on(grpo.train, job(answering_base, tmp_path, save_steps=2)), uninterrupted_run[0])
 
 
 def test_a_killed_training_on_stored_answers_resumes_to_the_same_adapter(answering_base: Path, tmp_path: Path):
     """Within the second epoch, whose order is another than the first one's."""
     offline = {"rows": stored_rows(6), "epochs": 2.0, "rollouts": "offline"}
     whole = grpo.train(job(answering_base, tmp_path / "whole", **offline), silent)
-    train_until_killed(grpo.train, job(answering_base, tmp_path / "killed", save_steps=2, **offline))
-    resumed = grpo.train(job(answering_base, tmp_path / "killed", resume=True, save_steps=2, **offline), silent)
+    resumed = kill_and_go_on(grpo.train, job(answering_base, tmp_path / "killed", save_steps=2, **offline))
     assert same_weights(resumed, whole)
 
 
@@ -300,8 +293,6 @@ def test_a_vllm_server_is_handed_to_the_trainer():
 
 
 def draw(answers: int, size: int, seed: int = 1, prompt: str = "0", step: int = 0) -> list[int]:
-    from rl.training.stored_groups import StoredAnswers
-
     draw: Callable[..., list[int]] = StoredAnswers([], size, seed)._draw  # type: ignore[arg-type]
     return draw(answers, prompt, step)
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from trl.trainer.dpo_trainer import DataCollatorForPreference
+from trl.trainer.kto_trainer import DataCollatorForUnpairedPreference
 
 from rl.base.leaves import leaf
 from rl.base.records import silent
 from rl.config import find_method
+from rl.lm.log_probs import pad_sequences
+from rl.training import dpo
+from rl.training.dpo import OwnTokens
+from rl.training.grpo import StoredAnswers
+from rl.training.imitating import collate
 from tests.data_formatter.test_runs import TOOLS, answered, looked
 from tests.training.conftest import SMALL, Listener, job
 
@@ -32,11 +40,6 @@ def run_rows(count: int = 8) -> list[dict[str, object]]:
 
 
 def test_trl_learns_the_own_tokens_alone():
-    from trl.trainer.dpo_trainer import DataCollatorForPreference
-    from trl.trainer.kto_trainer import DataCollatorForUnpairedPreference
-
-    from rl.training.fitting import OwnTokens
-
     pairs = OwnTokens(DataCollatorForPreference(0))([{"prompt_ids": PROMPT, "chosen_ids": RUN, "rejected_ids": OTHER}])
     assert pairs["input_ids"].tolist() == [[1, 2, 3, 4, 5, 6, 7], [1, 2, 8, 9, 10, 0, 0]]
     assert pairs["completion_mask"].tolist() == [[0, 0, 1, 1, 0, 0, 1], [0, 0, 1, 0, 1, 0, 0]]
@@ -48,9 +51,6 @@ def test_trl_learns_the_own_tokens_alone():
 
 
 def test_log_probabilities_and_imitation_leave_out_the_tokens_of_others():
-    from rl.lm.log_probs import pad_sequences
-    from rl.training.imitating import collate
-
     labels = [-100, -100, 3, 4, -100, -100, 7]
     batch = pad_sequences([(PROMPT, RUN)])
     assert (batch["input_ids"].tolist(), batch["labels"].tolist()) == ([[1, 2, 3, 4, 5, 6, 7]], [labels])
@@ -59,10 +59,6 @@ def test_log_probabilities_and_imitation_leave_out_the_tokens_of_others():
 
 
 def test_stored_runs_of_a_group_come_with_their_mask():
-    from types import SimpleNamespace
-
-    from rl.training.stored_groups import StoredAnswers
-
     groups = [{"prompt_ids": PROMPT, "answers": [RUN, OTHER], "rewards": [1.0, 0.0]}]
     trainer = SimpleNamespace(accelerator=SimpleNamespace(process_index=0), state=SimpleNamespace(global_step=0))
     rollouts = StoredAnswers(groups, 2, 7)(["0", "0"], trainer)
@@ -98,8 +94,6 @@ def test_every_method_trains_on_runs(method, tiny_base, tmp_path):
 
 
 def test_an_answer_that_calls_a_tool_becomes_likelier_than_the_same_words_without(tiny_base, tmp_path):
-    from rl.training import dpo
-
     listener = Listener()
     dpo.train(job(tiny_base, tmp_path, run_rows(), max_length=512), listener)
     margins = [

@@ -8,18 +8,18 @@ import pytest
 
 from rl.base.records import silent
 from rl.config.training_job import LEARNED_ROWS
+from rl.lm.encoding import encode
+from rl.lm.lengths import LengthCount
+from rl.lm.loading import load_tokenizer
 from rl.lm.own_tokens import of_others
-from tests.training.conftest import row
+from rl.training.preparing import ShownRows, encoded_rows, prepare
+from tests.training.conftest import job as make_job
+from tests.training.conftest import polite_rows, row
 
 pytestmark = pytest.mark.learn
 
 
 def shown(tiny_base: Path, *rows: dict[str, Any], most_tokens: int = 1000) -> dict[str, Any]:
-    from rl.lm.encoding import encode
-    from rl.lm.lengths import LengthCount
-    from rl.lm.loading import load_tokenizer
-    from rl.training.shown_rows import ShownRows
-
     tokenizer, lengths = load_tokenizer(str(tiny_base)), LengthCount()
     kept = ShownRows(tokenizer)
     for one, ids in zip(rows, encode(tokenizer, rows, len(rows), silent), strict=True):
@@ -27,7 +27,7 @@ def shown(tiny_base: Path, *rows: dict[str, Any], most_tokens: int = 1000) -> di
     return kept.as_dict()
 
 
-def test_a_row_is_shown_as_the_model_sees_it_and_where_it_comes_from(tiny_base: Path) -> None:
+def test_a_row_is_shown_as_the_model_sees_it_and_where_it_comes_from(tiny_base: Path):
     [seen] = shown(tiny_base, row("Where?", "Here, in Köln 🙂.", "There.") | {"feedback": [3], "weight": 0.5})["rows"]
     assert seen["prompt"] == "<|im_start|>user\nWhere?<|im_end|>\n<|im_start|>assistant\n"
     assert (seen["feedback"], seen["weight"]) == ([3], 0.5)
@@ -39,7 +39,7 @@ def test_a_row_is_shown_as_the_model_sees_it_and_where_it_comes_from(tiny_base: 
     assert (rejected["name"], rejected["is_cut"]) == ("rejected", False)
 
 
-def test_what_is_cut_and_what_is_left_out_are_told(tiny_base: Path) -> None:
+def test_what_is_cut_and_what_is_left_out_are_told(tiny_base: Path):
     seen = shown(tiny_base, row("Where?", "Here, " * 50, "There."), row("word " * 200, "a", "b"), most_tokens=40)
     assert [answer["is_cut"] for answer in seen["rows"][0]["answers"]] == [True, False]
     [left_out] = seen["left_out"]
@@ -47,10 +47,7 @@ def test_what_is_cut_and_what_is_left_out_are_told(tiny_base: Path) -> None:
     assert left_out["question"].startswith("word word")
 
 
-def test_what_others_said_in_a_run_is_not_shown_as_learned(tiny_base: Path) -> None:
-    from rl.lm.loading import load_tokenizer
-    from rl.training.shown_rows import ShownRows
-
+def test_what_others_said_in_a_run_is_not_shown_as_learned(tiny_base: Path):
     tokenizer = load_tokenizer(str(tiny_base))
     own, of_tool = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("I look. ", "22 degrees"))
     ids = {"prompt_ids": own, "completion_ids": [*own, *of_others(of_tool), *own]}
@@ -61,11 +58,7 @@ def test_what_others_said_in_a_run_is_not_shown_as_learned(tiny_base: Path) -> N
     assert "".join(text for text, is_own in answer["pieces"] if is_own) == "I look. I look. "
 
 
-def test_a_run_keeps_its_first_rows_in_its_folder(tiny_base: Path, tmp_path: Path) -> None:
-    from rl.training.preparing import encoded_rows, prepare
-    from tests.training.conftest import job as make_job
-    from tests.training.conftest import polite_rows
-
+def test_a_run_keeps_its_first_rows_in_its_folder(tiny_base: Path, tmp_path: Path):
     job = make_job(tiny_base, tmp_path, polite_rows(50))
     with prepare(job, silent) as start:
         encoded_rows(start, "dpo")

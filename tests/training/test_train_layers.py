@@ -14,32 +14,18 @@ from rl.base.records import TrainingResult, silent
 from rl.config import TrainingConfig, config_class
 from rl.evaluation.torch import scoring
 from rl.lm import loading
-from rl.lm.kept_states import StateFile
 from rl.lm.log_probs import answer_log_probs
-from rl.lm.trunk import layers_of
+from rl.lm.trunk import StateFile, layers_of
 from rl.training import dpo, fitting, kto, mpo, reward_model
-from tests.training import test_mpo
-from tests.training.conftest import SMALL, Listener, Row, job, mixed_rows, polite_rows, same_weights, weights
+from tests.training import test_kto, test_mpo
+from tests.training.conftest import SMALL, Listener, job, mixed_rows, polite_rows, same_weights, weights
 
 pytestmark = pytest.mark.learn
 
 
-def labelled_rows() -> list[Row]:
-    return [
-        {
-            "prompt": pair["prompt"],
-            "completion": pair[name],
-            "label": name == "chosen",
-            "prompt_key": pair["prompt_key"],
-        }
-        for pair in polite_rows()
-        for name in ("chosen", "rejected")
-    ]
-
-
 METHODS = {
     "dpo": (dpo, polite_rows),
-    "kto": (kto, labelled_rows),
+    "kto": (kto, test_kto.labelled_rows),
     "mpo": (mpo, test_mpo.mixed_rows),
     "reward_model": (reward_model, mixed_rows),
 }

@@ -12,8 +12,8 @@ from peft import PeftModel, get_peft_model
 from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.training import fitting
+from rl.training.imitating import load_untrained
 from rl.training.preparing import encoded_rows, prepare
-from rl.training.warm_up import load_untrained
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:

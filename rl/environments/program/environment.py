@@ -25,8 +25,7 @@ from rl.environments.tasks.records import PromptTask
 from rl.environments.variables import require_named_texts, require_names, require_no_secrets, require_texts
 from rl.rewards import REWARDS, reward_class
 from rl.rewards.base import BaseReward
-from rl.rewards.custom import load_rewards
-from rl.rewards.engine import RewardEngine
+from rl.rewards.engine import RewardEngine, load_rewards
 
 WAYS = ("exit_code", "check", "score", "answer")
 """What may say how good an episode was; beside these a reward of the engine, by its name or its path."""

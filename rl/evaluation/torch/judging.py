@@ -9,10 +9,9 @@ import numpy as np
 
 from rl.base.records import Message, Report
 from rl.evaluation.judges.duels import Duel, Judged, Preferences
-from rl.judge.crossing import Judge
 from rl.judge.features import features_by_base
 from rl.judge.labels import Answers, opinions_of, text_of
-from rl.judge.raters import cross_fit_by_trust
+from rl.judge.raters import Judge, cross_fit_by_trust
 
 Row = Mapping[str, Any]
 

@@ -11,11 +11,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rl.base.measurements import Distance
 from rl.base.records import Choosing, GeneratedAnswer, Report
 from rl.lm import loading
-from rl.lm.answer_room import room_for_an_answer
 from rl.lm.choosing import choose_for_rows
 from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
+from rl.lm.lengths import room_for_an_answer
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
 from rl.lm.own_tokens import plain
 from rl.lm.packed_layers import packed_layers

@@ -15,8 +15,7 @@ from gguf import TokenType
 
 from rl.base.errors import ExportFailed, UsageError
 from rl.base.template_settings import DATE
-from rl.lm.chat.answers import answer_form
-from rl.lm.chat.template import ChatTemplate, TemplateRefused
+from rl.lm.chat.template import ChatTemplate, TemplateRefused, answer_form
 from rl.lm.text_splitting import REGEXES
 
 _NAME_OF_REGEX = {regex: name for name, regex in REGEXES.items()}

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from rl.base.records import Message
 from rl.dataset_builder.exporting import Column, ExportedRow
-from rl.dataset_builder.exporting.base import ExportedRow
 from rl.dataset_builder.exporting.method_rows import KTO
 
 

@@ -14,7 +14,7 @@ from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.dialects.plain import Round, guard_result, rounds_of
 from rl.environments.program.openai_chat import ChatMessage
-from rl.lm.chat.template import ChatRefused, ChatTemplate, TemplateRefused
+from rl.lm.chat.template import Chat, ChatRefused, ChatTemplate, TemplateRefused
 from rl.lm.chat.tokens import ChatTokens
 from rl.lm.chat.ways import Tools, choose_way
 from rl.lm.own_tokens import of_others, without_rest
@@ -24,22 +24,14 @@ _MORE_ENDS = ("<|eom_id|>", "<|endoftext|>", "<|end_of_text|>")
 
 
 class ChatFormat:
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        policy_type: str = "auto",
-        *,
-        thinks: bool = False,
-        speaks: bool = True,
-    ) -> None:
-        """``policy_type``: as in AgentConfig; ``thinks``: whether turns begin with thoughts; ``speaks``: whether calls that
-        the model makes have to be read, and not only written as a server writes them. Raises UsageError for a model that
-        cannot be talked to in this way."""
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, policy_type: str = "auto", *, speaks: bool = True) -> None:
+        """``policy_type``: as in AgentConfig; ``speaks``: whether calls that the model makes have to be read, and not only
+        written as a server writes them. Raises UsageError for a model that cannot be talked to in this way."""
         if tokenizer.eos_token is None:
             raise UsageError("the model's tokenizer has no end-of-text token (eos_token), so no turn would end")
         self.dropped_texts = 0
         """Turns whose words beside a call the template has not written."""
-        self._template = ChatTemplate(tokenizer, thinks)
+        self._template = ChatTemplate(tokenizer)
         self._tokens = ChatTokens(tokenizer, self._template.source)
         self._way = choose_way(tokenizer, self._template, self._tokens, policy_type, speaks)
         # ends of turns as token ids: the template's, the tokenizer's, and some that templates do not write
@@ -62,21 +54,27 @@ class ChatFormat:
 
     def prompt_ids(self, messages: Sequence[Message], tools: Tools) -> list[int]:
         """The chat and the opening of the assistant's turn. Raises UsageError for a chat that the template refuses."""
-        history = self._history([self._hide_markers(message) for message in messages])
-        chat, offered = self._way.style.prompt(history, tools)
-        try:
-            return self._tokens.ids(self._template.render(chat, offered, opening=True))
-        except TemplateRefused as refused:
-            raise ChatRefused(f"the model's chat template refuses a prompt: {refused}") from refused
+        # tasks come from anywhere; instructions, and what was said in turns, are ours
+        foreign = ("user", "tool")
+        hidden = [
+            Message({**message, "content": self._tokens.hide(message["content"])})
+            if message["role"] in foreign
+            else message
+            for message in messages
+        ]
+        return self._opened_ids(self._history(hidden), tools, "a prompt")
 
     def conversation_ids(self, messages: Sequence[ChatMessage], tools: Tools) -> list[int]:
         """A chat that somebody else wrote, with calls and results in it, and the opening of the assistant's turn. Raises
         UsageError as ``prompt_ids``."""
-        chat, offered = self._way.style.prompt(self._template_messages(messages), tools)
+        return self._opened_ids(self._template_messages(messages), tools, "the messages")
+
+    def _opened_ids(self, messages: Chat, tools: Tools, what: str) -> list[int]:
+        chat, offered = self._way.style.prompt(messages, tools)
         try:
             return self._tokens.ids(self._template.render(chat, offered, opening=True))
         except TemplateRefused as refused:
-            raise ChatRefused(f"the model's chat template refuses the messages: {refused}") from refused
+            raise ChatRefused(f"the model's chat template refuses {what}: {refused}") from refused
 
     def reply_ids(self, messages: Sequence[ChatMessage], last: Sequence[int]) -> list[int] | None:
         """As ``observation_ids``, for whatever messages came after the generated turn ``last``. None where the template
@@ -113,7 +111,9 @@ class ChatFormat:
         calls = [self._hide_arguments(call) for call in action.calls]
         try:
             if len(calls) > 1 and not turns.several:
-                return self._tokens.ids(turns.join(self._write_calls(calls)))
+                if self._way.write is None:
+                    raise ChatRefused(f"the model calls one tool in a turn, not {len(calls)}")
+                return self._tokens.ids(turns.join(self._way.write(calls)))
             written = turns.write(text, calls)
             self.dropped_texts += text.strip() not in written
             return self._tokens.ids(written)
@@ -129,7 +129,12 @@ class ChatFormat:
         # a turn that was cut off, or that ended as an answer does, gets the end of a call first
         is_ended = bool(last) and last[-1] in self._call_ends
         texts = [self._tokens.hide(guard_result(observation)) for observation in observations]
-        names = self._called_tools(last, len(texts)) if tools is None else list(map(self._tokens.hide, tools))
+        # the names of the tools, where observations must have them
+        if tools is None:
+            tools = [call.name for call in self.action(last, ()).calls] if self._way.turns.names_tools else []
+            if len(tools) != len(texts):
+                tools = [*(tools or ["unknown"])[-1:]] * len(texts)
+        names = list(map(self._tokens.hide, tools))
         return self._tokens.ids(self._way.turns.write_observations(texts, names, with_end=not is_ended))
 
     def _template_messages(self, messages: Sequence[ChatMessage]) -> list[Mapping[str, Any]]:
@@ -153,7 +158,8 @@ class ChatFormat:
         complements (``rl.lm.own_tokens``), the results of its calls and the words of others. Raises UsageError."""
         ids: list[int] = []
         last: list[int] = []
-        can_call_several = self._way.turns.several or self._way.write is not None
+        turns = self._way.turns
+        can_call_several = turns.several or self._way.write is not None
         for part in self._rounds(messages, can_call_several):
             if isinstance(part, Round):
                 last = self.turn_ids(part.action)
@@ -161,13 +167,11 @@ class ChatFormat:
                 names = [call.name for call in part.action.calls]
                 ids += of_others(self.observation_ids(part.results, last, names)) if part.results else []
             else:
-                ids += of_others(self._question_ids(part["content"], last))
+                # what a user says after a turn that called no tool
+                is_ended = bool(last) and last[-1] in self.end_ids
+                question = turns.write_question(self._tokens.hide(part["content"]), with_end=not is_ended)
+                ids += of_others(self._tokens.ids(question))
         return without_rest(ids)
-
-    def _question_ids(self, text: str, last: Sequence[int]) -> list[int]:
-        """As ``observation_ids``, of what a user says after a turn that called no tool."""
-        is_ended = bool(last) and last[-1] in self.end_ids
-        return self._tokens.ids(self._way.turns.write_question(self._tokens.hide(text), with_end=not is_ended))
 
     def _rounds(self, messages: Sequence[Message], several: bool) -> list[Round | Message]:
         try:
@@ -190,28 +194,11 @@ class ChatFormat:
             chat += self._way.style.observations(list(map(guard_result, part.results)), names) if part.results else []
         return chat
 
-    def _called_tools(self, last: Sequence[int], count: int) -> list[str]:
-        """The names of the tools, where observations must have them."""
-        calls = self.action(last, ()).calls if self._way.turns.names_tools else ()
-        names = [self._tokens.hide(call.name) for call in calls]
-        return names if len(names) == count else [*(names or ["unknown"])[-1:]] * count
-
-    def _write_calls(self, calls: Sequence[ToolRequest]) -> str:
-        if self._way.write is None:
-            raise ChatRefused(f"the model calls one tool in a turn, not {len(calls)}")
-        return self._way.write(calls)
-
     def _decode(self, ids: Sequence[int]) -> str:
         body = list(ids)
         while body and body[-1] in self._silent:
             body.pop()
         return self._tokens.text(body)
-
-    def _hide_markers(self, message: Message) -> Message:
-        """Tasks come from anywhere; instructions, and what was said in turns, are ours."""
-        if message["role"] not in ("user", "tool"):
-            return message
-        return Message({**message, "content": self._tokens.hide(message["content"])})
 
     def _hide_arguments(self, call: ToolRequest) -> ToolRequest:
         return ToolRequest(call.name, _map_texts(call.arguments, self._hide_special))

@@ -1,14 +1,18 @@
-"""A tokenizer's chat template, and what it does to system messages and tools."""
+"""A tokenizer's chat template, what it does to system messages and tools, and how it writes an answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from os.path import commonprefix
+from typing import Any, Final
 
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import UsageError
 from rl.base.template_settings import template_settings
+from rl.lm.chat.tokens import any_of
 
 Chat = Sequence[Mapping[str, Any]]
 TOOL_NAME = "lookup7"
@@ -39,10 +43,12 @@ class ChatRefused(UsageError):
 
 
 class ChatTemplate:
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, thinks: bool = False) -> None:
-        """``thinks``: whether an answer begins with thoughts, where the template can say so. Raises UsageError for a
-        tokenizer without one."""
-        self._tokenizer, self._settings = tokenizer, template_settings(thinks)
+    _takes_parts = False
+    """Templates of models that see write texts only as parts."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Raises UsageError for a tokenizer without one."""
+        self._tokenizer = tokenizer
         try:
             self.source = str(tokenizer.get_chat_template(tools=[TOOL]))
         except ValueError as error:
@@ -64,21 +70,21 @@ class ChatTemplate:
             return self._render(merged, tools, opening)
 
     def _render(self, messages: Chat, tools: Chat = (), opening: bool = False) -> str:
+        if self._takes_parts:
+            parts = ([{"type": "text", "text": message.get("content") or ""}] for message in messages)
+            messages = [{**message, "content": part} for message, part in zip(messages, parts, strict=True)]
         try:
             return str(
                 self._tokenizer.apply_chat_template(
-                    [_in_parts(message) for message in messages] if self._takes_parts else messages,
+                    messages,
                     tools=list(tools) or None,
                     add_generation_prompt=opening,
                     tokenize=False,
-                    **self._settings,
+                    **template_settings(),
                 )
             )
         except Exception as error:  # a template is a program of its own
             raise TemplateRefused(str(error) or type(error).__name__) from error
-
-    _takes_parts = False
-    """Templates of models that see write texts only as parts."""
 
     def _shows(self, text: str, chat: Chat) -> bool:
         try:
@@ -107,9 +113,97 @@ def _merge_users(chat: Chat) -> list[Mapping[str, Any]]:
     return merged
 
 
-def _in_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**message, "content": [{"type": "text", "text": message.get("content") or ""}]}
-
-
 def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
+
+
+_QUESTION: Final = {"role": "user", "content": "?"}
+_MARK: Final = "zqanswered"
+_ANSWER: Final = {"role": "assistant", "content": _MARK}
+_BEGUN = re.compile(r"(<|\[)(think|thinking|thought|reasoning|THINK)(>|\])\s*\Z")
+_ANCHOR: Final = 32
+"""Characters of a prompt that are read before an answer: some tokenizers begin a text otherwise than they go on."""
+
+
+class AnswerForm:
+    """How an answer stands behind a prompt: what the model generates before its words, and what ends its turn. A prompt is
+    what a server makes of the messages, with the opening of the assistant's turn; it is never looked for in a whole
+    conversation, which many templates write otherwise. What is learned is what the model would have to generate from there:
+    found out from two tiny chats, and the same behind every prompt."""
+
+    lead: str
+    """What stands between a prompt and the words of an answer."""
+    end: str
+    """What ends the turn, with the blanks before it; the end of the text where the template says nothing."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Raises UsageError for a tokenizer without an end of text."""
+        if tokenizer.eos_token is None:
+            raise UsageError("the model's tokenizer has no end-of-text token (eos_token), so no turn would end")
+        self._tokenizer, self._template = tokenizer, ChatTemplate(tokenizer)
+        # where it writes no answers, words and the end of the text follow a prompt
+        self.lead, self.end = "", str(tokenizer.eos_token)
+        try:
+            opened = self._template.render([_QUESTION], opening=True)
+            before, mark, alone = self._template.render([_QUESTION, _ANSWER]).partition(_MARK)
+            followed = self._template.render([_QUESTION, _ANSWER, _QUESTION]).partition(_MARK)[2]
+        except TemplateRefused:
+            return  # it takes questions alone
+        if mark:
+            # lead: what the template writes behind the opening of a turn and before the words of an answer
+            shared, begun = commonprefix([opened, before]), _BEGUN.search(opened)
+            if shared == opened:
+                self.lead = before[len(opened) :]
+            elif begun:  # the server opens a thought, and this answer has none
+                self.lead = f"\n{begun[1]}/{begun[2]}{begun[3]}\n\n"
+            self.end = self._end(alone, followed) or self.end
+
+    def prompt(self, messages: Chat) -> str | ChatRefused:
+        """What a server makes of the messages."""
+        try:
+            return self._template.render(messages, opening=True)
+        except TemplateRefused as refused:
+            return ChatRefused(f"the model's chat template refuses a prompt: {refused}")
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self._tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
+        return ids
+
+    def behind(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """``pairs``: a prompt and the words of an answer. The ids of each answer: the lead, the words as they are, and the
+        end of the turn."""
+        anchors = [prompt[-_ANCHOR:] for prompt, _ in pairs]
+        texts = [f"{self.lead}{answer}{self.end}" for _, answer in pairs]
+        joined = self.tokens([anchor + text for anchor, text in zip(anchors, texts, strict=True)])
+        heads = self.tokens(anchors)
+        # where the last token of the prompt and the first of the answer would be one, each is read alone
+        return [
+            ids[len(head) :] if ids[: len(head)] == head else self.tokens([text])[0]
+            for ids, head, text in zip(joined, heads, texts, strict=True)
+        ]
+
+    @property
+    def shown_lead(self) -> str:
+        """The lead as it stands in a text without special tokens: the name of a channel, the end of an empty thought."""
+        return str(self._tokenizer.decode(self.tokens([self.lead])[0], skip_special_tokens=True)) if self.lead else ""
+
+    @property
+    def end_id(self) -> int:
+        """The token that ends a turn."""
+        return self.tokens([self.end])[0][-1]
+
+    def _end(self, alone: str, followed: str) -> str:
+        """Up to the last special token that a template writes behind an answer whatever comes next, or else behind the last
+        answer of a chat; the end of text where it writes none."""
+        added = self._tokenizer.added_tokens_decoder.values()
+        pattern = any_of(token.content for token in added if token.special)
+        for text in (commonprefix([alone, followed]), alone):
+            if ends := [match.end() for match in pattern.finditer(text)]:
+                return text[: ends[-1]]
+        return ""
+
+
+@lru_cache(maxsize=4)
+def answer_form(tokenizer: PreTrainedTokenizerBase) -> AnswerForm:
+    """Finding it out takes longer than a row."""
+    return AnswerForm(tokenizer)

@@ -70,7 +70,11 @@ def _compile(template: str, clock: bool) -> Template:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _GenerationTag]
     )
-    environment.filters["tojson"] = _to_json
+
+    def to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, **options)
+
+    environment.filters["tojson"] = to_json
     environment.globals["raise_exception"] = _raise_exception
     if clock:
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)  # noqa: DTZ005
@@ -85,10 +89,6 @@ class _GenerationTag(Extension):
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, **options)
 
 
 def _raise_exception(message: str) -> None:

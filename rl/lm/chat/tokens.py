@@ -12,7 +12,6 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
@@ -36,11 +35,14 @@ class ChatTokens:
         self._markers = sorted(self.numbers, key=len, reverse=True)
         self._key = "q" + secrets.token_hex(8)
         self._secret = {marker: f"<{self._key}|{number:05}>" for number, marker in enumerate(self._markers)}
-        self._marker = _any_of(self._markers)
-        self._special = _any_of(token.content for token in added.values() if token.special)
+        self._marker = any_of(self._markers)
+        self._special = any_of(token.content for token in added.values() if token.special)
         self._stand_in = re.compile(self._key + r"(\d{5})z")
         self._reader = _rename_markers(tokenizer, self._secret)
-        self._originals = self._changed_numbers({token.content: number for number, token in added.items()})
+        # the copy numbers added tokens anew where their names are not in the vocabulary
+        names = ((self._secret.get(token.content, token.content), number) for number, token in added.items())
+        numbers = ((self._reader.token_to_id(name), number) for name, number in names)
+        self._originals = {new: old for new, old in numbers if new is not None and new != old}
 
     def hide(self, text: str, all_markers: bool = True) -> str:
         """``text`` with stand-ins for its markers, or for the special tokens alone, to be rendered by a template."""
@@ -64,13 +66,9 @@ class ChatTokens:
         """The markers in a text, in their order."""
         return self._marker.findall(rendered)
 
-    def _changed_numbers(self, originals: Mapping[str, int]) -> dict[int, int]:
-        """The copy numbers added tokens anew where their names are not in the vocabulary."""
-        numbers = ((self._reader.token_to_id(self._secret.get(name, name)), old) for name, old in originals.items())
-        return {new: old for new, old in numbers if new is not None and new != old}
 
-
-def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+def any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    """Finds the longest of the texts at a place; nothing where there are none."""
     longest_first = sorted(texts, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
@@ -79,23 +77,16 @@ def _rename_markers(tokenizer: PreTrainedTokenizerBase, names: Mapping[str, str]
     document = json.loads(tokenizer.backend_tokenizer.to_str())
     for token in document["added_tokens"]:
         token["content"] = names.get(token["content"], token["content"])
-    _rename_in_model(document["model"], names)
-    return Tokenizer.from_str(json.dumps({**document, "post_processor": None, "truncation": None, "padding": None}))
-
-
-def _rename_in_model(model: dict[str, Any], names: Mapping[str, str]) -> None:
-    """The vocabulary may have the markers too, and merges that lead to them."""
+    # the vocabulary may have the markers too, and merges that lead to them
+    model = document["model"]
     vocabulary = model["vocab"]
     if isinstance(vocabulary, dict):
         model["vocab"] = {names.get(piece, piece): number for piece, number in vocabulary.items()}
     else:
         model["vocab"] = [[names.get(piece, piece), score] for piece, score in vocabulary]
     if "merges" in model:
-        model["merges"] = [pair for pair in model["merges"] if not _makes(pair, names)]
+        pairs = [(pair, pair.split(" ") if isinstance(pair, str) else pair) for pair in model["merges"]]
+        model["merges"] = [pair for pair, parts in pairs if not any(part in names for part in ("".join(parts), *parts))]
     if model.get("unk_token") in names:
         model["unk_token"] = names[model["unk_token"]]
-
-
-def _makes(pair: Sequence[str] | str, names: Mapping[str, str]) -> bool:
-    parts = pair.split(" ") if isinstance(pair, str) else pair
-    return "".join(parts) in names or any(part in names for part in parts)
+    return Tokenizer.from_str(json.dumps({**document, "post_processor": None, "truncation": None, "padding": None}))

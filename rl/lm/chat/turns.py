@@ -7,14 +7,69 @@ behind the end of the assistant's turn is what comes next (the way of TRL's GRPO
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from os.path import commonprefix
 from typing import Any
 
-from rl.environments.contract import ToolRequest
-from rl.lm.chat.styles import Style
-from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
+from rl.environments.contract import Action, ToolRequest
+from rl.environments.dialects import plain
+from rl.lm.chat.template import TOOL, TOOL_NAME, Chat, ChatTemplate, TemplateRefused
+
+
+class Native:
+    """What a chat template is given where it knows tools."""
+
+    def __init__(self, *, as_text: bool = False) -> None:
+        """``as_text``: the template takes arguments as JSON in a text, OpenAI's form, and not as an object."""
+        self._as_text = as_text
+
+    def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
+        """The messages and the tools for the template."""
+        return chat, tools
+
+    def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if calls:
+            message["tool_calls"] = []
+        for number, call in enumerate(calls, 1):
+            arguments: Any = dict(call.arguments)
+            if self._as_text:
+                arguments = json.dumps(arguments, ensure_ascii=False)
+            function = {"name": call.name, "arguments": arguments}
+            message["tool_calls"].append({"id": _call_id(number), "type": "function", "function": function})
+        return message
+
+    def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        """The messages after a turn's calls. ``names``: of the tools."""
+        return [
+            {"role": "tool", "name": name, "tool_call_id": _call_id(number), "content": result}
+            for number, (result, name) in enumerate(zip(results, names, strict=True), 1)
+        ]
+
+
+class Plain:
+    """What it is given where it needs to know nothing but users and assistants."""
+
+    def prompt(self, chat: Chat, tools: Chat) -> tuple[Chat, Chat]:
+        return plain.with_tools(chat, tools), ()
+
+    def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
+        return plain.turn(Action(text, tuple(calls)))
+
+    def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        return [plain.results(results)]
+
+
+Style = Native | Plain
+
+
+def _call_id(number: int) -> str:
+    """Mistral's templates take nine letters and digits and nothing else."""
+    return f"call{number:05}"
+
 
 _QUESTION = {"role": "user", "content": "?"}
 _MARK, _SECOND, _RESULT = "zqcalled1", "zqcalled2", "zqobserved"
@@ -42,7 +97,11 @@ class Turns:
         self._template, self._style, self._markers = template, style, markers
         self.opening = self._render(opening=True)
         # between two calls: markers that stand there end no turn
-        self.several, within = self._within_calls()
+        two_calls = ""
+        with suppress(TemplateRefused):
+            two_calls = self._render(self._call_turn(_MARK, _SECOND))
+        first, second, _ = (_behind(_MARK, two_calls) if two_calls else "").partition(_SECOND)
+        self.several, within = bool(second), frozenset(self._markers(first) if second else ())
         alone, followed = (
             _behind(_MARK, self._render(self._call_turn())),
             self._text_after_calls([_RESULT], [TOOL_NAME]),
@@ -136,15 +195,6 @@ class Turns:
         if len(results) > 1 and not all(result.strip() in followed for result in results):
             raise TemplateRefused("it drops the results of some tools")
         return followed
-
-    def _within_calls(self) -> tuple[bool, frozenset[str]]:
-        """Whether there may be several calls, and the markers between two, none of which ends a turn."""
-        try:
-            rendered = self._render(self._call_turn(_MARK, _SECOND))
-        except TemplateRefused:
-            return False, frozenset()
-        first, second, _ = _behind(_MARK, rendered).partition(_SECOND)
-        return bool(second), frozenset(self._markers(first)) if second else frozenset()
 
     def _end(self, alone: str, followed: str, within: frozenset[str]) -> str:
         """The last marker that a template writes behind a turn whatever comes next, or behind the last turn of a chat, or

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ Tokens = NDArray[np.int64]
 Piece = tuple[int, int]
 IGNORED: Final = -100
 """Label of a token that is not scored."""
-
 
 QUERIES: Final = 128
 """Most queries of a stretch: fewer are slower, more compute weights that are masked."""
@@ -60,11 +60,9 @@ class Stretch:
 
 
 class TokenTree:
-    """``branches`` in the order of their tokens; ``rows``: where each row's tokens stand, in the order of the rows.
-
-    Where two rows part, each has its own copy of the last token that they share: so each token is followed by one label
-    only, and a model's head needs no more than one number for each position.
-    """
+    """``branches`` in the order of their tokens; ``rows``: where each row's tokens stand, in the order of the rows. Where
+    two rows part, each has its own copy of the last token that they share: so each token is followed by one label only, and
+    a model's head needs no more than one number for each position."""
 
     def __init__(self, rows: Sequence[Tokens]) -> None:
         self.keys = [key_of(row) for row in rows]
@@ -75,11 +73,15 @@ class TokenTree:
         # rows in the order of their tokens: what a row shares with any before it, it shares with the last one
         for number in sorted(range(len(rows)), key=self.keys.__getitem__):
             row = rows[number]
-            shared = _count_kept(before, row)
+            shared = count_shared(before, row)
+            if shared < min(len(before), len(row)):  # else one is the beginning of the other
+                shared = max(shared - 1, 0)
             added = np.arange(size, size + len(row) - shared)
             at = np.concatenate([at[:shared], added])
             if len(added):
-                self.branches.append(Branch(size, size + len(added), _pieces(at)))
+                edges = [0, *(np.flatnonzero(np.diff(at) != 1) + 1).tolist(), len(at)]
+                path = tuple((int(at[a]), int(at[b - 1]) + 1) for a, b in pairwise(edges))
+                self.branches.append(Branch(size, size + len(added), path))
             self.rows[number], before, size = at, row, size + len(added)
         self.size = size
         self._stretches: dict[int | None, list[Stretch]] = {}
@@ -145,14 +147,55 @@ def count_shared(first: Tokens, second: Tokens) -> int:
     return int(different[0]) if len(different) else both
 
 
-def _count_kept(first: Tokens, second: Tokens) -> int:
-    """How many tokens of ``second`` are those of ``first`` in the tree."""
-    shared = count_shared(first, second)
-    parts = shared < min(len(first), len(second))  # else one is the beginning of the other
-    return max(shared - parts, 0)
+_ANY_MASK: Final = torch.ones(1, 1, 1, 1)
+"""A mask of four dimensions is handed on as it is, and the tree's attention reads none."""
+Span = tuple[int, int]
 
 
-def _pieces(at: Tokens) -> tuple[Piece, ...]:
-    cuts = np.flatnonzero(np.diff(at) != 1) + 1
-    edges = [0, *cuts.tolist(), len(at)]
-    return tuple((int(at[a]), int(at[b - 1]) + 1) for a, b in zip(edges, edges[1:], strict=False))
+class Rows:
+    """``ids``: (R, L). ``spans``: where each row's tokens begin and end; each has at least one."""
+
+    def __init__(self, ids: Tensor, spans: list[Span]) -> None:
+        self.spans, self._device = spans, ids.device
+        self._texts = self.cut(ids)
+        self.tree = TokenTree(self._texts)
+
+    @classmethod
+    def of(cls, ids: Tensor, mask: Tensor | None) -> Rows | None:
+        """None where a row has a gap or no token, or the mask, (R, L), is of another shape."""
+        if mask is None:
+            return cls(ids, [(0, ids.shape[1])] * len(ids))
+        if mask.dim() != 2:
+            return None
+        starts = mask.argmax(dim=1)
+        spans = list(zip(starts.tolist(), (starts + mask.sum(dim=1)).tolist(), strict=True))
+        whole = all(
+            stop > start and bool(row[start:stop].all()) for row, (start, stop) in zip(mask, spans, strict=True)
+        )
+        return cls(ids, spans) if whole else None
+
+    def cut(self, values: Tensor) -> list[Tokens]:
+        """Each row's own of (R, L)."""
+        return [row[start:stop] for row, (start, stop) in zip(values.cpu().numpy(), self.spans, strict=True)]
+
+    def inputs(self) -> dict[str, Any]:
+        """What a model's layers read: (1, N) each."""
+        return {
+            "input_ids": self.tree.flatten(self._texts, ignored=-1).to(self._device),
+            "position_ids": self.tree.positions.to(self._device),
+            "attention_mask": _ANY_MASK.to(self._device),
+            "token_tree": self.tree,
+        }
+
+    @cached_property
+    def places(self) -> Tensor:
+        """(R, L): where in the tree each position stands, 0 for padding."""
+        places = np.zeros((len(self.spans), max(stop for _, stop in self.spans)), np.int64)
+        for row, at, (start, stop) in zip(places, self.tree.rows, self.spans, strict=True):
+            row[start:stop] = at
+        return torch.from_numpy(places).to(self._device)
+
+    @property
+    def ends(self) -> Tensor:
+        """(R): where in the tree each row's last token stands."""
+        return torch.tensor([int(at[-1]) for at in self.tree.rows], device=self._device)

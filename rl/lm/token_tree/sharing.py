@@ -2,9 +2,10 @@
 
 Two calls are taken over, and give the same output, to rounding; every other call of the model is as ever:
 
-- ``model(input_ids, attention_mask, labels, fused_lm_head=True)``, by which TRL 1.16 scores answers in all its trainers
-  (``answers``);
-- ``model(input_ids, attention_mask)`` of a model with a head that scores whole rows (``scores``).
+- ``model(input_ids, attention_mask, labels, fused_lm_head=True)``, by which TRL 1.16 scores answers in all its trainers;
+- ``model(input_ids, attention_mask)`` of a model with a head that scores whole rows, by its last token.
+
+Shapes: R rows of at most L tokens, N tokens of the tree, H the width of the model.
 """
 
 from __future__ import annotations
@@ -19,19 +20,27 @@ import numpy as np
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import sdpa_mask
+from transformers.modeling_outputs import SequenceClassifierOutput
+from trl.trainer.utils import FusedCausalLMOutput
 
 from rl.base.records import Report
 from rl.lm.loading import base_within
-from rl.lm.replaced_forwards import replaced_forwards
-from rl.lm.token_tree import answers, scores
+from rl.lm.packed_layers import replaced_forwards
 from rl.lm.token_tree.attention import attend
-from rl.lm.token_tree.rows import Rows
+from rl.lm.token_tree.head import kept_gradients
+from rl.lm.token_tree.plan import IGNORED, Rows
 
+HEAD: Final = "score"
+"""The attribute of a model under which transformers keeps its head for sequences."""
 ATTENTION: Final = "token_tree"
 AttentionInterface.register(ATTENTION, attend)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 LARGEST_DIFFERENCE: Final = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.02}
 """Between the last layer's states, in parts of the largest of them, above which the tree is not used."""
+_OF_ROWS: Final = {"input_ids", "attention_mask", "use_cache"}
+_OF_ANSWERS: Final = {*_OF_ROWS, "labels", "num_items_in_batch", "fused_lm_head"}
+"""Arguments of the calls that are taken over."""
+_OF_TOKENS: Final = ("log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1")
 _SHARES: Final = "ratchet_shares_tokens"
 _CHECKED: Final[WeakKeyDictionary[PreTrainedModel, str]] = WeakKeyDictionary()
 """What ``_why_not`` answered, while the model is in memory."""
@@ -65,28 +74,53 @@ def shares_tokens(model: torch.nn.Module) -> bool:
 
 
 def _sharing(model: PreTrainedModel) -> Callable[..., Any]:
-    plain = model.forward
-    kind = scores if hasattr(model, scores.HEAD) else answers
+    plain, scores_rows = model.forward, hasattr(model, HEAD)
 
     @wraps(plain)
     def forward(*arguments: Any, **named: Any) -> Any:
-        rows, given = None, _without_defaults(named)
-        if not arguments and kind.takes(given) and not model.is_activation_checkpointing:
+        given = {name: value for name, value in named.items() if value is not None}  # PEFT passes on defaults too
+        if given.get("return_dict"):
+            del given["return_dict"]
+        understood = _OF_ROWS if scores_rows else _OF_ANSWERS
+        is_taken = (
+            (scores_rows or given.get("fused_lm_head")) and "input_ids" in given and not given.keys() - understood
+        )
+        rows = None
+        if not arguments and is_taken and not model.is_activation_checkpointing:
             rows = Rows.of(given["input_ids"], given.get("attention_mask"))
         if rows is None:
             return plain(*arguments, **named)
         with tree_attention(model):
-            return kind.forward(model, plain, rows, given)
+            return _score_rows(model, rows) if scores_rows else _score_answers(plain, rows, given)
 
     return forward
 
 
-def _without_defaults(named: Mapping[str, Any]) -> dict[str, Any]:
-    """PEFT passes on what it was not given too."""
-    given = {name: value for name, value in named.items() if value is not None}
-    if given.get("return_dict"):
-        del given["return_dict"]
-    return given
+def _score_rows(model: PreTrainedModel, rows: Rows) -> SequenceClassifierOutput:
+    """Without the model's own forward, which would look for the last token of each row itself."""
+    states = model.base_model(**rows.inputs(), use_cache=False).last_hidden_state  # (1, N, H)
+    return SequenceClassifierOutput(logits=getattr(model, HEAD)(states[0, rows.ends]))  # (R, 1)
+
+
+def _score_answers(plain: Callable[..., Any], rows: Rows, named: Mapping[str, Any]) -> FusedCausalLMOutput:
+    """``plain``: the model's forward with TRL's head, which takes labels that are shifted already."""
+    following = named["labels"][:, 1:]  # (R, L - 1): the label of a token is the next one
+    last = following.new_full((len(following), 1), IGNORED)
+    labels = rows.tree.flatten(rows.cut(torch.cat([following, last], dim=1)), IGNORED).to(following.device)
+    with kept_gradients():
+        output = plain(**rows.inputs(), shift_labels=labels, fused_lm_head=True, use_cache=False)
+    # the fields of tokens, (1, N) each, as those of rows, (R, L - 1) each
+    scored, places = following != IGNORED, rows.places[:, : following.shape[1]]
+    if places.shape != scored.shape:  # rows that are all padded at their ends
+        places = torch.nn.functional.pad(places, (0, scored.shape[1] - places.shape[1]))
+    fields = {
+        name: torch.where(scored, values[0][places], values.new_zeros(()))
+        for name in _OF_TOKENS
+        if (values := getattr(output, name)) is not None
+    }
+    items = named.get("num_items_in_batch")
+    loss = -fields["log_probs"].sum() / (scored.sum().clamp(min=1) if items is None else items)
+    return FusedCausalLMOutput(loss=loss, label_mask=scored, **fields)
 
 
 @contextmanager

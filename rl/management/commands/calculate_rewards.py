@@ -10,8 +10,7 @@ from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import CommandOptions, option
 from rl.models import Agent
-from rl.rewards.report import RewardReport
-from rl.rewards.summary import Figures, RewardSummary
+from rl.rewards.summary import Figures, RewardReport, RewardSummary
 from rl.scoring import stored as rewarding
 
 NOTHING_WAITS = "No trace waits for its reward. --all computes those that have one again."

@@ -62,7 +62,7 @@ class Command(RatchetCommand):
             method, agent, DatabaseSource(agent), DataOptions(pair_type=agent.pair_type), Tally()
         ).prompts()
         rows = (row for part in parts for row in part.rows)
-        shown: dict[str, Any] = leaf("rl.training.shown_rows").show_rows(tokenizer, rows, method, count)
+        shown: dict[str, Any] = leaf("rl.training.preparing").show_rows(tokenizer, rows, method, count)
         return shown
 
 

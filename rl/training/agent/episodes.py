@@ -117,28 +117,21 @@ class WorldStage(Stage):
             for number, (task, opening) in enumerate(zip(tasks, self.crew.begin(tasks), strict=True))
         ]
         for play in plays:
-            self._open(play)
+            if play.opening.broken:
+                play.end(play.opening.broken, None)
+            else:
+                play.prompt_ids = self.chat.prompt_ids(play.opening.messages, play.opening.tools)
+                self._require_room(play)
         # turns: all episodes that go on take theirs together, so the batch shrinks as they end
         while active := [play for play in plays if not play.done]:
-            self._turn(active, speak)
+            # policy: one batch of turns
+            for play, ids in zip(active, speak(active), strict=True):
+                play.say(ids)
+            # world: what each turn calls is done in all environments at once
+            moves = self.crew.act({play.number: self.chat.action(play.last, play.opening.tools) for play in active})
+            for play in active:
+                self._see(play, moves[play.number])
         return plays
-
-    def _open(self, play: Play) -> None:
-        if play.opening.broken:
-            play.end(play.opening.broken, None)
-            return
-        play.prompt_ids = self.chat.prompt_ids(play.opening.messages, play.opening.tools)
-        self._require_room(play)
-
-    def _turn(self, active: Sequence[Play], speak: Speak) -> None:
-        # policy: one batch of turns
-        for play, ids in zip(active, speak(active), strict=True):
-            play.say(ids)
-        # world: what each turn calls is done in all environments at once
-        actions = {play.number: self.chat.action(play.last, play.opening.tools) for play in active}
-        moves = self.crew.act(actions)
-        for play in active:
-            self._see(play, moves[play.number])
 
     def _see(self, play: Play, move: Move) -> None:
         text = self.chat.turn_text(play.last)

@@ -76,11 +76,21 @@ class ProgramStage(Stage):
     def _conversation(self, call: Call, play: Play, given: Sequence[_Answer]) -> Play:
         """The one that the request continues, or a new one. Raises CallRefused."""
         request = call.request
-        earlier = _find_continued(request, given)
+        # the answer behind which the request goes on, the latest in its conversation, and of equal ones the newest
+        fitting = [
+            answer
+            for answer in given
+            if answer.tools == request.tools and answer.messages == request.messages[: len(answer.messages)]
+        ]
+        earlier = max(reversed(fitting), key=lambda answer: len(answer.messages), default=None)
         tail = request.messages[len(earlier.messages) :] if earlier else ()
         ids = self.chat.reply_ids(tail, earlier.ids) if earlier else None
         if earlier is None or ids is None:
-            conversation, ids = Play(play.number, play.task, _opening(request)), self._prompt_ids(request)
+            try:
+                ids = self.chat.conversation_ids(request.messages, request.tools)
+            except UsageError as error:
+                raise CallRefused(str(error)) from error
+            conversation = Play(play.number, play.task, _opening(request))
             self._require_room(len(ids))
             conversation.prompt_ids = ids
         elif earlier.length == len(earlier.play.context):
@@ -97,12 +107,6 @@ class ProgramStage(Stage):
             play.conversations.append(conversation)
         return conversation
 
-    def _prompt_ids(self, request: ChatRequest) -> Ids:
-        try:
-            return self.chat.conversation_ids(request.messages, request.tools)
-        except UsageError as error:
-            raise CallRefused(str(error)) from error
-
     def _require_room(self, tokens: int) -> None:
         if tokens + self.limits.answer > self.limits.most_tokens:
             raise CallRefused(
@@ -117,8 +121,12 @@ class ProgramStage(Stage):
         ids = self._up_to_a_stop(ids[: request.most_tokens], request.stop)
         conversation.say(ids)
         del conversation.log_probs[len(conversation.ids) :]
-        action = self._action(ids, request)
-        text = _up_to(action.text, request.stop)
+        action = self.chat.action(ids, request.tools)
+        # where calls cannot be read, or nobody asked for any, all of it is text, as servers of models have it
+        if action.error or (action.calls and not request.tools):
+            action = Action(self.chat.turn_text(ids))
+        stops = [at for stop in request.stop if (at := action.text.find(stop)) >= 0]
+        text = action.text[: min(stops, default=len(action.text))]
         is_cut = not (ids and ids[-1] in self.chat.end_ids) and text == action.text
         call.answer(ChatReply(text, action.calls, is_cut, context, len(ids)))
         message = ChatMessage("assistant", text, action.calls)
@@ -132,13 +140,6 @@ class ProgramStage(Stage):
             ids,
         )
 
-    def _action(self, ids: Ids, request: ChatRequest) -> Action:
-        """Where calls cannot be read, or nobody asked for any, all of it is text, as servers of models have it."""
-        action = self.chat.action(ids, request.tools)
-        if action.error or (action.calls and not request.tools):
-            return Action(self.chat.turn_text(ids))
-        return action
-
     def _up_to_a_stop(self, ids: Ids, stops: Sequence[str]) -> Ids:
         """The fewest tokens whose text has one of the stops."""
         if not any(stop in self.chat.turn_text(ids) for stop in stops):
@@ -146,16 +147,6 @@ class ProgramStage(Stage):
         return next(
             ids[:end] for end in range(1, len(ids) + 1) if any(stop in self.chat.turn_text(ids[:end]) for stop in stops)
         )
-
-
-def _find_continued(request: ChatRequest, given: Sequence[_Answer]) -> _Answer | None:
-    """The answer behind which the request goes on, the latest in its conversation, and of equal ones the newest."""
-    fitting = [
-        answer
-        for answer in given
-        if answer.tools == request.tools and answer.messages == request.messages[: len(answer.messages)]
-    ]
-    return max(reversed(fitting), key=lambda answer: len(answer.messages), default=None)
 
 
 def _hear(answer: _Answer, tail: Sequence[ChatMessage]) -> None:
@@ -189,7 +180,3 @@ def _close(play: Play, end: End, given: Sequence[_Answer]) -> None:
     play.info = {**end.info, "conversations": len(play.conversations)}
     play.end(end.reason, end.reward, end.success)
     play.seconds = float(end.info["seconds"])  # others of the round lasted longer
-
-
-def _up_to(text: str, stops: Sequence[str]) -> str:
-    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))]

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
@@ -57,12 +57,8 @@ class Rollouts:
             plays = self._stage.play([json.loads(row["task"]) for row in rows], partial(_speak, trainer))
         first = trainer.accelerator.process_index * len(prompts)  # a group may lie in several processes
         step = trainer.state.global_step
-        self._tell(
-            [
-                play.episode(self._environment, split="train", step=step, sample=number % self._size)
-                for number, play in enumerate(plays, start=first)
-            ]
-        )
+        samples = [(play, number % self._size) for number, play in enumerate(plays, start=first)]
+        self._tell([play.episode(self._environment, split="train", step=step, sample=of) for play, of in samples])
         end = trainer.processing_class.eos_token_id
         return self._as_trl_wants(plays, [row["prompt_ids"] for row in rows], end, trainer.args.steps_per_generation)
 
@@ -70,21 +66,19 @@ class Rollouts:
         """Those of all processes. Raises TrainingFailed where the world is broken for good."""
         documents = processes.gather_items([episode.as_document() for episode in episodes])
         tell(self._report, documents)
-        self._tell_failures(documents)
-        self._broken = self._broken + 1 if all(map(_says_nothing, documents)) else 0
-        if self._broken >= MOST_BROKEN:
-            raise TrainingFailed(
-                f"no episode of the last {MOST_BROKEN} steps could be played; the last one: {documents[-1]['reason']}"
-            )
-
-    def _tell_failures(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Once, when the programs of all episodes of a step begin to fail."""
         failed = all(document["info"].get("failed") for document in documents)
-        if failed and not self._failed:
+        if failed and not self._failed:  # once, when the programs of all episodes of a step begin to fail
             with suppress(Interrupted):
                 text = f"the commands of all {len(documents)} episodes of a step failed: {documents[-1]['reason']}"
                 self._report("log", {"text": text})
         self._failed = failed
+        # nothing about the model: the world of each broke, or its program did
+        said_nothing = all(document["reward"] is None or document["info"].get("crashed") for document in documents)
+        self._broken = self._broken + 1 if said_nothing else 0
+        if self._broken >= MOST_BROKEN:
+            raise TrainingFailed(
+                f"no episode of the last {MOST_BROKEN} steps could be played; the last one: {documents[-1]['reason']}"
+            )
 
     def _as_trl_wants(self, plays: Sequence[Play], prompts: Sequence[Ids], end: int, passes: int) -> dict[str, Any]:
         """Lists of N for the episodes; lists of M for their conversations, whose ids, mask and log-probabilities are (t)
@@ -114,11 +108,6 @@ class Rollouts:
             "solved": [float(play.success) for play in plays],
             "turns": [float(len(play.turns)) for play in plays],
         }
-
-
-def _says_nothing(episode: Mapping[str, Any]) -> bool:
-    """About the model: its world broke, or its program did."""
-    return episode["reward"] is None or bool(episode["info"].get("crashed"))
 
 
 def _speak(trainer: GRPOTrainer, plays: Sequence[Play]) -> list[Ids]:
@@ -159,14 +148,12 @@ class HeldOutTasks(TrainerCallback):
         self._every, self._most = int(config.eval_interval), int(config.max_new_tokens)
         self._environment = str(config.environment.get("type", ""))
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         if state.global_step == 0 and (metrics := self._measure(state)):
             with suppress(Interrupted):
                 self._report("step", {"step": 0, "total_steps": state.max_steps, "metrics": metrics})
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         if state.global_step % self._every == 0 or state.global_step == state.max_steps:
             for name, value in self._measure(state).items():
                 self._trainer._metrics["train"][f"{COMPONENT}{name}"].append(value)

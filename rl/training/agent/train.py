@@ -17,38 +17,43 @@ the longest conversation behind it. TRL has as many rewards as prompts, and ever
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import torch
+from datasets import Dataset, Features, List, Value
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from rl.base.errors import TrainingFailed, UsageError
+from rl.base.errors import NotEnoughData, TrainingFailed, UsageError
 from rl.base.records import Report, TrainingResult
 from rl.config import AgentConfig
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
+from rl.environments import environment_class
+from rl.environments.contract import Action
 from rl.environments.crew import PROGRAM, Crew, crew
 from rl.environments.program.programs import Programs
 from rl.environments.settings import EnvironmentSettings
 from rl.lm import loading, processes
 from rl.lm.chat.format import ChatFormat
+from rl.lm.encoding import count_rows
 from rl.lm.generating import stop_at
-from rl.lm.lengths import Limits
+from rl.lm.lengths import LengthCount, Limits
+from rl.lm.log_probs import PromptAndAnswer
 from rl.training import fitting
-from rl.training.agent.episodes import Stage, WorldStage
+from rl.training.agent.episodes import Ids, Play, Stage, WorldStage
 from rl.training.agent.programs import ProgramStage
 from rl.training.agent.rollouts import HeldOutTasks, Rollouts, episode_reward
-from rl.training.agent.rows import demonstrate, task_rows
-from rl.training.alive import Alive
+from rl.training.callbacks import Alive
 from rl.training.grpo import Trainer, require_gpu_of_vllm, trainer_of, whole_groups
-from rl.training.preparing import Start, prepare
-from rl.training.warm_up import warm_up
+from rl.training.imitating import warm_up
+from rl.training.preparing import Start, check_lengths, prepare, write_arrow
 
 _MEANS = ("grpo", "bnpo", "dr_grpo", "luspo", "sapo")
 """Losses that are a mean over the rows of a pass; the others are sums that the tokens of the whole step divide."""
@@ -56,13 +61,16 @@ Inputs = dict[str, Any]
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """As grpo's. Raises UsageError for an environment that cannot be made, and TrainingFailed when no episode can be
-    played any more; NotEnoughData where solutions are to be imitated and none works."""
-    started = time.monotonic()
+    """Raises UsageError for an environment that cannot be made, TrainingFailed when no episode can be played any more, and
+    NotEnoughData where solutions are to be imitated and none works."""
     config = job.config
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     loading.use_device(config.device)
-    _require_possible(config)
+    require_gpu_of_vllm(config)
+    if processes.cuts_models():
+        raise TrainingFailed("episodes need the whole model in every process: train without FSDP and DeepSpeed")
+    if config.vllm_server and processes.count() > 1:
+        raise UsageError("episodes by a vLLM server are for one process: leave out --vllm-server or --num-processes")
     alive = Alive(report)
     with prepare(job, report) as start, _stage(start, config, alive) as stage:
         # rows: the tasks whose first messages leave room for a turn
@@ -84,12 +92,13 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
             rollout_func=rollouts,
         )
         if config.eval_interval and job.heldout_rows:
-            trainer.add_callback(HeldOutTasks(trainer, stage, _held_out(job, config), config, report))
+            held_out = islice(read_training_rows(job.heldout_rows, "agent"), int(config.eval_tasks))
+            tasks = [row["task"] for row in held_out]
+            trainer.add_callback(HeldOutTasks(trainer, stage, tasks, config, report))
         alive.watch(trainer)
         with fitting.fast_passes(start, trainer.model, rereads=False):
             fitting.fit(trainer, job, start.checkpoint, report)
-        weights = fitting.publish(trainer, start)
-    return fitting.result(trainer, weights, lengths, time.monotonic() - started)
+        return fitting.finish(trainer, start, lengths)
 
 
 def settings_of(config: AgentConfig) -> EnvironmentSettings:
@@ -111,20 +120,6 @@ def stage_in(world: Crew | Programs, tokenizer: PreTrainedTokenizerBase, limits:
         return ProgramStage(world, chat, limits)
     penalty = float(config.environment.get("options", {}).get("failure_penalty", 0.0))
     return WorldStage(world, chat, limits, penalty)
-
-
-def _held_out(job: TrainingJob, config: AgentConfig) -> list[Mapping[str, Any]]:
-    assert job.heldout_rows is not None  # noqa: S101
-    rows = islice(read_training_rows(job.heldout_rows, "agent"), int(config.eval_tasks))
-    return [row["task"] for row in rows]
-
-
-def _require_possible(config: AgentConfig) -> None:
-    require_gpu_of_vllm(config)
-    if processes.cuts_models():
-        raise TrainingFailed("episodes need the whole model in every process: train without FSDP and DeepSpeed")
-    if config.vllm_server and processes.count() > 1:
-        raise UsageError("episodes by a vLLM server are for one process: leave out --vllm-server or --num-processes")
 
 
 class AgentTrainer(Trainer):
@@ -180,3 +175,98 @@ def _trim(part: Inputs) -> Inputs:
         else value
         for name, value in part.items()
     }
+
+
+TOGETHER = 16
+"""Episodes that are begun or demonstrated at once."""
+Schemas = Sequence[Mapping[str, Any]]
+"""Schemas of tools, as a chat template takes them."""
+_COLUMNS = Features({"prompt": Value("string"), "prompt_ids": List(Value("int32")), "task": Value("string")})
+"""``prompt``: the row's number, which the trainer hands over in place of a prompt. ``task``: JSON."""
+
+
+def task_rows(start: Start, stage: Stage) -> tuple[Dataset, LengthCount]:
+    """The tasks that leave room for a turn, memory-mapped, in the order of the file, and what was too long of them."""
+    lengths = LengthCount()
+
+    def fitting() -> Iterator[dict[str, Any]]:
+        kept, total = 0, count_rows(start.job.train_rows)
+        for done, (row, tools) in enumerate(_with_tools(start, stage), start=1):
+            ids = stage.chat.prompt_ids(row["prompt"], tools)
+            if lengths.fit({"prompt_ids": ids}, stage.limits.prompt + 1):
+                yield {"prompt": str(kept), "prompt_ids": ids, "task": json.dumps(row["task"])}
+                kept += 1
+            start.report("step", {"step": done, "total_steps": total, "metrics": {}})
+
+    tasks = write_arrow(fitting(), start.path("tasks.arrow"), _COLUMNS)
+    check_lengths(lengths, start, stage.limits, "tasks")
+    return tasks, lengths
+
+
+def _with_tools(start: Start, stage: Stage) -> Iterator[tuple[Mapping[str, Any], Schemas]]:
+    """All tasks have the same tools, unless these come with the tasks. What programs ask is known when they ask it."""
+    config = start.job.config
+    assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
+    rows = read_training_rows(start.job.train_rows, "agent")
+    if not isinstance(stage, WorldStage):
+        yield from ((row, ()) for row in rows)
+        return
+    if environment_class(settings_of(config).type).tools_of_tasks:
+        while batch := list(islice(rows, TOGETHER)):
+            yield from zip(batch, _tools(stage, batch), strict=True)
+        return
+    shared: list[Schemas] = []
+    for row in rows:
+        shared = shared or _tools(stage, [row])
+        yield row, shared[0]
+
+
+def _tools(stage: WorldStage, rows: Sequence[Mapping[str, Any]]) -> list[Schemas]:
+    tasks = [row["task"] for row in rows]
+    openings = stage.crew.begin(tasks)
+    for task, opening in zip(tasks, openings, strict=True):
+        if opening.broken:
+            raise TrainingFailed(f"the environment cannot begin the task {task['task_id']}: {opening.broken}")
+    return [opening.tools for opening in openings]
+
+
+def demonstrate(
+    rows: Dataset, stage: Stage, settings: EnvironmentSettings, report: Report
+) -> Iterator[PromptAndAnswer]:
+    """The turns of the solutions that the environment knows and that earn its reward, each after what came before it.
+    Nothing is played before the first is asked for. Raises NotEnoughData where there is none."""
+    environment = replace(settings, tools={}).build()
+    # solutions: scripts of actions, from the environment itself
+    known = [
+        (task, script) for row in iter(rows) if (script := environment.demonstration(task := json.loads(row["task"])))
+    ]
+    solved = 0
+    for start in range(0, len(known), TOGETHER):
+        part = known[start : start + TOGETHER]
+        # played by heart: only what earns the reward is imitated
+        policy = partial(by_heart, stage, [script for _, script in part])
+        for play in stage.play([task for task, _ in part], policy):
+            solved += play.success
+            yield from turns_of(play) if play.success else ()
+        report("step", {"step": min(start + TOGETHER, len(known)), "total_steps": len(known), "metrics": {}})
+    if not solved:
+        raise NotEnoughData(
+            f"there is no solution to imitate: {len(known)} of {len(rows)} tasks have one, and none earned the reward"
+        )
+
+
+def by_heart(stage: Stage, scripts: Sequence[Sequence[Action]], plays: Sequence[Play]) -> list[Ids]:
+    """Who is asked for more than the script has says its last line again."""
+    return [stage.chat.turn_ids(scripts[play.number][: len(play.turns) + 1][-1]) for play in plays]
+
+
+def turns_of(play: Play) -> Iterator[PromptAndAnswer]:
+    """What the model said in each turn, after all that came before it."""
+    # a turn is a run of ones in ``own``; the 0 that is appended ends the last one
+    begin = 0
+    for position, own in enumerate([*play.own, 0]):
+        before = play.own[position - 1] if position else 0
+        if own and not before:
+            begin = position
+        elif before and not own:
+            yield play.prompt_ids + play.ids[:begin], play.ids[begin:position]

@@ -26,13 +26,11 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import Interrupted, TrainingFailed, UsageError
 from rl.base.records import Report, Scorer, TrainingResult, silent
@@ -40,15 +38,12 @@ from rl.config.ppo_config import PPOConfig
 from rl.config.training_job import TrainingJob
 from rl.lm import checkpoints, processes
 from rl.lm.encoding import encode
-from rl.lm.lengths import LengthCount
 from rl.training import fitting
 from rl.training.fresh_prompts import scorer_of, tokenised_prompts
-from rl.training.ppo.checkpoint import Checkpoints, Progress
 from rl.training.ppo.math import KLController
-from rl.training.ppo.networks import Networks
-from rl.training.ppo.rollout import Collector, Generator, Rollout
-from rl.training.ppo.update import Updater
-from rl.training.preparing import prepare
+from rl.training.ppo.networks import Checkpoints, Networks, Progress
+from rl.training.ppo.rollout import Collector, Rollout, Updater
+from rl.training.preparing import Start, prepare
 
 KL_LIMIT = 10
 """Times ``target_kl``: beyond such a divergence nothing is learned any more. Without a target MOST_KL is the limit."""
@@ -57,77 +52,43 @@ PATIENCE = 3
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
-    """Trains, or goes on from the newest checkpoint; ``output_dir/adapter`` or ``output_dir/model``, the policy's,
-    appears whole.
-
-    Raises Interrupted after a checkpoint when ``report`` does; TrainingFailed, NotEnoughData, BadFile or UsageError
-    otherwise.
-    """
-    started = time.monotonic()
+    """What appears is the policy."""
     config = job.config
     assert isinstance(config, PPOConfig)  # noqa: S101  the method's own
-    _require_whole_copies(config)
-    with prepare(job, report) as start:
-        rows, lengths = tokenised_prompts(start, config.max_new_tokens)
-        prompts = Prompts(rows, start.tokenizer, int(config.seed))
-        parts = _Parts(config, start.tokenizer, start.model(), scorer_of(job), prompts)
-        loop = _Loop.build(parts, job.output_dir, start.scratch, processes.reporter(report))
-        if start.checkpoint:
-            loop.checkpoints.load(start.checkpoint, loop.progress)
-        report("stage", {"name": "training"})
-        loop.run()
-        weights = fitting.publish_weights(loop.networks.policy, start)
-    return _result(loop, weights, lengths, time.monotonic() - started)
-
-
-def _require_whole_copies(config: PPOConfig) -> None:
-    """Every process has whole networks, and equally many answers. Raises UsageError."""
+    # every process has whole networks, and equally many answers
     if processes.cuts_models():
         raise UsageError(
             "ppo keeps whole copies of its networks: use a configuration of accelerate without FSDP, DeepSpeed"
         )
     if config.batch_size % processes.count():
         raise UsageError(f"batch_size {config.batch_size} cannot be shared by {processes.count()} processes")
+    with prepare(job, report) as start:
+        rows, lengths = tokenised_prompts(start, config.max_new_tokens)
+        prompts = Prompts(rows, start.tokenizer, int(config.seed))
+        loop = _Loop(start, config, scorer_of(job), prompts, processes.reporter(report))
+        if start.checkpoint:
+            loop.checkpoints.load(start.checkpoint, loop.progress)
+        report("stage", {"name": "training"})
+        loop.run()
+        weights = fitting.publish_weights(loop.networks.policy, start)
+        trainable = sum(weight.numel() for weight in loop.networks.policy_weights())
+        counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped}
+        seconds = time.monotonic() - start.began
+        return fitting.summary(weights, loop.progress.step, loop.progress.log, counts, seconds)
 
 
-class _Parts(NamedTuple):
-    config: PPOConfig
-    tokenizer: PreTrainedTokenizerBase
-    model: PreTrainedModel
-    scorer: Scorer
-    prompts: Prompts
-
-
-@dataclass(slots=True)
 class _Loop:
-    config: PPOConfig
-    report: Report
-    prompts: Prompts
-    networks: Networks
-    collect: Collector
-    update: Updater
-    checkpoints: Checkpoints
-    progress: Progress
-    steps: int
-
-    @classmethod
-    def build(cls, parts: _Parts, output_dir: Path, scratch: Path, report: Report) -> _Loop:
-        config = parts.config
+    def __init__(self, start: Start, config: PPOConfig, scorer: Scorer, prompts: Prompts, report: Report) -> None:
+        self.config, self.report, self.prompts = config, report, prompts
+        model = start.model()
         # the adapters' first weights; every batch has seeds of its own later
         torch.manual_seed(int(config.seed))
-        networks = Networks(parts.model, config)
-        update = Updater(networks, config)
-        return cls(
-            config=config,
-            report=report,
-            prompts=parts.prompts,
-            networks=networks,
-            collect=Collector(networks, Generator(networks, parts.tokenizer, config), parts.scorer, config),
-            update=update,
-            checkpoints=Checkpoints(networks, update.optimizer, output_dir, scratch),
-            progress=Progress(KLController(config.init_kl_coef, config.target_kl, config.kl_horizon)),
-            steps=config.steps(len(parts.prompts)),
-        )
+        self.networks = Networks(model, config)
+        self.collect = Collector(self.networks, start.tokenizer, scorer, config)
+        self.update = Updater(self.networks, config)
+        self.checkpoints = Checkpoints(self.networks, self.update.optimizer, start.job.output_dir, start.scratch)
+        self.progress = Progress(KLController(config.init_kl_coef, config.target_kl, config.kl_horizon))
+        self.steps = config.steps(len(prompts))
 
     def run(self) -> None:
         while self.progress.step < self.steps:
@@ -136,7 +97,12 @@ class _Loop:
             self._check(metrics)
             self.progress.step += 1
             self.progress.log.append(metrics)
-            stopped = processes.stopped_anywhere(stopped or self._report_metrics(metrics))
+            if not stopped:
+                try:
+                    self._report_step(metrics)
+                except Interrupted as stop:
+                    stopped = stop
+            stopped = processes.stopped_anywhere(stopped)
             is_due = self.progress.step % int(self.config.save_steps) == 0
             if stopped or (is_due and not self.progress.diverging):  # from one that runs away nobody goes on
                 self.checkpoints.save(self.progress)
@@ -176,15 +142,10 @@ class _Loop:
         torch.manual_seed(random.Random(f"{self.config.seed} {self.progress.step} {of}").getrandbits(63))  # noqa: S311
 
     def _beat(self) -> None:
-        known = self.progress.log[-1] if self.progress.log else {}
-        self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": known})
+        self._report_step(self.progress.log[-1] if self.progress.log else {})
 
-    def _report_metrics(self, metrics: Mapping[str, float]) -> Interrupted | None:
-        try:
-            self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": metrics})
-        except Interrupted as stop:
-            return stop
-        return None
+    def _report_step(self, metrics: Mapping[str, float]) -> None:
+        self.report("step", {"step": self.progress.step, "total_steps": self.steps, "metrics": metrics})
 
     def _check(self, metrics: Mapping[str, float]) -> None:
         step = self.progress.step + 1
@@ -234,17 +195,9 @@ def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, steps - warmup)))
 
 
-def _result(loop: _Loop, weights: Path, lengths: LengthCount, seconds: float) -> TrainingResult:
-    trainable = sum(weight.numel() for weight in loop.networks.policy_weights())
-    counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped}
-    return fitting.summary(weights, loop.progress.step, loop.progress.log, counts, seconds)
-
-
 class Prompts:
     """Each pass over the rows has an order of its own, by the seed alone; batches go on from one pass into the next.
-
-    ``rows``: as ``tokenised_prompts`` leaves them.
-    """
+    ``rows``: as ``tokenised_prompts`` leaves them."""
 
     def __init__(self, rows: Dataset, tokenizer: PreTrainedTokenizerBase, seed: int) -> None:
         self._rows, self._tokenizer, self._seed = rows, tokenizer, seed
@@ -254,13 +207,12 @@ class Prompts:
 
     def batch(self, number: int, size: int) -> list[dict[str, Any]]:
         """Rows of the training set, and their ``prompt_ids``."""
-        rows = [json.loads(self._row(position)["row"]) for position in range(number * size, (number + 1) * size)]
+        rows = []
+        for position in range(number * size, (number + 1) * size):
+            epoch, index = divmod(position, len(self._rows))
+            rows.append(json.loads(self._rows[self._order(epoch)[index]]["row"]))
         encoded = encode(self._tokenizer, rows, len(rows), silent, ())
         return [{**row, "prompt_ids": ids["prompt_ids"]} for row, ids in zip(rows, encoded, strict=True)]
-
-    def _row(self, position: int) -> Any:
-        epoch, index = divmod(position, len(self._rows))
-        return self._rows[self._order(epoch)[index]]
 
     def _order(self, epoch: int) -> list[int]:
         generator = torch.Generator().manual_seed(self._seed + epoch)

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
+from transformers import PreTrainedTokenizerFast
 
 from rl.base.records import silent
 from rl.base.template_settings import template_settings
+from rl.lm.chat.template import AnswerForm, answer_form
+from rl.lm.encoding import answer_text, encode
 from tests.training.chatting import MISTRAL, build_tokenizer, tokenizer
 
 pytestmark = pytest.mark.learn
@@ -101,10 +105,7 @@ def _served(model: Any, messages: list[dict[str, str]]) -> list[str]:
 
 @pytest.mark.parametrize("chat", CHATS)
 @pytest.mark.parametrize("name", [*_templates(), *TRAPS])
-def test_the_trained_prompt_is_the_served_one_and_an_answer_is_its_words_and_its_end(name: str, chat: str) -> None:
-    from rl.lm.chat.answers import answer_form
-    from rl.lm.encoding import encode
-
+def test_the_trained_prompt_is_the_served_one_and_an_answer_is_its_words_and_its_end(name: str, chat: str):
     model = _tokenizer(name)
     messages = [{"role": role, "content": content} for role, content in CHATS[chat]]
     answers = {f"answer{number}": [{"role": "assistant", "content": text}] for number, text in enumerate(ANSWERS)}
@@ -121,9 +122,7 @@ def test_the_trained_prompt_is_the_served_one_and_an_answer_is_its_words_and_its
 
 
 @pytest.mark.parametrize("name", [*_templates(), *TRAPS])
-def test_what_stands_around_the_words_of_an_answer_is_an_empty_thought_or_a_marker_and_one_end(name: str) -> None:
-    from rl.lm.chat.answers import answer_form
-
+def test_what_stands_around_the_words_of_an_answer_is_an_empty_thought_or_a_marker_and_one_end(name: str):
     model = _tokenizer(name)
     form = answer_form(model)
     ends = {number for number, token in model.added_tokens_decoder.items() if token.special} | {model.eos_token_id}
@@ -151,29 +150,20 @@ def test_what_stands_around_the_words_of_an_answer_is_an_empty_thought_or_a_mark
         ("deepseek_r1_distill", "\n</think>\n\n", "<|im_end|>"),
     ],
 )
-def test_what_stands_around_an_answer(name: str, lead: str, end: str) -> None:
-    from rl.lm.chat.answers import answer_form
-
+def test_what_stands_around_an_answer(name: str, lead: str, end: str):
     form = answer_form(_tokenizer(name))
     assert (form.lead, form.end) == (lead, end)
 
 
 @pytest.mark.parametrize("name", [*_templates(), *TRAPS])
-def test_a_generated_answer_reads_as_its_words(name: str) -> None:
-    from rl.lm.encoding import answer_text, encode
-
+def test_a_generated_answer_reads_as_its_words(name: str):
     model, row = _tokenizer(name), {"prompt": [{"role": "user", "content": "Where is Bonn?"}]}
     answer = [{"role": "assistant", "content": "On the Rhine."}]
     [encoded] = encode(model, [{**row, "completion": answer}], 1, silent, ("completion",))
     assert answer_text(model, row, encoded["completion_ids"]).rstrip("\n") == "On the Rhine."
 
 
-def test_a_tokenizer_that_begins_a_text_with_a_blank_puts_none_before_an_answer() -> None:
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
-    from transformers import PreTrainedTokenizerFast
-
-    from rl.lm.chat.answers import AnswerForm
-
+def test_a_tokenizer_that_begins_a_text_with_a_blank_puts_none_before_an_answer():
     letters = "▁abcdefghijklmnopqrstuvwxyz.?"
     pieces = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, [], unk_token="?"))  # noqa: S106
     pieces.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

@@ -5,6 +5,10 @@ import pytest
 from rl.base.errors import UsageError
 from rl.base.template_settings import template_settings
 from rl.environments.contract import Action, ToolRequest
+from rl.environments.dialects.hermes import write_calls
+from rl.environments.dialects.plain import describe_tools, wrap_result
+from rl.lm.chat.format import ChatFormat
+from rl.lm.own_tokens import plain
 from tests.training.chatting import build_tokenizer, template, tokenizer
 
 pytestmark = pytest.mark.learn
@@ -53,10 +57,8 @@ HOSTILE = (
 )
 
 
-def chat_format(name: str, policy_type: str = "auto", thinks: bool = False):
-    from rl.lm.chat.format import ChatFormat
-
-    return ChatFormat(tokenizer(name), policy_type, thinks=thinks)
+def chat_format(name: str, policy_type: str = "auto"):
+    return ChatFormat(tokenizer(name), policy_type)
 
 
 def text(name: str, ids: list[int]) -> str:
@@ -111,9 +113,6 @@ def test_what_is_said_beside_a_call_is_kept(name: str):
 
 def whole(name: str, observation: str) -> str:
     """The conversation as the template writes it at once."""
-    from rl.environments.dialects.hermes import write_calls
-    from rl.environments.dialects.plain import describe_tools, wrap_result
-
     if TEMPLATES[name] != "plain":
         function = {"name": CALL.name, "arguments": dict(CALL.arguments)}
         call = {"id": "call00001", "type": "function", "function": function}
@@ -229,8 +228,8 @@ def test_thoughts_are_no_answer_but_are_shown_to_people(name: str):
 
 
 def test_a_thought_that_the_template_began_and_the_model_did_not_end_is_no_answer():
-    ids = tokenizer("qwen3_5_think")("It is 42")["input_ids"]
-    assert chat_format("qwen3_5_think", "plain", thinks=True).action(ids, []) == Action("")
+    ids = tokenizer("deepseek_r1_distill")("It is 42")["input_ids"]
+    assert chat_format("deepseek_r1_distill", "plain").action(ids, []) == Action("")
 
 
 def test_what_was_said_keeps_its_calls_and_not_its_end():
@@ -242,8 +241,6 @@ def test_what_was_said_keeps_its_calls_and_not_its_end():
 
 def test_llama_may_end_a_call_in_its_second_way():
     tok = build_tokenizer(template("llama3_1") + "{# <|eom_id|> #}", "<|eot_id|>")
-    from rl.lm.chat.format import ChatFormat
-
     style = ChatFormat(tok)
     turn = style.turn_ids(Action("", (CALL,)))[:-1] + [tok.convert_tokens_to_ids("<|eom_id|>")]
     assert style.action(turn, [SEARCH]).calls == (CALL,)
@@ -277,8 +274,6 @@ def test_an_unknown_policy_type_is_told_with_those_that_are_known():
 
 
 def test_a_template_that_takes_no_users_is_refused():
-    from rl.lm.chat.format import ChatFormat
-
     with pytest.raises(UsageError, match="cannot write a chat: nobody is welcome"):
         ChatFormat(build_tokenizer("{{ raise_exception('nobody is welcome') }}"))
 
@@ -298,8 +293,6 @@ def test_messages_of_the_user_in_a_row_become_one_where_the_template_wants_that(
     ("lacking", "message"), [("eos_token", "no end-of-text token"), ("chat_template", "no chat template")]
 )
 def test_a_tokenizer_that_lacks_something_is_refused(lacking: str, message: str):
-    from rl.lm.chat.format import ChatFormat
-
     incomplete = build_tokenizer(template("qwen2_5"))
     setattr(incomplete, lacking, None)
     with pytest.raises(UsageError, match=message):
@@ -307,8 +300,6 @@ def test_a_tokenizer_that_lacks_something_is_refused(lacking: str, message: str)
 
 
 def test_a_template_without_end_tokens_ends_turns_with_the_end_of_the_text():
-    from rl.lm.chat.format import ChatFormat
-
     chat = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     tok = build_tokenizer(chat + "{% if add_generation_prompt %}assistant: {% endif %}")
     style = ChatFormat(tok)
@@ -333,8 +324,6 @@ RUN = [
 
 
 def test_of_a_run_only_what_the_model_says_is_its_own(name: str):
-    from rl.lm.own_tokens import plain
-
     chat = chat_format(name)
     ids = chat.answer_ids(RUN)
     own = text(name, [number for number in ids if number >= 0])
@@ -351,8 +340,6 @@ def test_of_a_run_only_what_the_model_says_is_its_own(name: str):
 
 
 def test_a_run_is_written_as_the_turns_that_the_model_would_generate(name: str):
-    from rl.lm.own_tokens import plain
-
     chat = chat_format(name)
     turn, answer = chat.turn_ids(Action("", (CALL,))), chat.turn_ids(Action("It is warm."))
     whole = [*turn, *chat.observation_ids([RUN[1]["content"]], turn), *answer]

@@ -15,7 +15,7 @@ from trl.trainer.utils import FusedCausalLMOutput, add_fused_lm_head
 
 from rl.base.records import silent
 from rl.lm.log_probs import use_compact_head
-from rl.lm.lora_passes import fused_adapters
+from rl.lm.packed_layers import fused_adapters
 from rl.lm.token_tree import sharing
 from rl.lm.token_tree.head import kept_gradients
 from rl.lm.token_tree.sharing import shared_tokens, shares_tokens

@@ -12,6 +12,9 @@ import pytest
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.crew import crew
 from rl.environments.settings import EnvironmentSettings
+from rl.lm.chat.format import ChatFormat
+from rl.lm.lengths import Limits
+from rl.training.agent.episodes import WorldStage
 from tests.training.chatting import tokenizer
 
 pytestmark = pytest.mark.learn
@@ -53,10 +56,6 @@ def stage() -> Iterator[Any]:
 
 @contextmanager
 def stage_with(most: int) -> Iterator[Any]:
-    from rl.lm.chat.format import ChatFormat
-    from rl.lm.lengths import Limits
-    from rl.training.agent.episodes import WorldStage
-
     with crew(WORLD, 0) as world:
         yield WorldStage(world, ChatFormat(tokenizer("qwen2_5")), Limits(most, 8192, KEPT), -0.5)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rl.base.errors import TrainingFailed
+from rl.lm.loading import load_tokenizer
 from rl.training.agent import train as agent
 from rl.training.grpo import Trainer
 from tests.training import worlds
@@ -108,8 +109,6 @@ def probe(monkeypatch: pytest.MonkeyPatch) -> Probe:
 def test_the_loss_is_on_what_the_model_said_and_not_on_the_observations(
     answering_base: Path, tmp_path: Path, probe: Probe
 ):
-    from rl.lm.loading import load_tokenizer
-
     listener = Listener()
     agent.train(job(answering_base, tmp_path, max_steps=1, lora_dropout=0.0, seed=1), listener)
     tokenizer = load_tokenizer(str(answering_base))

@@ -9,15 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from rl.base.errors import Interrupted, TrainingFailed, UsageError
 from rl.base.records import AnswerScore, Scorer, TraceRecord, TrainingResult, silent
 from rl.config import PPOConfig
 from rl.config.training_job import TrainingJob
-from rl.lm import checkpoints
+from rl.lm import checkpoints, loading
+from rl.lm.model_path import base_of
+from rl.training import reward_model
 from rl.training.ppo import train as ppo
-from tests.training.conftest import Listener, message, picture, same_weights, train_until_killed, weights, write_rows
+from tests.training.conftest import (
+    Listener,
+    kill_and_go_on,
+    message,
+    picture,
+    same_weights,
+    stop_and_go_on,
+    weights,
+    write_rows,
+)
 from tests.training.scorers import EarlyLetters, early_letters
+from tests.training.test_reward_model import job as reward_job
 
 pytestmark = pytest.mark.learn
 
@@ -68,7 +81,7 @@ def uninterrupted_run(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory)
     return ppo.train(job(tiny_base, tmp_path_factory.mktemp("whole"), **FEW), listener), listener
 
 
-def test_each_batch_is_measured(uninterrupted_run: Run) -> None:
+def test_each_batch_is_measured(uninterrupted_run: Run):
     result, listener = uninterrupted_run
     assert result.steps == 4
     assert sorted(listener.losses) == [1, 2, 3, 4]
@@ -81,9 +94,7 @@ def test_each_batch_is_measured(uninterrupted_run: Run) -> None:
     assert result.metrics["epoch"] == 2, "4 batches of 8 answers to 16 prompts"
 
 
-def test_the_adapter_is_that_of_the_policy_alone(tiny_base: Path, uninterrupted_run: Run) -> None:
-    from rl.lm import loading
-
+def test_the_adapter_is_that_of_the_policy_alone(tiny_base: Path, uninterrupted_run: Run):
     result, _ = uninterrupted_run
     assert sorted(path.name for path in result.weights_dir.iterdir() if path.is_dir()) == []
     assert not [name for name in weights(result) if "value" in name or "lora_" not in name]
@@ -107,7 +118,7 @@ def rewards_of(base: Path, folder: Path, score: Callable[[str], float], seed: in
 
 
 @pytest.mark.slow
-def test_it_learns_what_is_rewarded_and_nothing_from_random_rewards(tiny_base: Path, tmp_path: Path) -> None:
+def test_it_learns_what_is_rewarded_and_nothing_from_random_rewards(tiny_base: Path, tmp_path: Path):
     """Measured with seeds 2, 3, 5, 6 and 8: gains of 0.30 to 0.49; of random rewards, with seeds 2 and 3, at most 0.07."""
     chance = random.Random(1)
     learned = rewards_of(tiny_base, tmp_path / "real", early_letters, seed=3)
@@ -117,13 +128,8 @@ def test_it_learns_what_is_rewarded_and_nothing_from_random_rewards(tiny_base: P
     assert gain > abs(drift) + 0.2
 
 
-def test_an_interrupted_training_resumes_to_the_same_adapter(
-    tiny_base: Path, tmp_path: Path, uninterrupted_run: Run
-) -> None:
-    with pytest.raises(Interrupted, match="stopped by a test"):
-        ppo.train(job(tiny_base, tmp_path, **FEW), Listener(stop_at=2))
-    assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
-    resumed = ppo.train(job(tiny_base, tmp_path, resume=True, **FEW), silent)
+def test_an_interrupted_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run):
+    resumed = stop_and_go_on(ppo.train, job(tiny_base, tmp_path, **FEW))
     assert same_weights(resumed, uninterrupted_run[0])
     assert resumed.final_loss == uninterrupted_run[0].final_loss
 
@@ -148,7 +154,7 @@ GENERATING, LEARNING = 5, 20
 @pytest.mark.parametrize(("beat", "kept"), [(GENERATING, 2), (LEARNING + 3, 3)])
 def test_a_stop_within_a_batch_loses_nothing(
     tiny_base: Path, tmp_path: Path, uninterrupted_run: Run, beat: int, kept: int
-) -> None:
+):
     with pytest.raises(Interrupted, match="within a batch"):
         ppo.train(job(tiny_base, tmp_path, **FEW), StopsWithin(2, beat))
     assert checkpoints.newest_complete(tmp_path / "run") == tmp_path / "run" / f"checkpoint-{kept}"
@@ -156,15 +162,14 @@ def test_a_stop_within_a_batch_loses_nothing(
     assert same_weights(resumed, uninterrupted_run[0])
 
 
-def test_a_stop_before_anything_was_learned_leaves_no_checkpoint(tiny_base: Path, tmp_path: Path) -> None:
+def test_a_stop_before_anything_was_learned_leaves_no_checkpoint(tiny_base: Path, tmp_path: Path):
     with pytest.raises(Interrupted):
         ppo.train(job(tiny_base, tmp_path, **FEW), StopsWithin(0, GENERATING))
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
-    train_until_killed(ppo.train, job(tiny_base, tmp_path, save_steps=2, **FEW), step=3)
-    resumed = ppo.train(job(tiny_base, tmp_path, resume=True, **FEW), silent)
+def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run):
+    resumed = kill_and_go_on(ppo.train, job(tiny_base, tmp_path, save_steps=2, **FEW), step=3)
     assert same_weights(resumed, uninterrupted_run[0])
 
 
@@ -173,7 +178,7 @@ def test_a_killed_training_resumes_to_the_same_adapter(tiny_base: Path, tmp_path
 )
 def test_a_checkpoint_without_one_of_its_files_is_passed_over(
     tiny_base: Path, tmp_path: Path, name: str, saved_checkpoint: Path
-) -> None:
+):
     assert checkpoints.is_complete(saved_checkpoint)
     kept = (saved_checkpoint / name).read_bytes()
     (saved_checkpoint / name).unlink()
@@ -183,17 +188,13 @@ def test_a_checkpoint_without_one_of_its_files_is_passed_over(
         (saved_checkpoint / name).write_bytes(kept)
 
 
-def test_recomputed_activations_change_nothing(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run) -> None:
-    import torch
-
+def test_recomputed_activations_change_nothing(tiny_base: Path, tmp_path: Path, uninterrupted_run: Run):
     saving = ppo.train(job(tiny_base, tmp_path, activation_checkpointing=True, **FEW), silent)
     expected = weights(uninterrupted_run[0])
     assert all(torch.allclose(value, expected[name], atol=1e-6) for name, value in weights(saving).items())
 
 
-def test_all_weights_can_be_trained_and_resume_to_the_same_model(tiny_base: Path, tmp_path: Path) -> None:
-    from rl.lm.model_path import base_of
-
+def test_all_weights_can_be_trained_and_resume_to_the_same_model(tiny_base: Path, tmp_path: Path):
     full = {**FEW, "max_steps": 3, "full": True, "learning_rate": 1e-4}
     whole = ppo.train(job(tiny_base, tmp_path / "whole", **full), silent)
     with pytest.raises(Interrupted, match="stopped by a test"):
@@ -214,7 +215,7 @@ def saved_checkpoint(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) 
     return folder / "run" / "checkpoint-1"
 
 
-def test_a_policy_that_runs_away_is_stopped_with_its_reason(tiny_base: Path, tmp_path: Path) -> None:
+def test_a_policy_that_runs_away_is_stopped_with_its_reason(tiny_base: Path, tmp_path: Path):
     wild = {**FEW, "max_steps": 30, "target_kl": 0.001, "learning_rate": 3e-2, "init_kl_coef": 0.0, "save_steps": 1}
     with pytest.raises(
         TrainingFailed, match=r"nats an answer in batch \d+, more than 0.01 in 3 batches in a row; lower"
@@ -226,13 +227,13 @@ def test_a_policy_that_runs_away_is_stopped_with_its_reason(tiny_base: Path, tmp
     assert state["log_history"][-1]["kl"] <= 0.01
 
 
-def test_numbers_that_are_none_end_the_training(tiny_base: Path, tmp_path: Path) -> None:
+def test_numbers_that_are_none_end_the_training(tiny_base: Path, tmp_path: Path):
     with pytest.raises(TrainingFailed, match=r"became nan in batch 1: .*there is no checkpoint yet"):
         ppo.train(job(tiny_base, tmp_path, scorer=lambda trace: AnswerScore(math.nan), **FEW), silent)
     assert not (tmp_path / "run" / "adapter").exists()
 
 
-def test_answers_that_no_reward_applies_to_count_as_the_mean(tiny_base: Path, tmp_path: Path) -> None:
+def test_answers_that_no_reward_applies_to_count_as_the_mean(tiny_base: Path, tmp_path: Path):
     turns = iter(range(1000))
     one = {**FEW, "max_steps": 1}
     some = ppo.train(
@@ -242,23 +243,20 @@ def test_answers_that_no_reward_applies_to_count_as_the_mean(tiny_base: Path, tm
     assert some.metrics["reward_std"] == pytest.approx(0, abs=1e-6)
 
 
-def test_a_training_without_any_reward_is_refused(tiny_base: Path, tmp_path: Path) -> None:
+def test_a_training_without_any_reward_is_refused(tiny_base: Path, tmp_path: Path):
     with pytest.raises(TrainingFailed, match="no reward applies to any of 8 answers"):
         ppo.train(job(tiny_base, tmp_path, scorer=lambda trace: AnswerScore(None), **FEW), silent)
     with pytest.raises(UsageError, match="need rewards, or a reward model"):
         ppo.train(job(tiny_base, tmp_path, scorer=None), silent)
 
 
-def test_prompts_that_leave_no_room_are_refused(tiny_base: Path, tmp_path: Path) -> None:
+def test_prompts_that_leave_no_room_are_refused(tiny_base: Path, tmp_path: Path):
     with pytest.raises(UsageError, match="max_new_tokens 128 leaves no room for a prompt in max_length 128"):
         ppo.train(job(tiny_base, tmp_path, max_new_tokens=128), silent)
 
 
 @pytest.mark.slow
-def test_a_reward_model_can_take_the_place_of_rewards(tiny_base: Path, tmp_path: Path) -> None:
-    from rl.training import reward_model
-    from tests.training.test_reward_model import job as reward_job
-
+def test_a_reward_model_can_take_the_place_of_rewards(tiny_base: Path, tmp_path: Path):
     trained = reward_model.train(reward_job(tiny_base, tmp_path / "judge", max_steps=2), silent)
     one = {**FEW, "max_steps": 1}
     by_model = replace(job(tiny_base, tmp_path / "policy", scorer=None, **one), reward_model=trained.weights_dir)
