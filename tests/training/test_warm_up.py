@@ -9,8 +9,8 @@ import pytest
 from rl.base.errors import Interrupted
 from rl.base.records import silent
 from rl.config.training_job import LEARNED_ROWS
-from rl.evaluation.torch.scoring import score_pairs
 from rl.training import dpo, kto
+from tests.evaluation.pair_sets import score_pairs
 from tests.training.conftest import Listener, job, polite_rows, same_weights
 from tests.training.test_kto import labelled_rows
 

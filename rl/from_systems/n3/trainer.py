@@ -117,7 +117,7 @@ class RLHFTrainer:
 
     def _seconds(self, rows: int, prompt_tokens: float) -> float | None:
         folder = Path(resolve_base_model(self.config.base_model))
-        shape = import_name("rl.runs.model_shape.model_shape")(folder)
+        shape = import_name("rl.runs.settling.model_shape")(folder)
         if shape is None:
             return None
         answer = self.config.max_new_tokens
