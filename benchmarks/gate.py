@@ -18,7 +18,7 @@ from statistics import NormalDist, fmean
 import numpy as np
 from gate_chains import CHOSEN, E_VALUES, GATES, PAIRS, WINS, Kind, World, is_promoted_soon, promotes, run_chain
 
-from rl.base.proportions import wilson
+from rl.base.measurements import wilson
 from rl.evaluation.stats.budget import ONCE, Look, at_look
 from rl.evaluation.stats.sample_size import prompts_for_gain
 

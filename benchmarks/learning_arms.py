@@ -117,7 +117,7 @@ def train_mpo(base: Base, rows: Sequence[dict[str, Any]], folder: Path, seed: in
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "train.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    from rl.runs.model_shape import model_shape
+    from rl.runs.settling import model_shape
 
     config = preset("auto", "mpo").with_overrides({"seed": seed, **overrides})
     settled = settle(config, "mpo", len(rows), model_shape(Path(base.folder))).config

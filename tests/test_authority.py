@@ -20,7 +20,7 @@ from rl.config.authority import (
 )
 from rl.dataset_builder import DataOptions
 from rl.models import Agent
-from rl.runs.run_options import RunOptions
+from rl.runs.choosing import RunOptions
 from tests import security_tables
 
 

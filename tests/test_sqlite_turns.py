@@ -13,8 +13,7 @@ import pytest
 from django.db import IntegrityError, OperationalError, connection
 
 from backend.sqlite3 import base
-from backend.sqlite3.base import DatabaseWrapper
-from backend.sqlite3.turns import Turns
+from backend.sqlite3.base import DatabaseWrapper, Turns
 from rl.faults import DATABASE_GONE, fault_of
 from tests.waiting import until
 

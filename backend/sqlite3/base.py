@@ -12,14 +12,44 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
+from threading import Event, Lock
 from typing import Any, Final, TypeVar
 
 from django.db.backends.sqlite3 import base
 from django.db.utils import OperationalError
 
-from backend.sqlite3.turns import Turns
+
+class Turns:
+    def __init__(self) -> None:
+        self._lock, self._is_taken = Lock(), False
+        self._waiting: deque[Event] = deque()
+
+    def take(self, seconds: float) -> bool:
+        """Waits so long at the most. Whoever got True gives the turn back."""
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return True
+            mine = Event()
+            self._waiting.append(mine)
+        return mine.wait(seconds) or self._leave(mine)
+
+    def give(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._is_taken = False
+
+    def _leave(self, mine: Event) -> bool:
+        """Whether it became his turn at the last moment."""
+        with self._lock:
+            if not mine.is_set():
+                self._waiting.remove(mine)
+            return mine.is_set()
+
 
 LOOK_SECONDS: Final = 0.002
 """Between two looks whether another process has ended its write."""

@@ -89,7 +89,11 @@ def write_call(name: str, arguments: Any) -> str:
 
 def characters(messages: Iterable[Mapping[str, Any]]) -> int:
     """How many the messages have, their tool calls as JSON included."""
-    return sum(len(message["content"]) + _characters_of_calls(message) for message in messages)
+    return sum(
+        len(message["content"])
+        + (len(json.dumps(calls, ensure_ascii=False)) if (calls := message.get("tool_calls")) else 0)
+        for message in messages
+    )
 
 
 def _read_written(text: str) -> Any:
@@ -100,11 +104,6 @@ def _read_written(text: str) -> Any:
         return None
 
 
-def _characters_of_calls(message: Mapping[str, Any]) -> int:
-    calls = message.get("tool_calls")
-    return len(json.dumps(calls, ensure_ascii=False)) if calls else 0
-
-
 def _read_call(call: object) -> RequestedCall:
     function = call.get("function", call) if isinstance(call, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(function, Mapping):
@@ -113,15 +112,11 @@ def _read_call(call: object) -> RequestedCall:
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call must name its function")
     if isinstance(arguments, str):
-        arguments = _parse(arguments)
+        try:
+            arguments = json.loads(arguments) if arguments.strip() else {}
+        except RecursionError:
+            raise ValueError("arguments are nested too deeply") from None
     if arguments is not None and not isinstance(arguments, Mapping):
         raise ValueError(f"the arguments of {name} must be an object")
     identifier = call.get("id")
     return RequestedCall(name, dict(arguments or {}), identifier if isinstance(identifier, str) else "")
-
-
-def _parse(arguments: str) -> Any:
-    try:
-        return json.loads(arguments) if arguments.strip() else {}
-    except RecursionError:
-        raise ValueError("arguments are nested too deeply") from None

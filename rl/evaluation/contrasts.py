@@ -35,10 +35,9 @@ def of_labels(rows: Iterable[Row]) -> list[Row]:
     for row in rows:
         prompts[row["prompt_key"]][row["label"]].append(row)
     matches = [contrast for both in prompts.values() if both[True] and both[False] for contrast in _match(both)]
-    good, bad = (
-        _in_hashed_order({key: both[label] for key, both in prompts.items() if not both[not label]})
-        for label in (True, False)
-    )
+    # in an order that has nothing to do with what the prompts say, and stays when others are added
+    ordered = [prompts[key] for key in sorted(prompts, key=stable_hash)]
+    good, bad = ([both[label] for both in ordered if not both[not label]] for label in (True, False))
     for liked, disliked in zip(good, bad, strict=False):
         matches += _match({True: liked, False: disliked})
     return matches
@@ -60,15 +59,14 @@ def of_mixed(rows: Iterable[Row]) -> list[Row]:
 def of_groups(rows: Iterable[Row]) -> list[Row]:
     """The answer with the most reward beside the one with the least."""
     return [
-        {
-            **tools_of(row),
-            "prompt": row["prompt"],
-            "chosen": row["completions"][row["rewards"].index(max(row["rewards"]))],
-            "rejected": row["completions"][row["rewards"].index(min(row["rewards"]))],
-            "prompt_key": row["prompt_key"],
-        }
+        _contrast(row, *(row["completions"][row["rewards"].index(end(row["rewards"]))] for end in (max, min)))
         for row in rows
     ]
+
+
+def _contrast(row: Row, chosen: Any, rejected: Any) -> Row:
+    shared = {**tools_of(row), "prompt": row["prompt"], "prompt_key": row["prompt_key"]}
+    return {**shared, "chosen": chosen, "rejected": rejected}
 
 
 def _match(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:
@@ -76,16 +74,5 @@ def _match(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:
     good, bad = both[True], both[False]
     for number in range(max(len(good), len(bad))):
         better, worse = good[number % len(good)], bad[number % len(bad)]
-        contrast = {
-            **tools_of(better),
-            "prompt": better["prompt"],
-            "chosen": better["completion"],
-            "rejected": worse["completion"],
-            "prompt_key": better["prompt_key"],
-        }
+        contrast = _contrast(better, better["completion"], worse["completion"])
         yield contrast if worse["prompt"] == better["prompt"] else {**contrast, "rejected_prompt": worse["prompt"]}
-
-
-def _in_hashed_order(prompts: Mapping[str, Sequence[Row]]) -> list[Sequence[Row]]:
-    """In an order that has nothing to do with what the prompts say, and stays when others are added."""
-    return [prompts[key] for key in sorted(prompts, key=stable_hash)]

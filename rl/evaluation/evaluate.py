@@ -14,16 +14,13 @@ from rl.base.records import Report
 from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
 from rl.config.methods import PAIRS
 from rl.evaluation import fresh_rewards
-from rl.evaluation.accepted import accepted_answers
-from rl.evaluation.answering import decides, measure_right
 from rl.evaluation.guards.measure import PROMPTS, Guards, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels, labels_of, latest_training_set, never_learned
 from rl.evaluation.measures import fields
 from rl.evaluation.measures import reward as rewards
-from rl.evaluation.measures import success as successes
+from rl.evaluation.measures.right import accepted_answers, measure_right
 from rl.evaluation.preferring import Scale, measure_preference
 from rl.evaluation.subject import DEFAULT, EvaluationOptions, Measured, Subject, of_checkpoint, of_version
-from rl.evaluation.wording import FIELDS, REWARD, SUCCESS, Words
 from rl.judge.labels import sample_rows
 from rl.lm.model_path import is_reward_model
 from rl.models import Agent, Evaluation, ModelVersion, TrainingSet
@@ -85,7 +82,7 @@ def evaluate_answers(
     contest = replace(subject.contest, max_new_tokens=min(subject.answer_length, subject.max_length // 2))
     earnings = fields.compare(contest, held_out.rows, agent.name, report)
     guards = skip("answers are compared with those of a file", agent, subject.task)
-    outcome = _complete(_describe_earnings(earnings, held_out, "fields", guards, subject), subject, held_out)
+    outcome = _complete(_judge(earnings, held_out, "fields", guards, subject), subject, held_out)
     figures = fields.describe(earnings, held_out.rows, agent.name)
     return {"agent": agent.name, **origin, **_as_document(outcome), **figures}
 
@@ -99,10 +96,6 @@ def _find_unstored(
     return of_version(measured, options, report), {"version": measured.name}
 
 
-def _as_document(measured: Measured) -> dict[str, Any]:
-    return {**{name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}, **measured.report}
-
-
 def _measure(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
     measure = _MEASURES[find_rows(training_set.method).measure]
     return _complete(measure(subject, training_set, held_out, report), subject, held_out)
@@ -113,24 +106,25 @@ def _complete(measured: Measured, subject: Subject, held_out: HeldOut) -> Measur
     return replace(measured, report={**measured.report, "learned": held_out.learned, **task})
 
 
+def _as_document(measured: Measured) -> dict[str, Any]:
+    return {**{name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}, **measured.report}
+
+
 def _preference(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
     is_own = subject.run is not None and subject.run.training_set_id == training_set.pk
     others = [subject.current] if is_own else [subject.current, subject.version]
     accepted = accepted_answers(training_set, subject.run, *others)
-    if decides(accepted) and not is_reward_model(subject.weights):
-        measured = measure_right(subject, accepted, held_out.share, report)
-        return replace(measured, report={**measured.report, "left_out": accepted.learned, "later": accepted.later})
-    prompts = max(1, training_set.stats.get("prompts", 1))
-    scale = Scale(max(1.0, training_set.feedback_count / prompts))
-    labels = labels_of(training_set)
-    return measure_preference(subject, scale, held_out, labels, report, kind=accepted.kind)
+    if accepted.decide and not is_reward_model(subject.weights):
+        return measure_right(subject, accepted, held_out.share, report)
+    scale = Scale(max(1.0, training_set.feedback_count / max(1, training_set.stats.get("prompts", 1))))
+    return measure_preference(subject, scale, held_out, labels_of(training_set), report, kind=accepted.kind)
 
 
 def _rewards(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
     scorer = rollouts.scorer_of_run(subject.agent, subject.run.options if subject.run else {})
     watch = subject.watch(one_of_each_prompt(held_out.rows)[:PROMPTS], report)
     earnings = rewards.compare(subject.contest, held_out.rows, scorer, report, watch.speaker)
-    return _describe_earnings(earnings, held_out, "reward", watch.guards(), subject)
+    return _judge(earnings, held_out, "reward", watch.guards(), subject)
 
 
 def _success(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
@@ -141,20 +135,16 @@ def _success(subject: Subject, training_set: TrainingSet, held_out: HeldOut, rep
     config = config_class(method)(**run.config) if run else subject.agent.training_config(method)
     config = config.with_overrides({"environment": training_set.stats["environment"]})
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
-    earnings = successes.compare(subject.contest, held_out.rows, config, report)
+    earnings = rewards.compare_success(subject.contest, held_out.rows, config, report)
     guards = skip("tasks are played, not answered", subject.agent, subject.task)
-    return _describe_earnings(earnings, held_out, "success", guards, subject)
+    return _judge(earnings, held_out, "success", guards, subject)
 
 
-def _describe_earnings(
-    earnings: rewards.Earnings, held_out: HeldOut, measure: str, guards: Guards, subject: Subject
-) -> Measured:
-    verdict = guards.over(rewards.judge(earnings, held_out.share, _WORDS[measure], subject.margin, subject.look))
-    described = {**rewards.describe(earnings, verdict, measure, subject.margin), "guards": guards.report}
-    return Measured(rewards.describe_columns(earnings, verdict), described)
+def _judge(earnings: rewards.Earnings, held_out: HeldOut, measure: str, guards: Guards, subject: Subject) -> Measured:
+    verdict = guards.over(rewards.judge(earnings, measure, held_out.share, subject))
+    return rewards.describe(earnings, verdict, measure, subject.agent.gate_margin, guards)
 
 
-_WORDS: dict[str, Words] = {"reward": REWARD, "success": SUCCESS, "fields": FIELDS}
 _MEASURES: dict[str, Callable[[Subject, TrainingSet, HeldOut, Report], Measured]] = {
     "preference": _preference,
     "reward": _rewards,

@@ -19,13 +19,13 @@ from rl.base.measurements import PairScore
 from rl.base.records import Report
 from rl.config import find_rows
 from rl.config.levels import LEVELS
-from rl.evaluation import SCORERS, evidence
-from rl.evaluation.contest import MODELS
+from rl.evaluation import MODELS, SCORERS
 from rl.evaluation.evaluate import evaluate
 from rl.evaluation.gate import decide
 from rl.evaluation.held_out import never_learned
 from rl.evaluation.measures.preference import Row, accuracy_of, figures, sample
-from rl.evaluation.stats.intervals import counts_of, paired_difference, prompt_changes
+from rl.evaluation.stats.intervals import counts_of, difference_interval, prompt_changes
+from rl.evaluation.stats.sample_size import describe_evidence
 from rl.export.llama_cpp import process as llama_process
 from rl.export.release import artifact_path
 from rl.models import Artifact, Evaluation, ModelVersion, TrainingSet
@@ -115,20 +115,15 @@ def _score(
     sequences = [sequence for position in fitting for sequence in encoded[position]]
     values = llama_process.token_log_probs(artifact_path(artifact), sequences, report=report) if sequences else []
     scored = [candidates[position] for position in fitting]
+    margins = [
+        [math.nan if margin is None else float(margin) for margin in sampled[keys[position]]] for position in fitting
+    ]
     *stored, of_base = (
-        [
-            PairScore(row["prompt_key"], _margin(sampled[keys[position]][column]), 0.0)
-            for row, position in zip(scored, fitting, strict=True)
-        ]
+        [PairScore(row["prompt_key"], of_row[column], 0.0) for row, of_row in zip(scored, margins, strict=True)]
         for column in range(len(MODELS) + 1)
     )
     file = [PairScore(row["prompt_key"], values[2 * n], values[2 * n + 1]) for n, row in enumerate(scored)]
-    relative = [score.relative_to(base) for score, base in zip(file, of_base, strict=True)]
-    return _Scores(scored, relative, *stored)
-
-
-def _margin(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+    return _Scores(scored, list(map(PairScore.relative_to, file, of_base)), *stored)
 
 
 def _store_verdict(artifact: Artifact, of_weights: Evaluation, scores: _Scores) -> Evaluation:
@@ -138,13 +133,14 @@ def _store_verdict(artifact: Artifact, of_weights: Evaluation, scores: _Scores) 
     praise = (
         f"The file at {artifact.quantization} holds what the weights promise: {summary}. {of_weights.report['reason']}"
     )
+    changes = prompt_changes(scores.file, scores.weights)
     models = {"new": scores.file, "weights": scores.weights, "base": scores.base, "current": scores.current}
     report = {
         "measure": "artifact",
         "level": artifact.quantization,
         "reason": loss or praise,
-        "difference": asdict(paired_difference(scores.file, scores.weights)),
-        **evidence.of_shares(prompt_changes(scores.file, scores.weights), margin),
+        "difference": asdict(difference_interval(counts_of(changes))),
+        **describe_evidence(changes, margin),
         "models": {name: figures(pair_scores) for name, pair_scores in models.items()},
     }
     with transaction.atomic():

@@ -43,7 +43,10 @@ def reward(evaluation: Evaluation, report: Report) -> None:
         scorer = leaf(SCORERS["reward_model"]).load(versions.weights_directory(judge))
         for of_version, given in answers:
             scores = [scorer.score(prompt, text) for prompt, text in given]
-            _store(of_version, judge, [score for score in scores if score is not None])
+            if known := [score for score in scores if score is not None]:
+                figures = {"mean": fmean(known), "std": pstdev(known), "answers": len(known)}
+                of_version.report[FIGURE] = {"reward_model": judge.name, **figures}
+                of_version.save(update_fields=["report"])
     except RatchetError as error:
         report("log", {"text": f"fresh answers are not scored by {judge.name}: {error}"})
 
@@ -62,10 +65,3 @@ def _answers(evaluation: Evaluation) -> list[tuple[Sequence[Message], str]]:
     agent = evaluation.version.agent
     stored = dict(agent.traces.filter(prompt_key__in=texts).values_list("prompt_key", "prompt"))
     return [(ask_agent(agent, prompt), texts[key]) for key, prompt in stored.items()]
-
-
-def _store(evaluation: Evaluation, judge: ModelVersion, scores: Sequence[float]) -> None:
-    if scores:
-        figures = {"mean": fmean(scores), "std": pstdev(scores), "answers": len(scores)}
-        evaluation.report[FIGURE] = {"reward_model": judge.name, **figures}
-        evaluation.save(update_fields=["report"])

@@ -73,11 +73,7 @@ class _Case:
     @property
     def holds(self) -> bool:
         """What this look needs."""
-        return self.sure.low > self.line and self.chance <= self.look.level
-
-    @property
-    def line(self) -> float:
-        return -self.margin
+        return self.sure.low > -self.margin and self.chance <= self.look.level
 
     @property
     def below(self) -> str:
@@ -91,9 +87,9 @@ class _Case:
         figures = (
             f"{value} {self.words.measured} on {self.words.number_of(len(self.changes))}, 95% interval {low} to {high}"
         )
-        if self.look.number is None or self.shown.low <= self.line:
+        if self.look.number is None or self.shown.low <= -self.margin:
             return figures
-        if self.sure.low > self.line and not self.holds:
+        if self.sure.low > -self.margin and not self.holds:
             holds = f"and an exact test has {percent(2 * self.chance)}"
         else:
             interval = f"{write(self.sure.low)} to {write(self.sure.high)}"
@@ -144,8 +140,12 @@ def decide_means(
     What is missing is prompts, not ratings, so ``ratings_needed`` is None; the reason says about how many prompts. No more
     than ``most_prompts`` can be asked. ``look``: as of ``decide``. ``margin``: loss of reward that is bearable, 0 to 1.
     """
-    shown = _interval_of_mean(changes, ONCE)
-    sure = _interval_of_mean(_with_ends(changes, words), look) if look.level < ONCE.level else shown
+    shown = sure = _interval_of_mean(changes, ONCE)
+    if look.level < ONCE.level:
+        # one more change at each end of what is possible, as Agresti and Caffo (2000, Am. Stat. 54:280-288) do with
+        # shares: a loss that is rare and large may not have come up yet
+        end = words.largest or max(map(abs, changes), default=0.0)
+        sure = _interval_of_mean([*changes, end, -end], look)
     case = _Case(changes, shown, sure, words, look, margin, held_out_share)
     return _settle(case) or _ask_for_prompts(case, most_prompts)
 
@@ -163,21 +163,11 @@ def decide_preferences(
     """``changes``: of each prompt how often the new version's answer is preferred, less a half; ``share``: the mean with its
     interval at a confidence, 0 to 1, which may be wider than these alone make it. ``source``: of the preferences, for the
     reason. ``margin``: loss of win rate that is bearable, 0 to 1."""
-    shown, sure = (_less_a_half(share(confidence)) for confidence in (ONCE.confidence, look.confidence))
+    at_95, at_look = share(ONCE.confidence), share(look.confidence)
+    shown, sure = (Interval(part.value - 0.5, part.low - 0.5, part.high - 0.5) for part in (at_95, at_look))
     case = _Case(changes, shown, sure, WIN_RATE, look, margin, held_out_share)
     verdict = _settle(case) or _ask_for_prompts(case, most_prompts)
     return replace(verdict, reason=f"{verdict.reason.rstrip('.')}. Evidence: {source}.")
-
-
-def _less_a_half(share: Interval) -> Interval:
-    return Interval(share.value - 0.5, share.low - 0.5, share.high - 0.5)
-
-
-def _with_ends(changes: Sequence[float], words: Words) -> Sequence[float]:
-    """One more change at each end of what is possible, as Agresti and Caffo (2000, Am. Stat. 54:280-288) do with shares: a
-    loss that is rare and large may not have come up yet."""
-    end = words.largest or max(map(abs, changes), default=0.0)
-    return [*changes, end, -end]
 
 
 def _interval_of_mean(changes: Sequence[float], look: Look) -> Interval:
@@ -187,22 +177,19 @@ def _interval_of_mean(changes: Sequence[float], look: Look) -> Interval:
 
 def _settle(case: _Case) -> Verdict | None:
     """None where the interval holds the line, or does not lie above it surely enough for this look."""
-    if len(case.changes) < FEWEST_PROMPTS or case.shown.low <= case.line <= case.shown.high:
+    if len(case.changes) < FEWEST_PROMPTS or case.shown.low <= -case.margin <= case.shown.high:
         return None
-    if abs(case.shown.value - case.line) < case.words.smallest - 1e-12:
-        return Verdict("undecided", case.shown, None, _too_small(case))
-    if case.shown.high < case.line:
+    if abs(case.shown.value + case.margin) < case.words.smallest - 1e-12:
+        line = f" from a loss of {case.words.amount(case.margin)}" if case.margin else ""
+        smallest = case.words.amount(case.words.smallest)
+        reason = f"The difference{line} is too small to matter, less than {smallest}: {case.figures}."
+        return Verdict("undecided", case.shown, None, reason)
+    if case.shown.high < -case.margin:
         return Verdict("reject", case.shown, None, f"The new version is worse{case.below}: {case.figures}.")
     if case.holds:
         comparison = "better" if case.sure.low > 0 else f"not worse{case.below}"
         return Verdict("promote", case.shown, None, f"The new version is {comparison}: {case.figures}.")
     return None
-
-
-def _too_small(case: _Case) -> str:
-    line = f" from a loss of {case.words.amount(case.margin)}" if case.margin else ""
-    smallest = case.words.amount(case.words.smallest)
-    return f"The difference{line} is too small to matter, less than {smallest}: {case.figures}."
 
 
 def _ask_for_ratings(case: _Case, ratings_per_prompt: float, things: str) -> Verdict:
@@ -218,19 +205,14 @@ def _ask_for_ratings(case: _Case, ratings_per_prompt: float, things: str) -> Ver
 
 
 def _ask_for_prompts(case: _Case, most_prompts: int) -> Verdict:
-    return Verdict("undecided", case.shown, None, _why_undecided(case, _what_would_show(case, most_prompts)))
-
-
-def _what_would_show(case: _Case, most_prompts: int) -> str:
-    planned = _plan(case)
-    if not planned or not case.held_out_share:
-        return ""
-    if len(case.changes) + planned.more <= most_prompts:
-        more = round_up(planned.more / case.held_out_share)
-        return _would_show(case, planned.gain, more, f"{case.words.thing}s")
-    gain = gain_of_prompts(variance(case.changes), most_prompts, case.look.next_level) - case.margin
-    most = f"{case.words.number_of(most_prompts)}, the most that are asked"
-    return f"; on {most}, a version that is better by {case.words.amount(gain)} would show" if gain > 0 else ""
+    planned, ask = _plan(case) if case.held_out_share else None, ""
+    if planned and len(case.changes) + planned.more <= most_prompts:
+        ask = _would_show(case, planned.gain, round_up(planned.more / case.held_out_share), f"{case.words.thing}s")
+    elif planned:
+        gain = gain_of_prompts(variance(case.changes), most_prompts, case.look.next_level) - case.margin
+        most = f"{case.words.number_of(most_prompts)}, the most that are asked"
+        ask = f"; on {most}, a version that is better by {case.words.amount(gain)} would show" if gain > 0 else ""
+    return Verdict("undecided", case.shown, None, _why_undecided(case, ask))
 
 
 def _plan(case: _Case) -> Plan | None:

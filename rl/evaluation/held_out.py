@@ -27,7 +27,7 @@ TRIED = ("reward", "success")
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Held-out contrasts that none of the versions compared has learned from."""
+    """Contrasts that none of the versions compared has learned from."""
 
     rows: Sequence[Mapping[str, Any]]
     share: float
@@ -44,14 +44,14 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     kind = find_rows(training_set.method)
     rows = list(read_training_rows(training_set.directory / HELD_OUT, kind.name))
     if kind.of_tasks:
-        learned = _keys_learned(others.filter(method=kind.name))
+        learned = keys_learned(others.filter(method=kind.name))
         unseen = [row for row in rows if row["split_key"] not in learned]
         return HeldOut(unseen, training_set.val_split, len(rows) - len(unseen))
     of_tasks = [name for name, rows_of in all_rows().items() if rows_of.of_tasks]
     folded = [other for other in others.exclude(pk=training_set.pk) if folds_of(other)]
     split = others.exclude(method__in=of_tasks).exclude(pk__in=[other.pk for other in folded])
     share = min([training_set.val_split, *split.values_list("val_split", flat=True)])
-    learned = _keys_learned(folded)
+    learned = keys_learned(folded)
     unseen = [row for row in rows if row["split_key"] not in learned] if learned else rows
     if share < training_set.val_split:
         smaller = Split(training_set.agent, share)
@@ -75,7 +75,7 @@ def labels_of(training_set: TrainingSet) -> Labels:
     return Labels(method, sample_rows(row for file in files for row in read_training_rows(file, method)))
 
 
-def _keys_learned(sets: Iterable[TrainingSet]) -> set[str]:
+def keys_learned(sets: Iterable[TrainingSet]) -> set[str]:
     """Their split keys."""
     files = [(training_set.directory / TRAIN, training_set.method) for training_set in sets]
     return {row["split_key"] for file, method in files for row in read_training_rows(file, method)}

@@ -20,24 +20,22 @@ from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
 from rl.dataset_builder.read.runs import OfferedTools, with_calls
 from rl.dataset_builder.wording import ask_agent
+from rl.evaluation import MODELS
 from rl.evaluation.gate import Verdict, decide
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
-from rl.evaluation.judges.duels import Duel, Judge, Judged
+from rl.evaluation.judges import Duel, Judge, Judged
 from rl.evaluation.judges.servers import OWN, JudgeServer, find_server
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures import preference as pairs
-from rl.evaluation.measures.picks import Picks, count_picks
 from rl.evaluation.stats.budget import ONCE, Look
-from rl.evaluation.subject import Measured, Subject
-from rl.evaluation.weighing import Terms, Weighed, weigh
+from rl.evaluation.subject import Measured, Subject, evaluation_fields
+from rl.evaluation.weighing import Terms, count_picks, weigh
 from rl.judge.labels import text_of
 from rl.lm.model_path import is_reward_model
 from rl.models import Agent, prompt_key
 from rl.training.calibration import calibration
 
-JUDGING: Final = "rl.evaluation.torch.judging"
-ASKING: Final = "rl.evaluation.judges.asking"
 OWN_JUDGE: Final = "a judge that has learned from its users' ratings"
 MOST_CHECKS: Final = 100
 """How many of people's comparisons a model on a server is checked on: each is two requests."""
@@ -71,9 +69,13 @@ def measure_preference(
     scores = pairs.compare(subject.contest, held_out, report, also=watch.speaker)
     watch.chosen = pairs.likelier_chosen(scores)
     guards = watch.guards()
-    weighed = _weigh(subject, scores, scale, held_out, labels, watch, report)
-    verdict = guards.over(weighed.verdict)
-    measured = _describe_ranking(scores, verdict, guards, subject.margin)
+    look, margin = subject.look, subject.agent.gate_margin
+    margins = _ask_gate(scores, scale, held_out, margin, look)
+    shown = {"difference": asdict(margins.difference), "pairs": len(scores.rows), "prompts": scores.prompts}
+    picks = count_picks(subject.agent, subject.version, subject.current) if subject.version else None
+    terms = Terms(look, margin, held_out.share, settings.EVALUATION_PROMPTS)
+    weighed = weigh(picks, _compare_answers(subject, labels, watch, report), margins, shown, terms)
+    measured = _describe_ranking(scores, guards.over(weighed.verdict), guards, margin)
     return replace(measured, report={**measured.report, **weighed.report})
 
 
@@ -84,22 +86,6 @@ def _rows_to_ask(subject: Subject, held_out: HeldOut, own_data: bool) -> list[pa
         return rows
     known = {row["prompt_key"] for row in held_out.rows}
     return [*rows, *prompts_asked(subject.agent, held_out.share, known, settings.EVALUATION_PROMPTS - len(rows))]
-
-
-def _weigh(
-    subject: Subject,
-    scores: pairs.Comparison,
-    scale: Scale,
-    held_out: HeldOut,
-    labels: Labels,
-    watch: Watch,
-    report: Report,
-) -> Weighed:
-    look = subject.look
-    margins = _ask_gate(scores, scale, held_out, subject.margin, look)
-    shown = {"difference": asdict(margins.difference), "pairs": len(scores.rows), "prompts": _prompts(scores)}
-    terms = Terms(look, subject.margin, held_out.share, settings.EVALUATION_PROMPTS)
-    return weigh(_picks(subject), _compare_answers(subject, labels, watch, report), margins, shown, terms)
 
 
 def _compare_answers(
@@ -113,11 +99,6 @@ def _compare_answers(
     except JudgeFailed as failure:
         report("log", {"text": f"fresh answers are not compared: {failure}"})
         return fresh.Unheard(str(failure))
-
-
-def _picks(subject: Subject) -> Picks | None:
-    version = subject.version
-    return count_picks(subject.agent, version, subject.current) if version else None
 
 
 def _of_reward_model(subject: Subject, scale: Scale, held_out: HeldOut, report: Report) -> Measured:
@@ -144,20 +125,9 @@ def _ask_gate(scores: pairs.Comparison, scale: Scale, held_out: HeldOut, margin:
 
 
 def _describe_ranking(scores: pairs.Comparison, verdict: Verdict, guards: Guards, margin: float) -> Measured:
-    fields: dict[str, Any] = {
-        "pairs": len(scores.rows),
-        "prompts": _prompts(scores),
-        "accuracy": pairs.accuracy_of(scores.new).value,
-        "base_accuracy": pairs.accuracy_of(scores.base).value,
-        "against_accuracy": pairs.accuracy_of(scores.current).value,
-        "verdict": verdict.decision,
-        "ratings_needed": verdict.ratings_needed,
-    }
+    means = [pairs.accuracy_of(getattr(scores, name)).value for name in MODELS]
+    fields = evaluation_fields(verdict, len(scores.rows), scores.prompts, means)
     return Measured(fields, {**pairs.describe(scores, verdict, margin), "guards": guards.report})
-
-
-def _prompts(scores: pairs.Comparison) -> int:
-    return len({score.prompt_key for score in scores.new})
 
 
 MOST_READ = 20_000
@@ -195,33 +165,23 @@ def choose_judge(name: str, base_model: str, max_length: int, report: Report) ->
             return judge_on_server(find_server(name), report)
         except (UsageError, BadFile) as error:
             raise JudgeFailed(str(error)) from error
-
-    def compare(labelled: Sequence[Row], contrasts: Sequence[Row], duels: Sequence[Duel]) -> Judged | None:
-        judged: Judged | None = leaf(JUDGING).judge(
-            base_model, labelled, contrasts, duels, max_length=max_length, report=report
-        )
-        return judged
-
-    return Judge(OWN_JUDGE, compare)
+    options = {"max_length": max_length, "report": report}
+    return Judge(OWN_JUDGE, lambda *rows: leaf("rl.evaluation.torch.judging").judge(base_model, *rows, **options))
 
 
 def judge_on_server(server: JudgeServer, report: Report) -> Judge:
-    """It learns nothing, and is checked on one contrast of each prompt. Answers to different prompts it cannot compare."""
+    """It learns nothing, and is checked on one contrast of each prompt, chosen by a hash. Answers to different prompts it
+    cannot compare."""
 
     def compare(labelled: Sequence[Row], contrasts: Sequence[Row], duels: Sequence[Duel]) -> Judged:
-        checked = _sample(contrasts)
+        by_prompt = {row["prompt_key"]: row for row in reversed(contrasts) if "rejected_prompt" not in row}
+        checked = sorted(by_prompt, key=lambda key: stable_hash("check " + key))[:MOST_CHECKS]
         known = [
-            Duel(row["prompt"], row["prompt_key"], text_of(row["chosen"]), text_of(row["rejected"])) for row in checked
+            Duel(row["prompt"], row["prompt_key"], text_of(row["chosen"]), text_of(row["rejected"]))
+            for row in map(by_prompt.__getitem__, checked)
         ]
-        shares = leaf(ASKING).compare(server, [*known, *duels], report)
+        shares = leaf("rl.evaluation.judges.asking").compare(server, [*known, *duels], report)
         checks = [(duel.prompt_key, [share]) for duel, share in zip(known, shares, strict=False)]
         return Judged(checks, [[share] for share in shares[len(known) :]], opinions=0)
 
     return Judge(f"{server.name} ({server.model})", compare)
-
-
-def _sample(contrasts: Sequence[Row]) -> list[Row]:
-    """By a hash, so that it has nothing to do with the order of arrival."""
-    by_prompt = {row["prompt_key"]: row for row in reversed(contrasts) if "rejected_prompt" not in row}
-    keys = sorted(by_prompt, key=lambda key: stable_hash("check " + key))
-    return [by_prompt[key] for key in keys[:MOST_CHECKS]]

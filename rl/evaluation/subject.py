@@ -11,11 +11,11 @@ from typing import Any
 from rl.base.records import Report
 from rl.collect.feedback.kept_answers import choosing_for, schema_for
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
-from rl.evaluation.contest import Contest
+from rl.evaluation import Contest, lm_eval
+from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
 from rl.evaluation.guards.measure import Row, Watch
-from rl.evaluation.lm_eval import run as lm_eval
-from rl.evaluation.lm_eval.results import TaskScores
+from rl.evaluation.lm_eval import TaskScores
 from rl.evaluation.stats.budget import ONCE, Look, at_look
 from rl.lm.model_path import base_of
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
@@ -54,14 +54,8 @@ class Subject:
     judge: str = ""
     """Name of the judge of fresh answers; empty for the agent's own."""
 
-    def _with(self, options: EvaluationOptions, report: Report) -> Subject:
-        """Measured on a task of lm-eval, if one is named."""
-        task = lm_eval.measure(self.contest, options.task, report) if options.task else None
-        return replace(self, task=task, judge=self.agent.judge if options.judge is None else options.judge)
-
     @property
     def run(self) -> TrainingRun | None:
-        """That made it."""
         return self.version.run if self.version else None
 
     @property
@@ -78,10 +72,6 @@ class Subject:
     @property
     def answer_length(self) -> int:
         return int((self.run.config if self.run else {}).get("max_new_tokens", self.agent.response_length))
-
-    @property
-    def margin(self) -> float:
-        return self.agent.gate_margin
 
     @property
     def look(self) -> Look:
@@ -110,23 +100,34 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Measured:
     fields: dict[str, Any]
-    """The fields of an Evaluation without its report: counts, accuracies or mean rewards, the verdict."""
+    """The fields of an Evaluation without its report."""
     report: dict[str, Any]
+    """What the report page and ``--output`` show."""
+
+
+def evaluation_fields(verdict: Verdict, pairs: int, prompts: int, means: Sequence[float]) -> dict[str, Any]:
+    """``means``: accuracies or mean rewards of the new version, the base model and the version in use."""
+    names = ("accuracy", "base_accuracy", "against_accuracy")
+    outcome = {"verdict": verdict.decision, "ratings_needed": verdict.ratings_needed}
+    return {"pairs": pairs, "prompts": prompts, **dict(zip(names, means, strict=True)), **outcome}
 
 
 def of_version(version: ModelVersion, options: EvaluationOptions, report: Report) -> Subject:
-    current = None if options.against_base or version.is_reward_model else _version_in_use(version)
+    """Compared with the version in use, or with its parent when it is in use itself."""
+    current = None
+    if not options.against_base and not version.is_reward_model:
+        champion = Deployment.champion(version.agent)
+        current = version.parent if champion == version else champion
     weights, max_length = versions.weights_directory(version), version.run.config["max_length"]
-    subject = Subject(version.agent, version.base_model, weights, current, max_length, version)
-    return subject._with(options, report)
+    return _with(options, report, Subject(version.agent, version.base_model, weights, current, max_length, version))
 
 
 def of_checkpoint(agent: Agent, weights: Path, options: EvaluationOptions, report: Report) -> Subject:
     current = None if options.against_base else Deployment.champion(agent)
-    return Subject(agent, base_of(weights), weights, current, agent.context_length)._with(options, report)
+    return _with(options, report, Subject(agent, base_of(weights), weights, current, agent.context_length))
 
 
-def _version_in_use(version: ModelVersion) -> ModelVersion | None:
-    """What ``version`` is compared with; its parent when it is in use itself."""
-    champion = Deployment.champion(version.agent)
-    return version.parent if champion == version else champion
+def _with(options: EvaluationOptions, report: Report, subject: Subject) -> Subject:
+    """Measured on a task of lm-eval, if one is named."""
+    task = lm_eval.measure(subject.contest, options.task, report) if options.task else None
+    return replace(subject, task=task, judge=subject.agent.judge if options.judge is None else options.judge)

@@ -21,8 +21,8 @@ from rl.management.options import CommandOptions, add_arguments, argument, optio
 from rl.models import Agent
 from rl.runs import choosing
 from rl.runs import run as runs
+from rl.runs.choosing import TRACKERS, tracker_names
 from rl.runs.processes.launch import Launch
-from rl.runs.report.tracker_names import TRACKERS, tracker_names
 from rl.serving.deploy import file_name
 from rl.versions import versions
 

@@ -1,9 +1,11 @@
-"""Feedback."""
+"""Feedback, Quarantine; LabelModel, LabelProposal: what a model says instead; WaitingRating, PendingSpan: what came before
+the answer that it belongs to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 
 from django.conf import settings
 from django.db import models
@@ -163,3 +165,109 @@ class Feedback(models.Model):
         left = iter(sorted(ids))
         while part := list(islice(left, _AT_ONCE)):
             yield cls.objects.filter(pk__in=part).order_by()
+
+
+class WaitingRating(models.Model):
+    """A rating of an answer that is not here yet; it counts from when the answer comes."""
+
+    agent = models.ForeignKey(
+        Agent,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="waiting_ratings",
+        help_text="Whose answer it has to be; empty: anybody's.",
+    )
+    entry_id = models.CharField(max_length=200, help_text="The answer's external id, or the id that it will have here.")
+    by_id = models.BooleanField(default=False, help_text="A token gave the id that the answer will have here.")
+    rater = models.CharField(max_length=200)
+    address = models.CharField(max_length=16, blank=True, editable=False, help_text="As of feedback.")
+    api_key = models.ForeignKey(ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    scale = models.CharField(max_length=8, choices=Feedback.Scale, default=Feedback.Scale.THUMB)
+    value = models.FloatField(help_text="As it was given.")
+    tags = models.JSONField(default=list)
+    notes = models.TextField(blank=True)
+    rated_at = models.DateTimeField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "entry_id", "rater", "by_id"], name="waiting_rating_of_agent"),
+            models.UniqueConstraint(
+                fields=["entry_id", "rater"], condition=Q(agent__isnull=True), name="waiting_rating_of_any_agent"
+            ),
+        ]
+        ordering = ["-rated_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.scale} {self.value:g} by {self.rater} for {self.entry_id}"
+
+
+class PendingSpan(models.Model):
+    """A tool call or an evaluation that OpenTelemetry delivered before the model call that it belongs to."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="pending_spans")
+    otel_trace_id = models.CharField(max_length=32, help_text="Hexadecimal.")
+    span_id = models.CharField(max_length=16, help_text="Hexadecimal.")
+    payload = models.JSONField()
+    received_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "otel_trace_id", "span_id"], name="pending_span_unique"),
+        ]
+        indexes = [models.Index(fields=["received_at"], name="pending_span_oldest")]
+
+    def __str__(self) -> str:
+        return f"{self.otel_trace_id}/{self.span_id}"
+
+
+class LabelModel(models.Model):
+    """A judge that learned from what people think of one agent's answers (``rl.judge``)."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="label_models")
+    labels = models.PositiveIntegerField(help_text="People's labels that it learned from.")
+    heldout_labels = models.PositiveIntegerField(help_text="People's labels that it was measured on.")
+    heldout_accuracy = models.FloatField(help_text="Share of the held-out labels that it gets right, 0 … 1.")
+    majority_share = models.FloatField(help_text="What always saying the commoner label would get right, 0 … 1.")
+    calibration = models.JSONField(
+        default=list, help_text="Of the held-out labels, by confidence: [{from, to, count, confidence, accuracy}]."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"label model {self.pk} of {self.agent_id}"
+
+    @property
+    def is_informative(self) -> bool:
+        """Better on held-out labels than always saying the commoner one."""
+        return self.heldout_accuracy > self.majority_share
+
+    @property
+    def path(self) -> Path:
+        """Its weights, which ``rl.judge.head.load`` reads; plain numbers, never a pickle."""
+        return settings.DATA_DIR / "label_models" / f"{self.pk}.npz"
+
+
+class LabelProposal(models.Model):
+    """A label that a model proposes for a trace. It is not feedback: a person's label always goes before it."""
+
+    trace = models.OneToOneField(Trace, on_delete=models.CASCADE, related_name="label_proposal")
+    label_model = models.ForeignKey(LabelModel, on_delete=models.CASCADE, related_name="proposals")
+    good = models.BooleanField()
+    confidence = models.FloatField(help_text="0.5 … 1.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(confidence__gte=0.5, confidence__lte=1), name="label_proposal_confidence"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{'good' if self.good else 'bad'} ({self.confidence:.2f}) for {self.trace_id}"

@@ -12,8 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate, combinations, permutations
 from typing import Any, Literal
 
-from rl.base.measurements import Interval
-from rl.base.proportions import wilson
+from rl.base.measurements import Interval, wilson
 
 Metric = Literal["nominal", "ordinal", "interval"]
 """How far two values are apart: not at all or fully; by the ratings between them; by their difference."""

@@ -7,8 +7,8 @@ from rl.base.records import Report
 from rl.evaluation import exported_file
 from rl.export import release
 from rl.models import Evaluation, ModelVersion
+from rl.runs.choosing import RunOptions
 from rl.runs.ladder import RESOURCES
-from rl.runs.run_options import RunOptions
 from rl.serving.deploy import deploy, file_name
 from rl.serving.promotion import promote
 from rl.versions import versions

@@ -1,18 +1,103 @@
-"""A run's settings as a trainer may ask for them, and the check that a run has no others."""
+"""What a run is told: its settings as a trainer may ask for them, and the check that it has no others."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from rl import registered
+from rl import dataset_builder, registered
 from rl.base.errors import UsageError
+from rl.base.names import require_known
 from rl.config import TrainingConfig, authority, config_class, find_method
 from rl.config.authority import Owner
 from rl.dataset_builder import DataOptions
 from rl.models import Agent, TrainingRun
-from rl.runs.run_options import RunOptions
+from rl.runs.processes.launch import Launch
+
+TRACKERS = {
+    "tensorboard": ("tensorboard", "tensorboardX"),
+    "trackio": ("trackio",),
+    "mlflow": ("mlflow",),
+    "wandb": ("wandb",),
+}
+"""Name to the packages of which one must be there."""
+
+
+def tracker_names(text: str) -> tuple[str, ...]:
+    """``text``: names with commas between. Raises UsageError for an unknown name and a missing package."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        require_known("tracker of --report-to", name, TRACKERS)
+        if not any(importlib.util.find_spec(package) for package in TRACKERS[name]):
+            package = TRACKERS[name][0]
+            raise UsageError(f"--report-to {name} needs the package {package}: pip install {package}")
+    return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Where a run's data comes from, and what happens after training."""
+
+    data: dataset_builder.DataOptions
+    source: str = "db"
+    """db, or file: a Command Center export that is not imported."""
+    data_file: str = ""
+    ratings_file: str = ""
+    base_model: str = ""
+    """Base model to use instead of the agent's."""
+    output_dir: str = ""
+    """A copy of the adapter, or of the model, goes here too."""
+    export: bool = False
+    """GGUF, if the gate promotes the version."""
+    quantization: str = "q8_0"
+    model_name: str = ""
+    deploy: str = ""
+    """The target that serves the version, if the gate promotes it: ollama or llama_cpp."""
+    rewards: str = ""
+    """Names, with commas between: what rewards answers that are generated while training. Empty: all of the agent's."""
+    reward_model: str = ""
+    """Directory or version of a reward model that rewards generated answers instead of ``rewards``."""
+    report_to: str = ""
+    """Experiment trackers, with commas between."""
+    dataset_dir: str = ""
+    """Folder of a data set of tasks, for agents with tools; empty: the tasks of the demo."""
+    train_split: str = "train"
+    eval_split: str = "eval"
+    """Name of the split whose tasks are held out for evaluation; empty: none."""
+    sweep: bool = False
+    """Three learning rates are tried before the training."""
+    num_processes: int = 1
+    accelerate_config: str = ""
+    name_by_feedback: bool = False
+    """The number in the version's name is that of the feedback items it learned from, as N3 has it."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Who set what only the operator may set: field of these or of the hyper-parameters to ``operator``, ``agent``, or the
+    registered name that it was chosen by."""
+
+    @property
+    def files(self) -> tuple[str, str | None] | None:
+        """Data and ratings of a Command Center export; None where the rows come from the database."""
+        return (self.data_file, self.ratings_file or None) if self.source == "file" else None
+
+    def base_model_of(self, agent: Agent) -> str:
+        return self.base_model or agent.base_model
+
+    @property
+    def launch(self) -> Launch:
+        """Raises UsageError."""
+        return Launch(self.num_processes, self.accelerate_config)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RunOptions:
+        known = {field.name for field in fields(cls)}
+        rest = {name: value for name, value in values.items() if name in known and name != "data"}
+        return cls(data=dataset_builder.DataOptions(**values["data"]), **rest)
+
 
 COMMAND_LINE = "operator"
 OF_AGENT = "agent"
@@ -83,9 +168,10 @@ def require_origins(run: TrainingRun) -> None:
     for name in _operators_settings(config_class(run.method)(), run.config, run.options):
         if name not in origins and not (name == "base_model" and run.options[name] == run.agent.base_model):
             command = find_method(run.method).command
+            value = f"{'an' if name[0] in 'aeiou' else 'a'} {name.replace('_', ' ')}"
             raise UsageError(
-                f"run {run.pk} has {_article(name)} that nobody is known to have set who may: it was made before Ratchet "
-                f"noted that. Start a new run, or say it again: manage.py {command} --agent {run.agent.name} "
+                f"run {run.pk} has {value} that nobody is known to have set who may: it was made before Ratchet noted that. "
+                f"Start a new run, or say it again: manage.py {command} --agent {run.agent.name} "
                 f"--resume {run.pk}, with --{'config' if name == 'environment' else name.replace('_', '-')}"
             )
 
@@ -99,8 +185,3 @@ def _operators_settings(default: TrainingConfig, config: Mapping[str, Any], opti
         *authority.operators_settings(authority.RUN_OPTIONS, of_run, usual),
         *authority.operators_settings(authority.DATA_OPTIONS, options.get("data", {}), asdict(DataOptions())),
     ]
-
-
-def _article(name: str) -> str:
-    word = name.replace("_", " ")
-    return f"an {word}" if word[0] in "aeiou" else f"a {word}"

@@ -15,8 +15,8 @@ from rl.dataset_builder import Survey
 from rl.dataset_builder.plan.survey import answers_of
 from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
 from rl.models import Agent
-from rl.runs.model_shape import model_config
 from rl.runs.run import RunOptions, tasks_of
+from rl.runs.settling import model_config
 from rl.runs.workload import Texts
 from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_kind
 
@@ -49,8 +49,7 @@ def checked_survey(
     if find_rows(kind).of_tasks:
         tasks = tasks_of(agent, config, options)
         survey = dataset_builder.survey_tasks(agent, tasks, options.data, method=kind, see=see)
-    elif options.source == "file":
-        files = options.data_file, options.ratings_file or None
+    elif files := options.files:
         survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=see)
     else:
         survey = dataset_builder.survey(agent, options.data, method=kind, see=see)

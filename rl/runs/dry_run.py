@@ -18,11 +18,9 @@ from rl.hardware import GIB, REPLACED, HardwareConfig, TrainingEstimate, detect_
 from rl.lm.base_models import loaded_name, local_folder
 from rl.models import Agent, Deployment, TrainingRun
 from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey
-from rl.runs.machine_speed import TimedModel
-from rl.runs.model_shape import model_shape
-from rl.runs.past_runs import Experience, experience
+from rl.runs.past_runs import Experience, TimedModel, experience
 from rl.runs.run import RunOptions
-from rl.runs.settling import repeats_for
+from rl.runs.settling import model_shape, repeats_for
 from rl.runs.sweep import describe_sweep
 from rl.runs.workload import Run, Texts, past_run
 
@@ -78,7 +76,7 @@ class Plan:
             "chosen": self.chosen,
             "sweep": self.sweep,
             "estimate": asdict(self.estimate) if self.estimate else None,
-            "experience": self.experience.as_dict() if self.experience else None,
+            "experience": asdict(self.experience) if self.experience else None,
             "hardware": asdict(self.hardware),
         }
 
@@ -87,7 +85,10 @@ class Plan:
         """Title to rows, for people."""
         notes = (("precision", self.precision), ("chosen", self.chosen), ("sweep", self.sweep))
         lines = {name: line for name, line in notes if line}
-        cost = {"trained": _describe_trained(self.config), **lines, **_cost_rows(self.estimate, self.hardware)}
+        trained = "all weights, in float32" if self.config.full else f"an adapter of rank {self.config.lora_r:.0f}"
+        if isinstance(self.config, DPOConfig):
+            trained += f", by {describe_losses(self.config)}"
+        cost = {"trained": trained, **lines, **_cost_rows(self.estimate, self.hardware)}
         return {**_tables(self.survey, self.tokens), _cost_title(self.estimate, self.experience): cost}
 
 
@@ -103,7 +104,7 @@ def dry_run(
     """``measures``: first times this machine with the base model where that was not done yet, in a process of its own, and
     keeps what it learns. Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one.
     """
-    base, texts = options.base_model or agent.base_model, Texts()
+    base, texts = options.base_model_of(agent), Texts()
     directory = local_folder(base)
     survey = checked_survey(agent, config, options, method, directory, texts)
     ratio, measured = _characters_per_token(agent, directory)
@@ -117,33 +118,24 @@ def dry_run(
         timed = TimedModel(directory, shape, hardware)
         if measures:
             timed.measure(config, method, report)
-        planned = _planned_run(agent, config, options, method, survey, tested)
         estimator = _Estimator(timed, ratio)
-        cost = estimator.estimate(planned, texts)
+        cost = estimator.estimate(_planned_run(agent, config, options, method, survey, tested), texts)
         learned = experience(method, loaded_name(base), hardware, estimator.estimate_past)
         cost = learned.correct(cost) if learned else cost
     agent.note_plan_seen()
+    longest = _in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)}
     return Plan(
         agent=agent.name,
         method=method,
         base_model=base,
         survey=survey,
-        tokens=_describe_tokens(survey, config, ratio, measured),
+        tokens=Tokens(_in_tokens(survey.prompt_lengths, ratio), longest, ratio, measured),
         config=config,
         estimate=cost,
         experience=learned,
         hardware=hardware,
         chosen=chosen,
         sweep=describe_sweep(config, survey.train_rows) if options.sweep else "",
-    )
-
-
-def _describe_tokens(survey: Survey, config: TrainingConfig, ratio: float, measured: bool) -> Tokens:
-    return Tokens(
-        prompt=_in_tokens(survey.prompt_lengths, ratio),
-        answer=_in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)},
-        characters_per_token=ratio,
-        measured=measured,
     )
 
 
@@ -179,7 +171,7 @@ def _planned_run(
 
 def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, method: str) -> None:
     """Raises as ``dry_run``, and estimates nothing."""
-    checked_survey(agent, config, options, method, local_folder(options.base_model or agent.base_model))
+    checked_survey(agent, config, options, method, local_folder(options.base_model_of(agent)))
 
 
 def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
@@ -216,13 +208,16 @@ def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
 
 def _tables(survey: Survey, tokens: Tokens) -> dict[str, dict[str, Any]]:
     how = "measured" if tokens.measured else "assumed"
+    scores = {}
+    if survey.score_mean is not None:
+        scores["score (mean, standard deviation)"] = f"{survey.score_mean:.2f}, {survey.score_std:.2f}"
     return {
         "Data": {
             "ratings read": survey.ratings_read,
             "ratings in rows": survey.ratings_usable,
             "rows to train on": survey.train_rows,
             "rows held out": survey.heldout_rows,
-            **_scores(survey),
+            **scores,
             "prompts (train / held out)": f"{survey.train_prompts:,} / {survey.heldout_prompts:,}",
             "contradictions": survey.contradictions,
             "duplicates": survey.duplicates,
@@ -244,17 +239,6 @@ def _cost_title(cost: TrainingEstimate | None, learned: Experience | None) -> st
     runs = f"{learned.runs} run{'s' if learned.runs > 1 else ''}"
     error = f", which were off by a factor of {learned.error:.1f}" if learned.error else ""
     return f"Cost here (an estimate, learned from the last {runs} on this machine{error})"
-
-
-def _scores(survey: Survey) -> dict[str, str]:
-    if survey.score_mean is None:
-        return {}
-    return {"score (mean, standard deviation)": f"{survey.score_mean:.2f}, {survey.score_std:.2f}"}
-
-
-def _describe_trained(config: TrainingConfig) -> str:
-    what = "all weights, in float32" if config.full else f"an adapter of rank {config.lora_r:.0f}"
-    return f"{what}, by {describe_losses(config)}" if isinstance(config, DPOConfig) else what
 
 
 def _cost_rows(cost: TrainingEstimate | None, hardware: HardwareConfig) -> dict[str, Any]:

@@ -80,7 +80,10 @@ def task_rates(run: TrainingRun, most: int = TASKS) -> list[TaskRate]:
     )
     rows = list(grouped.order_by("rate", "split", "task_id")[:most])
     traces = dict(Episode.objects.filter(pk__in=[row["newest"] for row in rows]).values_list("pk", "trace_id"))
-    over_time = _over_time(run, [row["task_id"] for row in rows])
+    over_time: defaultdict[tuple[str, str], list[SuccessRate]] = defaultdict(list)
+    of_tasks = _valid_episodes(run).filter(task_id__in=[row["task_id"] for row in rows])
+    for (task_id, split), rate in _rates_by_range(run, of_tasks, TASK_RANGES, "task_id", "split"):
+        over_time[task_id, split].append(rate)
     return [
         TaskRate(
             row["task_id"],
@@ -96,14 +99,6 @@ def task_rates(run: TrainingRun, most: int = TASKS) -> list[TaskRate]:
 
 def number_of_tasks(run: TrainingRun) -> int:
     return _valid_episodes(run).values("task_id", "split").distinct().count()
-
-
-def _over_time(run: TrainingRun, tasks: list[str]) -> dict[tuple[str, str], list[SuccessRate]]:
-    rates: defaultdict[tuple[str, str], list[SuccessRate]] = defaultdict(list)
-    episodes = _valid_episodes(run).filter(task_id__in=tasks)
-    for (task_id, split), rate in _rates_by_range(run, episodes, TASK_RANGES, "task_id", "split"):
-        rates[task_id, split].append(rate)
-    return rates
 
 
 def _valid_episodes(run: TrainingRun) -> QuerySet[Episode]:

@@ -30,12 +30,8 @@ class GGUFExporter:
 
         Raises UsageError for a name, a level or a path that is wrong, ExportFailed for all that breaks on the way.
         """
-        return self._export(str(output_dir), model_name, quantization, silent).path
-
-    def _export(self, output: str, name: str, level: str, report: Report) -> ExportResult:
-        return export_checkpoint(
-            self.checkpoint, "gguf", level, name=name, output=output, base=self.base_model, report=report
-        )
+        names = {"name": model_name, "output": str(output_dir), "base": self.base_model}
+        return export_checkpoint(self.checkpoint, "gguf", quantization, **names, report=silent).path
 
 
 def export_to_ollama(
@@ -44,7 +40,8 @@ def export_to_ollama(
     """Writes the GGUF file beside the checkpoint and, unless told otherwise, registers it at OLLAMA_URL."""
     if register:
         require_target(Deployment.Target.OLLAMA, model_name)
-    result = GGUFExporter(checkpoint_path)._export("", file_name(model_name), quantization, silent)
+    names = {"name": file_name(model_name), "output": "", "base": ""}
+    result = export_checkpoint(str(checkpoint_path), "gguf", quantization, **names, report=silent)
     if register:
         register_file(result, model_name, silent)
     return result.path

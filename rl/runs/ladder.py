@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rl.base.errors import OutOfMemory, TrainingFailed
@@ -31,8 +30,11 @@ def train_within_memory(train: Train, job: TrainingJob, report: Report, method: 
     Raises TrainingFailed at the bottom of the ladder, and otherwise what ``train`` raises.
     """
     rungs = [job.config, *smaller(job.config, find_method(method).least_rows)]
-    steps_down = min(_read_steps_down(job), len(rungs) - 1)
-    resume = job.resume
+    steps_down, resume, file = 0, job.resume, job.output_dir / "memory.json"
+    if not resume:
+        file.unlink(missing_ok=True)
+    elif file.exists():
+        steps_down = min(int(json.loads(file.read_text(encoding="utf-8"))["steps_down"]), len(rungs) - 1)
     while True:
         changed = _changed_settings(job.config, rungs[steps_down])
         result = _try(train, replace(job, config=rungs[steps_down], resume=resume), _with_changes(report, changed))
@@ -41,7 +43,7 @@ def train_within_memory(train: Train, job: TrainingJob, report: Report, method: 
         if steps_down + 1 == len(rungs):
             raise TrainingFailed(_bottom(rungs[-1], result))
         steps_down, resume = steps_down + 1, True
-        write_text(_file(job), json.dumps({"steps_down": steps_down}))
+        write_text(file, json.dumps({"steps_down": steps_down}))
         less = _changed_settings(job.config, rungs[steps_down]).items()
         report("log", {"text": f"{result}: once more with {', '.join(f'{name} {value}' for name, value in less)}"})
 
@@ -91,17 +93,3 @@ def _bottom(config: TrainingConfig, what: str) -> str:
         f"{what}, with {rows} in a forward pass and recomputed activations: lower max_length ({config.max_length}), "
         f"{adapter}choose a smaller base model, or train on a machine with more memory"
     )
-
-
-def _file(job: TrainingJob) -> Path:
-    return job.output_dir / "memory.json"
-
-
-def _read_steps_down(job: TrainingJob) -> int:
-    if not job.resume:
-        _file(job).unlink(missing_ok=True)
-        return 0
-    try:
-        return int(json.loads(_file(job).read_text(encoding="utf-8"))["steps_down"])
-    except FileNotFoundError:
-        return 0

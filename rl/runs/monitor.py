@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -49,9 +49,13 @@ class Monitor:
         elif event == "step":
             self._step(values)
         elif event == "episodes":
-            self._keep(map(Episode.of_document, values["episodes"]))
+            with transaction.atomic():  # nobody takes the run over between the two
+                self.flush()
+                store_episodes(self.run.agent, map(Episode.of_document, values["episodes"]), self.run)
         elif event == "waiting":
-            self._look()
+            # no sign of life: who waits too long for processes that hang is to be found out
+            self.run.refresh_from_db(fields=["cancel_requested"])
+            self._heed_cancel()
         self.raise_if_stopped()
 
     def _step(self, values: dict[str, Any]) -> None:
@@ -76,26 +80,15 @@ class Monitor:
             listener("log", {"text": f"paused {seconds:.0f} s for requests"})
             listener("paused", {"seconds": seconds})
 
-    def _keep(self, episodes: Iterable[Episode]) -> None:
-        with transaction.atomic():  # nobody takes the run over between the two
-            self.flush()
-            store_episodes(self.run.agent, episodes, self.run)
-
     def flush(self) -> None:
         """Writes what has gathered, and reads whether to stop."""
         self._flushed = time.monotonic()
-        mine = self.run.beat(stage=self.run.stage, step=self.run.step, total_steps=self.run.total_steps)
-        if not mine:
+        if not self.run.beat(stage=self.run.stage, step=self.run.step, total_steps=self.run.total_steps):
             raise RunConflict(f"run {self.run.pk} was taken over or ended elsewhere; this process stops")
         points, self._points = self._points, {}
         MetricPoint.objects.bulk_create(
             self._rows(points), update_conflicts=True, unique_fields=["run", "step"], update_fields=["values"]
         )
-        self._heed_cancel()
-
-    def _look(self) -> None:
-        """Whether to stop. No sign of life: who waits too long for processes that hang is to be found out."""
-        self.run.refresh_from_db(fields=["cancel_requested"])
         self._heed_cancel()
 
     def _heed_cancel(self) -> None:

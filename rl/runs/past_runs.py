@@ -1,18 +1,44 @@
-"""What runs took on this machine, against what was estimated for them: the next estimate learns from it, part by part."""
+"""How fast this machine is: what runs took here against what was estimated for them, from which the next estimate learns,
+part by part; and how fast it works with a base model, timed once by a process of its own, and kept.
+
+What is kept holds for the same device, threads, torch, model and precision; anything else is timed anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
+from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Final
+
+from django.conf import settings
 
 from rl.base.errors import UsageError
-from rl.hardware import HardwareConfig, TrainingEstimate
+from rl.base.files import write_json
+from rl.base.records import Report
+from rl.config import TrainingConfig, find_method
+from rl.hardware import (
+    HardwareConfig,
+    ModelShape,
+    Speed,
+    TrainingEstimate,
+    assumed_speed,
+    precision_here,
+    trains_in_bf16,
+)
 from rl.models import TrainingRun
-from rl.runs.stage_clock import Costs
+from rl.runs.child_environment import library_variables
+from rl.runs.stage_log import Costs
+from rl.serving import machine
 
 RUNS = 5
 """How many of the newest runs count: machines and programs change."""
@@ -30,9 +56,6 @@ class Experience:
     """The same of the most memory."""
     error: float | None
     """By what factor the last runs lay beside what would have been said before them; None for a single run."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     def correct(self, estimate: TrainingEstimate) -> TrainingEstimate:
         return estimate.scale(self.ratios, self.memory_ratio)
@@ -90,12 +113,14 @@ def _alike(method: str, base_model: str, hardware: HardwareConfig) -> list[Train
         attempt=1,
         training_set__isnull=False,
     ).select_related("agent", "training_set", "version")
-    alike = (run for run in newest.order_by("-finished_at")[:100] if device_of(run.hardware) == here and _is_alone(run))
+    alike = (
+        run
+        for run in newest.order_by("-finished_at")[:100]
+        if device_of(run.hardware) == here
+        and run.options.get("num_processes", 1) == 1
+        and not run.options.get("accelerate_config")
+    )
     return list(islice(alike, RUNS))[::-1]
-
-
-def _is_alone(run: TrainingRun) -> bool:
-    return run.options.get("num_processes", 1) == 1 and not run.options.get("accelerate_config")
 
 
 def _pair(run: TrainingRun, estimator: Estimator) -> _Pair | None:
@@ -106,3 +131,80 @@ def _pair(run: TrainingRun, estimator: Estimator) -> _Pair | None:
     if estimated is None or not sum(costs.seconds.get(part, 0.0) for part in estimated.parts):
         return None
     return _Pair(estimated, costs)
+
+
+TIMING: Final = "rl.lm.timing"
+_DESCRIBED: Final = ("config.json", "tokenizer_config.json", "chat_template.jinja")
+LONGEST = 180.0
+"""Seconds. A machine that takes longer is not timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedModel:
+    """What a speed is of."""
+
+    folder: Path
+    shape: ModelShape
+    hardware: HardwareConfig
+
+    def speed(self, config: TrainingConfig) -> Speed:
+        """That was timed here, else one from constants of the device's kind."""
+        return self._read(config) or assumed_speed(self.shape, self.hardware, trains_in_bf16(config, self.hardware))
+
+    def measure(self, config: TrainingConfig, method: str, report: Report) -> None:
+        """Times the model where that was not done yet, which takes some ten seconds; the log says why where it cannot be."""
+        if self._read(config):
+            return
+        report("stage", {"name": "timing this machine with the base model"})
+        command = [sys.executable, "-m", TIMING, str(self.folder), find_method(method).module]
+        command.append(precision_here(config, self.hardware))
+        variables = {**library_variables(), **_threads_variable()}
+        try:
+            done = subprocess.run(
+                command, cwd=settings.BASE_DIR, env=variables, capture_output=True, text=True, timeout=LONGEST
+            )
+            speed = Speed.from_dict(json.loads(done.stdout.splitlines()[-1])) if done.stdout else None
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            speed, why = None, str(error)
+        else:
+            why = (done.stderr.strip().splitlines() or ["nothing came out"])[-1]
+        if speed is None:
+            report("log", {"text": f"the machine could not be timed, so the time is a guess: {why}"})
+            return
+        file = self._file(config)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, {"of": self._about(config), "speed": speed.as_dict()})
+
+    def _read(self, config: TrainingConfig) -> Speed | None:
+        try:
+            stored = json.loads(self._file(config).read_text(encoding="utf-8"))
+            return Speed.from_dict(stored["speed"]) if stored["of"] == self._about(config) else None
+        except (OSError, ValueError, LookupError, TypeError):
+            return None  # what cannot be read is timed again
+
+    def _file(self, config: TrainingConfig) -> Path:
+        mark = hashlib.sha256(json.dumps(self._about(config), sort_keys=True).encode()).hexdigest()[:16]
+        return settings.DATA_DIR / "speeds" / f"{mark}.json"
+
+    def _about(self, config: TrainingConfig) -> dict[str, Any]:
+        # what tells the model's layers and template, wherever it lies
+        described = [self.folder / name for name in _DESCRIBED if (self.folder / name).is_file()]
+        try:
+            torch = version("torch")
+        except PackageNotFoundError:
+            torch = ""
+        return {
+            "device": list(device_of(asdict(self.hardware))),
+            "threads": _threads_variable().get("OMP_NUM_THREADS", ""),
+            "torch": torch,
+            "model": hashlib.sha256(b"\n".join(file.read_bytes() for file in described)).hexdigest(),
+            "shape": asdict(self.shape),
+            "precision": precision_here(config, self.hardware),
+        }
+
+
+def _threads_variable() -> dict[str, str]:
+    """As a run takes them."""
+    if threads := os.environ.get("OMP_NUM_THREADS") or machine.training_threads(machine.serving_threads()):
+        return {"OMP_NUM_THREADS": str(threads)}
+    return {}

@@ -107,7 +107,11 @@ class TrainingPipeline:
         )
         run = runs.create(self.agent, method_name=name, config=config, options=options, by=Owner.OPERATOR)
         run = supervisor.claim_stopped(run)
-        return self._result(run, runs.execute(run, report))
+        evaluation, version = runs.execute(run, report), run.version
+        assert version is not None  # noqa: S101  a run that ends well has made one
+        champion = Deployment.objects.filter(version=version, alias=Deployment.Alias.CHAMPION).first()
+        artifacts = {artifact.kind: artifact.path for artifact in version.artifacts.all()}
+        return PipelineResult(run, version, evaluation, artifacts, champion)
 
     def plan(
         self,
@@ -165,10 +169,3 @@ class TrainingPipeline:
     def options(self, data: Mapping[str, Any] | None, chosen: choosing.Choice) -> runs.RunOptions:
         rows = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
         return chosen.apply_to(runs.RunOptions(data=rows, base_model=self.base_model))
-
-    def _result(self, run: TrainingRun, evaluation: Evaluation) -> PipelineResult:
-        version = run.version
-        assert version is not None  # noqa: S101  a run that ends well has made one
-        champion = Deployment.objects.filter(version=version, alias=Deployment.Alias.CHAMPION).first()
-        artifacts = {artifact.kind: artifact.path for artifact in version.artifacts.all()}
-        return PipelineResult(run, version, evaluation, artifacts, champion)

@@ -36,7 +36,10 @@ class ProgressLine:
         elif event == "log":
             self.console.print(f"  {values['text']}", markup=False, highlight=False)
         elif event == "step":
-            self._step(values["step"], values["total_steps"], _figures(values.get("metrics", {})))
+            metrics = values.get("metrics", {})
+            shown = ((name, metrics.get(name)) for name in ("loss", "accuracy", "reward"))
+            figures = " ".join(f"{name} {value:.3f}" for name, value in shown if value is not None)
+            self._step(values["step"], values["total_steps"], figures)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -65,11 +68,6 @@ class ProgressLine:
             self._task = self._bar.add_task("", total=total, figures="")
             self._bar.start()
         self._bar.update(self._task, completed=step, total=total, figures=figures)
-
-
-def _figures(metrics: dict[str, Any]) -> str:
-    shown = ((name, metrics.get(name)) for name in ("loss", "accuracy", "reward"))
-    return " ".join(f"{name} {value:.3f}" for name, value in shown if value is not None)
 
 
 @contextmanager

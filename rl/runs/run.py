@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -20,11 +21,11 @@ from django.db import IntegrityError, transaction
 
 from rl import dataset_builder
 from rl.base import logs
-from rl.base.errors import Interrupted, RatchetError, RunConflict
+from rl.base.errors import Interrupted, RatchetError, RunConflict, UsageError
 from rl.base.files import remove
 from rl.base.leaves import leaf
 from rl.base.locks import device_lock
-from rl.base.records import Report, TrainingResult
+from rl.base.records import Report, Scorer, TrainingResult
 from rl.config import AgentConfig, TrainingConfig, config_class, find_method, find_rows
 from rl.config.authority import Owner
 from rl.config.automatic import imitates
@@ -38,16 +39,14 @@ from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
 from rl.operations import audit
 from rl.runs import choosing
 from rl.runs.after_gate import act_on_verdict
+from rl.runs.choosing import RunOptions as RunOptions
+from rl.runs.choosing import tracker_names
 from rl.runs.ladder import Train, train_within_memory
 from rl.runs.monitor import Monitor, stopped_by_signals
 from rl.runs.processes.follow import train as train_in_processes
 from rl.runs.progress import log_file
-from rl.runs.report.charts import draw_report
-from rl.runs.report.tracker_names import tracker_names
-from rl.runs.run_options import RunOptions as RunOptions
-from rl.runs.settling import settle_run
-from rl.runs.stage_clock import StageClock
-from rl.runs.stage_log import StageLog
+from rl.runs.settling import keep, settle_run
+from rl.runs.stage_log import StageClock, StageLog
 from rl.runs.supervisor import conclude
 from rl.runs.sweep import swept
 from rl.scoring import rollouts
@@ -131,24 +130,26 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
 
 def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     choosing.require_origins(run)
-    options = RunOptions.from_dict(run.options)
+    options, config = RunOptions.from_dict(run.options), config_class(run.method)(**run.config)
     hardware = detect_hardware(settings.DATA_DIR)
     TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))
     if options.deploy:
         require_target(options.deploy, options.model_name)
     if run.version is None:
-        base_models.require(options.base_model or run.agent.base_model)
+        base_models.require(options.base_model_of(run.agent))
     monitor("stage", {"name": "preparing data"})
-    _require_rewards(run, options)
-    config = _config(run)
+    by_rewards = rollouts.generates(run.method, config) and not options.reward_model
+    if by_rewards:  # checked before anything is frozen or loaded
+        rollouts.require_rewards(run.agent, options.rewards)
     if isinstance(config, AgentConfig):
         choose_gpu(config.device)
-    training_set = _freeze_data(run, options, monitor)
+    training_set = _freeze_data(run, config, options, monitor)
     device = "gpu" if hardware.gpus else "cpu"
     with device_lock(settings.DATA_DIR / "locks", device, lambda: _wait(monitor)):
         with memory_for_training(run, monitor):
             _leave_cores(monitor)
-            version = run.version or versions.register(run, _train(run, training_set, options, monitor))
+            scorer = rollouts.AgentScorer(run.agent.name, options.rewards) if by_rewards else None
+            version = run.version or versions.register(run, _train(run, training_set, options, scorer, monitor))
             versions.place_weights(run, version)
             monitor("stage", {"name": "evaluating"})
             evaluation = evaluate(version, training_set, monitor)
@@ -170,42 +171,27 @@ def _wait(monitor: Monitor) -> None:
     monitor.raise_if_stopped()
 
 
-def _require_rewards(run: TrainingRun, options: RunOptions) -> None:
-    """Checks the rewards before anything is frozen or loaded. Raises NotEnoughData or UsageError."""
-    if rollouts.generates(run.method, _config(run)) and not options.reward_model:
-        rollouts.require_rewards(run.agent, options.rewards)
-
-
-def _config(run: TrainingRun) -> TrainingConfig:
-    return config_class(run.method)(**run.config)
-
-
-def _freeze_data(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:
+def _freeze_data(run: TrainingRun, config: TrainingConfig, options: RunOptions, report: Report) -> TrainingSet:
     if run.training_set is not None:
         dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
         return run.training_set
-    frozen = _make_training_set(run, options, report)
-    if not run.beat(training_set=frozen):
-        raise RunConflict(f"run {run.pk} was taken over while its data was prepared; this process stops")
-    report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
-    return frozen
-
-
-def _make_training_set(run: TrainingRun, options: RunOptions, report: Report) -> TrainingSet:
-    agent, config = run.agent, _config(run)
     kind = rollouts.row_kind(run.method, config)
     if find_rows(kind).of_tasks:
-        source = tasks_of(agent, config, options)
+        source = tasks_of(run.agent, config, options)
         for text in source.remarks:
             report("log", {"text": text})
-        return dataset_builder.freeze_tasks(agent, source, options.data, method=kind, report=report)
-    # whether the answers have right ones is seen while they are written
-    cross_fits = imitates(config, run.method, "closed") and not options.launch.is_needed
-    how: dict[str, Any] = {"method": kind, "cross_fits": cross_fits, "report": report}
-    if options.source == "file":
-        files = options.data_file, options.ratings_file or None
-        return dataset_builder.freeze_files(agent, *files, options.data, **how)
-    return dataset_builder.freeze(agent, options.data, **how)
+        frozen = dataset_builder.freeze_tasks(run.agent, source, options.data, method=kind, report=report)
+    else:
+        # whether the answers have right ones is seen while they are written
+        cross_fits = imitates(config, run.method, "closed") and not options.launch.is_needed
+        how: dict[str, Any] = {"method": kind, "cross_fits": cross_fits, "report": report}
+        if files := options.files:
+            frozen = dataset_builder.freeze_files(run.agent, *files, options.data, **how)
+        else:
+            frozen = dataset_builder.freeze(run.agent, options.data, **how)
+    keep(run, "its data was prepared", training_set=frozen)
+    report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
+    return frozen
 
 
 def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> dataset_builder.TaskSource:
@@ -220,34 +206,25 @@ def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> datas
     )
 
 
-def _train(run: TrainingRun, training_set: TrainingSet, options: RunOptions, monitor: Monitor) -> TrainingResult:
-    job = _job(run, training_set, options, monitor)
-    train = partial(train_within_memory, _trainer(run, options))
-    if options.sweep:
-        job = replace(job, config=_swept(run, partial(train, method=run.method), job, monitor))
+def _train(
+    run: TrainingRun, training_set: TrainingSet, options: RunOptions, scorer: Scorer | None, monitor: Monitor
+) -> TrainingResult:
+    job = _job(run, training_set, options, scorer, monitor)
+    if options.launch.is_needed:
+        train: Train = partial(train_in_processes, run.method, options.launch)
+    else:
+        train = method(run.method).train
+    within_memory = partial(train_within_memory, train)
+    if options.sweep:  # the best of three learning rates
+        job = replace(job, config=swept(partial(within_memory, method=run.method), job, monitor, run.method))
+        keep(run, "rates were tried", config=job.config.as_dict())
     with _with_trackers(run, options, monitor) as tell:
-        result = train(job, tell, run.method)
+        result = within_memory(job, tell, run.method)
     monitor.complete(result.history)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     result.save(run.directory / "result.json")
     draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", monitor)
     return result
-
-
-def _swept(run: TrainingRun, train: Train, job: TrainingJob, report: Report) -> TrainingConfig:
-    """The job's configuration with the best of three learning rates, which is stored."""
-    config = swept(train, job, report, run.method)
-    if not run.beat(config=config.as_dict()):
-        raise RunConflict(f"run {run.pk} was taken over while rates were tried; this process stops")
-    return config
-
-
-def _trainer(run: TrainingRun, options: RunOptions) -> Train:
-    """The method's ``train``, here or in as many processes as were asked for."""
-    if options.launch.is_needed:
-        return partial(train_in_processes, run.method, options.launch)
-    train: Train = method(run.method).train
-    return train
 
 
 @contextmanager
@@ -258,7 +235,7 @@ def _with_trackers(run: TrainingRun, options: RunOptions, report: Report) -> Ite
         yield report
         return
     title = f"{run.agent.name}-{run.method}-{run.pk}"
-    with leaf(TRACKERS).following(names, run.directory, title, run.config) as follow:
+    with closing(leaf(TRACKERS).Trackers(names, run.directory, title, run.config)) as follow:
 
         def tell(event: str, values: dict[str, Any]) -> None:
             follow(event, values)
@@ -267,18 +244,17 @@ def _with_trackers(run: TrainingRun, options: RunOptions, report: Report) -> Ite
         yield tell
 
 
-def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, report: Report) -> TrainingJob:
-    base_model = options.base_model or run.agent.base_model
-    resolved = base_models.resolve(base_model, report)
-    config = settle_run(run, training_set, options, base_model, report)
-    by_rewards = rollouts.generates(run.method, config) and not options.reward_model
+def _job(
+    run: TrainingRun, training_set: TrainingSet, options: RunOptions, scorer: Scorer | None, report: Report
+) -> TrainingJob:
+    base_model = options.base_model_of(run.agent)
     return TrainingJob(
         train_rows=training_set.directory / "train.jsonl",
-        base_model=resolved,
-        config=config,
+        base_model=base_models.resolve(base_model, report),
+        config=settle_run(run, training_set, options, base_model, report),
         output_dir=run.directory,
         resume=run.attempt > 1,
-        scorer=rollouts.AgentScorer(run.agent.name, options.rewards) if by_rewards else None,
+        scorer=scorer,
         reward_model=reward_models.find(run.agent, options.reward_model) if options.reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
         folds=folds_of(training_set),
@@ -287,3 +263,11 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         schema=schema_of(training_set),
         kind=kind_of(training_set).kind,
     )
+
+
+def draw_report(result: TrainingResult, path: Path, title: str, report: Report) -> None:
+    """A picture that cannot be drawn is told in the log; no run fails for it."""
+    try:
+        leaf("rl.runs.report.drawing").draw(result, path, title)
+    except (UsageError, OSError, ValueError) as error:
+        report("log", {"text": f"there is no {path.name}: {error}"})

@@ -3,7 +3,10 @@ that a run that goes on later does not choose again."""
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from rl import dataset_builder
 from rl.base.errors import RunConflict, UsageError
@@ -17,8 +20,7 @@ from rl.hardware import ModelShape
 from rl.lm.base_models import local_folder
 from rl.lm.model_path import MODEL_CONFIG
 from rl.models import Agent, TrainingRun, TrainingSet
-from rl.runs.model_shape import model_shape
-from rl.runs.run_options import RunOptions
+from rl.runs.choosing import RunOptions
 
 HUB = "rl.lm.hub"
 
@@ -31,15 +33,24 @@ def settle_run(
     config = config_class(run.method)(**run.config)
     if not config.automatic:
         return config
-    size = _size(base_model) if set(config.automatic) & set(OF_SIZE) else None
+    size = None
+    if set(config.automatic) & set(OF_SIZE):
+        if not (local_folder(base_model) / MODEL_CONFIG).is_file():
+            leaf(HUB).fetch_config(base_model)  # of a model of the hub: its weights come when they are trained
+        size = model_shape(local_folder(base_model))
     repeats = repeats_for(run.agent, config, options)
     answers = for_choosing(kind_of(training_set), training_set.stats.get(IMITATED, 0))
     settled, reason = settle(config, run.method, training_set.train_rows, size, repeats, answers)
     if reason:
         report("log", {"text": reason})
-    if not run.beat(config=settled.as_dict()):
-        raise RunConflict(f"run {run.pk} was taken over while its settings were chosen; this process stops")
+    keep(run, "its settings were chosen", config=settled.as_dict())
     return settled
+
+
+def keep(run: TrainingRun, when: str, **values: Any) -> None:
+    """Stores values of the run. Raises RunConflict where it is not this process's any more."""
+    if not run.beat(**values):
+        raise RunConflict(f"run {run.pk} was taken over while {when}; this process stops")
 
 
 def foresee(agent: Agent, plan: TrainingPlan) -> str:
@@ -57,16 +68,45 @@ def foresee(agent: Agent, plan: TrainingPlan) -> str:
     return settle(config, method, rows, size, repeats, answers).reason
 
 
-def _size(base_model: str) -> ModelShape | None:
-    """Fetches the settings of a model of the hub that is not here yet: its weights come when they are trained."""
-    if not (local_folder(base_model) / MODEL_CONFIG).is_file():
-        leaf(HUB).fetch_config(base_model)
-    return model_shape(local_folder(base_model))
-
-
 def repeats_for(agent: Agent, config: TrainingConfig, options: RunOptions) -> Repeats | None:
     """Those among the ratings that a loss wants to know of; None for a configuration that does not ask."""
     if not isinstance(config, DPOConfig) or "label_smoothing" not in config.automatic or "robust" not in config.losses:
         return None
-    files = (options.data_file, options.ratings_file or None) if options.source == "file" else None
-    return dataset_builder.count_repeats(agent, options.data, files)
+    return dataset_builder.count_repeats(agent, options.data, options.files)
+
+
+def model_shape(directory: Path) -> ModelShape | None:
+    """From the model's config.json; None when the model is not on this machine yet, or does not tell its size.
+
+    Counts a Llama-like transformer: attention with grouped keys and values, a gated feed-forward, embeddings.
+    """
+    values = model_config(directory)
+    hidden, layers, heads = (
+        values.get(name) or values.get(older)
+        for name, older in (
+            ("hidden_size", "n_embd"),
+            ("num_hidden_layers", "n_layer"),
+            ("num_attention_heads", "n_head"),
+        )
+    )
+    if not (hidden and layers and heads and values.get("vocab_size")):
+        return None
+    shared = (values.get("num_key_value_heads") or heads) / heads
+    inner = values.get("intermediate_size") or values.get("n_inner") or 4 * hidden
+    block = hidden * hidden * (2 + 2 * shared) + 3 * hidden * inner
+    tied = bool(values.get("tie_word_embeddings"))
+    embeddings = values["vocab_size"] * hidden * (1 if tied else 2)
+    return ModelShape(int(layers * block + embeddings), layers, hidden, values["vocab_size"], tied)
+
+
+def model_config(directory: Path) -> dict[str, Any]:
+    """Settings of the language model, out of its config.json; empty when the model is not on this machine."""
+    file = directory / "config.json"
+    if not file.is_file():
+        return {}
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{file} is not JSON: {error}") from None
+    values = values.get("text_config", values) if isinstance(values, dict) else {}
+    return values if isinstance(values, dict) else {}

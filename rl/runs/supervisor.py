@@ -208,18 +208,14 @@ def claim_stopped(run: TrainingRun) -> TrainingRun:
         run.beat(cancel_requested=False)
         return run
     if run.state != TrainingRun.State.QUEUED and not requeue(run):
-        raise RunConflict(_why_not_resumed(run))
+        active = run.agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
+        if active is None:
+            raise RunConflict(f"run {run.pk} is {run.state} and cannot be resumed")
+        cancel = f"manage.py runs cancel {active.pk}"
+        raise RunConflict(f"run {active.pk} of {run.agent.name} is in progress; wait for it, or cancel it: {cancel}")
     if not run.claim():
         raise RunConflict(f"run {run.pk} was started by somebody else")
     return run
-
-
-def _why_not_resumed(run: TrainingRun) -> str:
-    active = run.agent.runs.filter(state__in=TrainingRun.ACTIVE).first()
-    if active is not None:
-        cancel = f"manage.py runs cancel {active.pk}"
-        return f"run {active.pk} of {run.agent.name} is in progress; wait for it, or cancel it: {cancel}"
-    return f"run {run.pk} is {run.state} and cannot be resumed"
 
 
 def _kill_session(process: psutil.Process) -> None:

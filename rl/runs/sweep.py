@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -19,13 +19,14 @@ from rl.base.errors import NotEnoughData, UsageError
 from rl.base.files import remove, write_json, write_text
 from rl.base.leaves import leaf
 from rl.base.measurements import PairScore
-from rl.base.records import Report, TrainingResult
+from rl.base.records import Report
 from rl.config import TrainingConfig, find_method
 from rl.config.automatic import in_words
 from rl.config.training_job import TrainingJob
 from rl.dataset_builder import is_held_out
 from rl.evaluation import SCORERS
 from rl.evaluation.contrasts import contrasts
+from rl.runs.ladder import Train
 
 TIMES = (0.5, 1.0, 2.0)
 """The rates, of the one that the run would have."""
@@ -38,8 +39,6 @@ ASKED, ANSWER_TOKENS = 8, 48
 """Prompts that a trial answers for its divergence to be measured, and tokens of an answer."""
 
 FILE = "sweep.json"
-
-Train = Callable[[TrainingJob, Report], TrainingResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def _trial_job(
 def _try(train: Train, job: TrainingJob, aside: Sequence[Mapping[str, Any]], report: Report) -> Trial:
     result, config = train(job, report), job.config
     asked = [row for row in aside[:ASKED] if "rejected_prompt" not in row] or aside[:1]
-    speaker = leaf("rl.evaluation.torch.speaking").Speaker(asked, int(config.max_length), ANSWER_TOKENS, report)
+    speaker = leaf("rl.evaluation.torch.answering").Speaker(asked, int(config.max_length), ANSWER_TOKENS, report)
     scores: dict[str, list[PairScore | None]] = leaf(SCORERS["preference"]).score_versions(
         job.base_model,
         {"base": None, "new": result.weights_dir},
@@ -147,14 +146,11 @@ def _try(train: Train, job: TrainingJob, aside: Sequence[Mapping[str, Any]], rep
     )
     relative = [new.relative_to(base) for new, base in zip(scores["new"], scores["base"], strict=True) if new and base]
     margins = [score.margin for score in relative]
-    losses = [_softplus(-config.beta * margin) for margin in margins]
+    # -log sigmoid(x) = log(1 + e^-x)
+    logits = [config.beta * margin for margin in margins]
+    losses = [max(-logit, 0.0) + math.log1p(math.exp(-abs(logit))) for logit in logits]
     accuracy = fmean([score.credit for score in relative]) if margins else 0.5
     return Trial(config.learning_rate, fmean(losses) if losses else math.inf, accuracy, speaker.divergence)
-
-
-def _softplus(value: float) -> float:
-    """log(1 + e^value)."""
-    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
 
 
 def _read(job: TrainingJob) -> tuple[list[float], list[Trial]]:

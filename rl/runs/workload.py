@@ -18,13 +18,13 @@ from rl.config import TrainingConfig, find_method
 from rl.config.automatic import imitates
 from rl.dataset_builder.accepted_answers import AcceptedAnswers, folds_of, tested_of
 from rl.dataset_builder.plan.survey import answers_of
-from rl.evaluation.accepted import MOST_PROMPTS
 from rl.evaluation.guards.measure import PROMPTS
+from rl.evaluation.measures.reward import MOST_PROMPTS
 from rl.hardware import Speed, Workload
 from rl.judge.labels import LEAST_RATERS, MOST_ROWS
 from rl.lm.lengths import room_for_an_answer
 from rl.models import Agent, TrainingRun
-from rl.runs.run_options import RunOptions
+from rl.runs.choosing import RunOptions
 
 SAMPLE = 200
 """Rows of a past run that are looked at for the length of their texts."""
@@ -132,11 +132,9 @@ class Run:
     @property
     def _asked(self) -> int:
         """Prompts that every model answers."""
-        return min(MOST_PROMPTS, self.tested) if self.folds else min(self._most_asked, self.heldout_prompts)
-
-    @property
-    def _most_asked(self) -> int:
-        return settings.EVALUATION_PROMPTS if self._is_judged else PROMPTS
+        if self.folds:
+            return min(MOST_PROMPTS, self.tested)
+        return min(settings.EVALUATION_PROMPTS if self._is_judged else PROMPTS, self.heldout_prompts)
 
     def _judged_answers(self, asked: int) -> int:
         """Those of two models, and those that people labelled."""

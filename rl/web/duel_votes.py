@@ -13,7 +13,7 @@ from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.collect.feedback.write import compare, correct, retract
 from rl.models import AnswerPair, Deployment, Feedback, Trace, version_name
-from rl.models.pairs import NOT_BLIND
+from rl.models.queues import NOT_BLIND
 from rl.web.pages.rating_form import find_trace
 
 SOURCE: Final = "try_page"

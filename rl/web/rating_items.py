@@ -8,7 +8,7 @@ from typing import Any
 from rl.base.records import Message
 from rl.collect.feedback.answer_forms import AnswerForm
 from rl.models import Claim, RatingQueue, Trace, version_name
-from rl.models.prompts import LENGTH
+from rl.models.traces import LENGTH
 from rl.queues.progress import label
 from rl.queues.votes import LONGEST_TEXT
 from rl.web.answer_controls import controls_of

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from rl.base.measurements import Interval
 from rl.evaluation.gate import Verdict
-from rl.evaluation.judges.duels import Judged
+from rl.evaluation.judges import Judged
 from rl.evaluation.measures.fresh import Fresh, check, estimate
 from rl.evaluation.stats.budget import at_look
 from rl.evaluation.weighing import Terms, weigh

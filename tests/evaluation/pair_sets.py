@@ -6,7 +6,9 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from rl.base.measurements import PairScore
 from rl.config import TrainingConfig
 from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
@@ -15,23 +17,34 @@ from tests.evaluation.conftest import Row
 MAX_LENGTH = 128
 
 
+def score_pairs(base_model: str, adapter: Path | None, pairs: Sequence[Row], **options: Any) -> list[PairScore | None]:
+    """By one model; without an adapter, by the base model itself."""
+    from rl.evaluation.torch.scoring import score_versions
+
+    return score_versions(base_model, {"only": adapter}, pairs, **options)["only"]
+
+
+def write_set(agent: Agent, rows: Sequence[Row], train: Sequence[Row] = (), **fields: Any) -> TrainingSet:
+    """``rows``: those held out."""
+    values = {
+        "method": "dpo",
+        "content_hash": "0" * 64,
+        "train_rows": 1,
+        "feedback_count": 20,
+        "val_split": 0.2,
+        **fields,
+    }
+    made = TrainingSet.objects.create(agent=agent, heldout_rows=len(rows), **{"stats": {"prompts": 10}, **values})
+    made.directory.mkdir(parents=True)
+    for name, of_file in (("train", train), ("heldout", rows)):
+        (made.directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in of_file))
+    return made
+
+
 def pair_set(agent: Agent, rows: Sequence[Row]) -> TrainingSet:
     """Each row to a prompt of its own."""
-    made = TrainingSet.objects.create(
-        agent=agent,
-        method="dpo",
-        content_hash="0" * 64,
-        train_rows=1,
-        heldout_rows=len(rows),
-        feedback_count=20,
-        val_split=0.2,
-        stats={"prompts": 10},
-    )
-    made.directory.mkdir(parents=True)
     keyed = [{**row, "prompt_key": f"q{number}", "split_key": f"q{number}"} for number, row in enumerate(rows)]
-    (made.directory / "train.jsonl").write_text("")
-    (made.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in keyed))
-    return made
+    return write_set(agent, keyed)
 
 
 def version_on(agent: Agent, base: Path, adapter: Path, name: str = "v1") -> ModelVersion:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from rl.config import AgentConfig
 from rl.environments.settings import EnvironmentSettings
 from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
+from tests.evaluation.pair_sets import write_set
 from tests.training.agents import task
 
 EVEN = EnvironmentSettings("tests.training.worlds:Even", {"rounds": 2})
@@ -29,21 +29,9 @@ def task_set(
     **fields: Any,
 ) -> TrainingSet:
     """``fields``: of each task."""
-    training_set = TrainingSet.objects.create(
-        agent=agent,
-        method="agent",
-        content_hash=digest * 64,
-        train_rows=len(train),
-        heldout_rows=len(held_out),
-        feedback_count=0,
-        val_split=0.2,
-        stats={"environment": asdict(settings)},
-    )
-    training_set.directory.mkdir(parents=True)
-    for name, numbers in (("train", train), ("heldout", held_out)):
-        lines = (json.dumps(task(number, **fields)) + "\n" for number in numbers)
-        (training_set.directory / f"{name}.jsonl").write_text("".join(lines))
-    return training_set
+    rows, train_rows = ([task(number, **fields) for number in numbers] for numbers in (held_out, train))
+    values = {"method": "agent", "content_hash": digest * 64, "stats": {"environment": asdict(settings)}}
+    return write_set(agent, rows, train_rows, train_rows=len(train), feedback_count=0, **values)
 
 
 def version_from(

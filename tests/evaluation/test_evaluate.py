@@ -18,11 +18,11 @@ from rl.config import TrainingConfig
 from rl.config.guard_limits import GUARD_LIMITS
 from rl.dataset_builder import is_held_out
 from rl.evaluation.evaluate import evaluate, evaluate_checkpoint
-from rl.evaluation.torch.scoring import score_pairs
 from rl.export.hf import merge
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
+from tests.evaluation.pair_sets import score_pairs, write_set
 from tests.guard_limits import UNLIKELY_ALLOWED
 
 pytestmark = [pytest.mark.learn, pytest.mark.django_db]
@@ -48,23 +48,6 @@ def make_version(agent: Agent, data_dir: Path, tiny_base: Path) -> MakeVersion:
     return make
 
 
-def held_out(agent: Agent, rows: Sequence[Row]) -> TrainingSet:
-    training_set = TrainingSet.objects.create(
-        agent=agent,
-        method="dpo",
-        content_hash="0" * 64,
-        train_rows=1,
-        heldout_rows=len(rows),
-        feedback_count=20,
-        val_split=0.2,
-        stats={"prompts": 10},
-    )
-    training_set.directory.mkdir(parents=True)
-    (training_set.directory / "train.jsonl").write_text("")
-    (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return training_set
-
-
 def margins(base: Path, adapter: Path | None, rows: Sequence[Row] = PAIRS) -> list[float]:
     """Less those of the base model."""
     own, of_base = (
@@ -75,7 +58,7 @@ def margins(base: Path, adapter: Path | None, rows: Sequence[Row] = PAIRS) -> li
 
 
 def test_a_pair_with_too_long_a_prompt_is_counted_and_not_judged(agent, make_version, tiny_base, adapter):
-    evaluation = evaluate(make_version("v1", adapter), held_out(agent, WITH_ONE_TOO_LONG), silent)
+    evaluation = evaluate(make_version("v1", adapter), write_set(agent, WITH_ONE_TOO_LONG), silent)
     expected = margins(tiny_base, adapter)
     assert (evaluation.pairs, evaluation.prompts, evaluation.report["unscored"]) == (3, 3, 1)
     assert evaluation.accuracy == pytest.approx(fmean(margin > 0 for margin in expected))
@@ -90,7 +73,7 @@ def test_a_pair_with_too_long_a_prompt_is_counted_and_not_judged(agent, make_ver
 def test_it_is_judged_against_the_version_in_use(agent, make_version, tiny_base, adapter, other_adapter):
     champion = make_version("v1", other_adapter)
     Deployment.promote(champion)
-    evaluation = evaluate(make_version("v2", adapter), held_out(agent, WITH_ONE_TOO_LONG), silent)
+    evaluation = evaluate(make_version("v2", adapter), write_set(agent, WITH_ONE_TOO_LONG), silent)
     assert (evaluation.against, evaluation.pairs, evaluation.report["unscored"]) == (champion, 3, 1)
     models = evaluation.report["models"]
     for name, of in (("new", adapter), ("base", None), ("current", other_adapter)):
@@ -105,7 +88,7 @@ def test_a_version_in_use_on_another_base_leaves_out_what_is_too_long_for_either
     room = len(AutoTokenizer.from_pretrained(short).apply_chat_template(PAIRS[1]["prompt"])["input_ids"])
     (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": room}))
     Deployment.promote(make_version("v1", other_adapter, short))
-    evaluation = evaluate(make_version("v2", adapter), held_out(agent, WITH_ONE_TOO_LONG), silent)
+    evaluation = evaluate(make_version("v2", adapter), write_set(agent, WITH_ONE_TOO_LONG), silent)
     both = [PAIRS[0], PAIRS[2]]
     assert (evaluation.pairs, evaluation.report["unscored"]) == (2, 2)
     assert {example["chosen"] for example in evaluation.report["worst"]} == {
@@ -139,7 +122,7 @@ def test_prompts_that_one_of_the_versions_has_learned_from_are_not_held_against_
         {**row, "prompt_key": key, "split_key": key}
         for row, key in zip(PAIRS, [clean[0], *learned, clean[1]], strict=True)
     ]
-    evaluation = evaluate(new, held_out(agent, rows), silent)
+    evaluation = evaluate(new, write_set(agent, rows), silent)
     assert (evaluation.pairs, evaluation.report["learned"]) == (2, 1)
     shown = {example["chosen"] for example in evaluation.report["worst"]}
     assert shown == {row["chosen"][0]["content"] for row in rows if row["prompt_key"] in clean}
@@ -147,7 +130,7 @@ def test_prompts_that_one_of_the_versions_has_learned_from_are_not_held_against_
 
 def test_what_else_the_prompts_say_stands_beside_the_interval(agent, make_version, adapter):
     agent.gate_margin = 0.02
-    report = evaluate(make_version("v1", adapter), held_out(agent, PAIRS), silent).report
+    report = evaluate(make_version("v1", adapter), write_set(agent, PAIRS), silent).report
     assert report["margin"] == 0.02
     assert {"gained", "lost", "p", "mid_p"} == report["mcnemar"].keys()
     assert report["bootstrap"]["value"] == pytest.approx(report["difference"]["value"])
@@ -157,7 +140,7 @@ def test_what_else_the_prompts_say_stands_beside_the_interval(agent, make_versio
 
 
 def test_a_guard_rail_that_is_broken_rejects_and_one_that_is_off_does_not(agent, make_version, adapter):
-    version, training_set = make_version("v1", adapter), held_out(agent, PAIRS)
+    version, training_set = make_version("v1", adapter), write_set(agent, PAIRS)
     Agent.objects.filter(pk=agent.pk).update(guard_limits={**UNLIKELY_ALLOWED, "kl_to_base": 1e-9})
     rejected = evaluate(ModelVersion.objects.get(pk=version.pk), training_set, silent)
     assert rejected.verdict == "reject"
@@ -167,7 +150,7 @@ def test_a_guard_rail_that_is_broken_rejects_and_one_that_is_off_does_not(agent,
 
 
 def test_one_prompt_is_measured_and_decides_nothing(agent, make_version, tiny_base, adapter):
-    evaluation = evaluate(make_version("v1", adapter), held_out(agent, [PAIRS[0], PAIRS[0]]), silent)
+    evaluation = evaluate(make_version("v1", adapter), write_set(agent, [PAIRS[0], PAIRS[0]]), silent)
     assert (evaluation.pairs, evaluation.prompts, evaluation.verdict) == (2, 1, "undecided")
     assert evaluation.report["models"]["new"]["margin"] is None
     assert evaluation.report["reason"].startswith("1 prompt held out, and at least 8 are needed")
@@ -175,7 +158,7 @@ def test_one_prompt_is_measured_and_decides_nothing(agent, make_version, tiny_ba
 
 @pytest.mark.parametrize("rows", [[], [TOO_LONG]])
 def test_without_a_pair_to_score_nothing_is_known(agent, make_version, adapter, rows):
-    evaluation = evaluate(make_version("v1", adapter), held_out(agent, rows), silent)
+    evaluation = evaluate(make_version("v1", adapter), write_set(agent, rows), silent)
     assert (evaluation.pairs, evaluation.prompts, evaluation.verdict) == (0, 0, "undecided")
     assert (evaluation.accuracy, evaluation.base_accuracy, evaluation.against_accuracy) == (0.5, 0.5, 0.5)
     assert (evaluation.report["unscored"], evaluation.report["worst"]) == (len(rows), [])
@@ -184,7 +167,7 @@ def test_without_a_pair_to_score_nothing_is_known(agent, make_version, adapter, 
 def test_a_checkpoint_is_measured_in_the_same_way(agent, data_dir, tiny_base, adapter):
     Agent.objects.filter(pk=agent.pk).update(context_length=MAX_LENGTH, guard_limits=UNLIKELY_ALLOWED)
     agent.refresh_from_db()
-    held_out(agent, WITH_ONE_TOO_LONG)
+    write_set(agent, WITH_ONE_TOO_LONG)
     report = evaluate_checkpoint(agent, adapter, silent)
     assert (report["pairs"], report["unscored"], report["verdict"]) == (3, 1, "undecided")
     assert report["models"]["new"]["margin"]["value"] == pytest.approx(fmean(margins(tiny_base, adapter)), abs=1e-3)
@@ -196,7 +179,7 @@ def test_a_whole_model_is_measured_beside_the_model_that_it_was_trained_from(
     job = ExportJob(base_model=str(tiny_base), adapter_dir=adapter, output_dir=tmp_path, name="tiny")
     whole = merge.export(job, silent).path
     (whole / "ratchet.json").write_text(json.dumps({"base_model": str(tiny_base)}))
-    held_out(agent, PAIRS)
+    write_set(agent, PAIRS)
     report = evaluate_checkpoint(agent, whole, silent)
     for name, expected in (("new", margins(tiny_base, adapter)), ("base", margins(tiny_base, None))):
         assert report["models"][name]["margin"]["value"] == pytest.approx(fmean(expected), abs=1e-3)

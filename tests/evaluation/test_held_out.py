@@ -1,33 +1,20 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from rl.base.errors import NotEnoughData
 from rl.evaluation.held_out import latest_training_set, never_learned
 from rl.models import Agent, TrainingSet
 from tests.evaluation.conftest import PAIRS
+from tests.evaluation.pair_sets import write_set
 from tests.evaluation.task_sets import task_set, version_from
 
 pytestmark = [pytest.mark.database, pytest.mark.django_db]
 
 
 def pairs(agent: Agent, digest: str = "p", share: float = 0.2, method: str = "dpo") -> TrainingSet:
-    training_set = TrainingSet.objects.create(
-        agent=agent,
-        method=method,
-        content_hash=digest * 64,
-        train_rows=1,
-        heldout_rows=3,
-        feedback_count=2,
-        val_split=share,
-        stats={},
-    )
-    training_set.directory.mkdir(parents=True)
-    rows = ({**row, "split_key": row["prompt_key"]} for row in PAIRS)
-    (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return training_set
+    rows = [{**row, "split_key": row["prompt_key"]} for row in PAIRS]
+    return write_set(agent, rows, method=method, content_hash=digest * 64, val_split=share, stats={})
 
 
 def numbers(held_out: object) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +10,10 @@ import pytest
 from rl.base.records import silent
 from rl.config import RewardModelConfig
 from rl.evaluation.evaluate import evaluate_checkpoint
-from rl.models import Agent, TrainingSet
+from rl.models import Agent
 from rl.training import reward_model
-from tests.training.conftest import SMALL, Row, job, polite_rows, scored_rows
+from tests.evaluation.pair_sets import write_set
+from tests.training.conftest import SMALL, job, polite_rows, scored_rows
 
 pytestmark = [pytest.mark.learn, pytest.mark.django_db]
 
@@ -26,24 +25,8 @@ def judge(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return reward_model.train(made, silent).weights_dir
 
 
-def held_out(agent: Agent, method: str, rows: Sequence[Row]) -> None:
-    training_set = TrainingSet.objects.create(
-        agent=agent,
-        method=method,
-        content_hash="0" * 64,
-        train_rows=24,
-        heldout_rows=len(rows),
-        feedback_count=24,
-        val_split=0.2,
-        stats={"prompts": 24},
-    )
-    training_set.directory.mkdir(parents=True)
-    (training_set.directory / "train.jsonl").write_text("")
-    (training_set.directory / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def test_scored_answers_are_measured_by_their_order_and_by_their_scores(agent: Agent, data_dir, judge: Path):
-    held_out(agent, "reward_model", scored_rows(44)[24:])
+    write_set(agent, scored_rows(44)[24:], method="reward_model")
     report = evaluate_checkpoint(agent, judge, silent)
     assert (report["pairs"], report["models"]["new"]["accuracy"]["value"]) == (10, 1.0)
     assert report["models"]["base"]["accuracy"]["value"] == 0.5
@@ -57,12 +40,12 @@ def test_scored_answers_are_measured_by_their_order_and_by_their_scores(agent: A
 
 def test_one_that_ranks_scores_worse_than_guessing_is_rejected(agent: Agent, data_dir, judge: Path):
     turned = [{**row, "score": 1 - row["score"]} for row in scored_rows(44)[24:]]
-    held_out(agent, "reward_model", turned)
+    write_set(agent, turned, method="reward_model")
     assert evaluate_checkpoint(agent, judge, silent)["verdict"] == "reject"
 
 
 def test_pairs_beside_scored_answers_are_measured_as_ever(agent: Agent, data_dir, judge: Path):
-    held_out(agent, "reward_model", [*polite_rows(30)[24:], *scored_rows(44)[30:]])
+    write_set(agent, [*polite_rows(30)[24:], *scored_rows(44)[30:]], method="reward_model")
     report = evaluate_checkpoint(agent, judge, silent)
     assert (report["pairs"], report["scored_answers"]) == (6 + 7, 14)
     assert {"calibration_error", "score_calibration_error"} <= report.keys()
@@ -70,5 +53,5 @@ def test_pairs_beside_scored_answers_are_measured_as_ever(agent: Agent, data_dir
 
 def test_labels_of_answers_to_different_prompts_can_be_told_apart_too(agent: Agent, data_dir, judge: Path):
     rows = [{**row, "label": row["score"] > 0.5} for row in scored_rows(44)[24:]]
-    held_out(agent, "kto", rows)
+    write_set(agent, rows, method="kto")
     assert evaluate_checkpoint(agent, judge, silent)["models"]["new"]["accuracy"]["value"] == 1.0

@@ -152,7 +152,7 @@ def test_no_quantization_wins_over_the_preset(agent):
 
 @pytest.mark.database
 def test_a_tracker_that_is_not_installed_is_refused_before_a_run_is_made(agent, monkeypatch):
-    monkeypatch.setattr("rl.runs.report.tracker_names.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("rl.runs.choosing.importlib.util.find_spec", lambda name: None)
     assert "--report-to wandb needs the package wandb" in refused("--report-to", "wandb")
     assert not TrainingRun.objects.exists()
 

@@ -17,6 +17,7 @@ from rl.dataset_builder import DataOptions
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing
 from rl.runs import run as runs
+from rl.runs.choosing import TRACKERS, tracker_names
 
 pytestmark = pytest.mark.django_db
 SERVER = "http://gpu:8000"
@@ -111,3 +112,29 @@ def test_the_agents_own_base_model_is_its_own(agent: Agent):
     run.options["base_model"] = "owner/another"
     with pytest.raises(UsageError, match="has a base model that nobody"):
         choosing.require_origins(run)
+
+
+def test_nothing_is_followed_by_default():
+    assert tracker_names("") == ()
+
+
+def test_names_may_be_repeated_and_spaced(monkeypatch):
+    monkeypatch.setattr(choosing.importlib.util, "find_spec", lambda name: object())
+    assert tracker_names("tensorboard, wandb,tensorboard,") == ("tensorboard", "wandb")
+    assert tracker_names(",".join(TRACKERS)) == tuple(TRACKERS)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(choosing.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="--report-to mlflow needs the package mlflow: pip install mlflow"):
+        tracker_names("mlflow")
+
+
+def test_tensorboardx_will_do(monkeypatch):
+    monkeypatch.setattr(choosing.importlib.util, "find_spec", lambda name: name == "tensorboardX" or None)
+    assert tracker_names("tensorboard") == ("tensorboard",)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(UsageError, match="'comet'; known: tensorboard, trackio, mlflow, wandb"):
+        tracker_names("comet")

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from dataclasses import asdict, replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
 
+from rl.base.records import silent
 from rl.config import TrainingConfig
 from rl.dataset_builder import DataOptions
-from rl.hardware import TrainingEstimate
+from rl.hardware import TrainingEstimate, assumed_speed, detect_hardware
 from rl.models import Agent, ModelVersion, TrainingRun, TrainingSet
 from rl.runs import past_runs
-from rl.runs.dry_run import dry_run
-from rl.runs.past_runs import experience
+from rl.runs.dry_run import dry_run, model_shape
+from rl.runs.past_runs import TimedModel, experience
 from rl.runs.run import RunOptions
-from rl.runs.stage_clock import FILE
+from rl.runs.stage_log import COSTS
 from tests.dataset_builder.ratings import rate_prompts
 from tests.hardware.machines import LAPTOP, SERVER
+from tests.hardware.test_cost import SMALL, TIMED
 
 pytestmark = pytest.mark.django_db
 LLAMA = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
@@ -70,7 +74,7 @@ def past(agent: Agent, rows: TrainingSet, tmp_path):
         made.append(TrainingRun.objects.create(agent=agent, **values))
         made[-1].directory.mkdir(parents=True)
         costs = {"seconds": {"start-up": 5.0, "steps": seconds}, "cpu_seconds": {}, "peak_memory_bytes": 3 * 10**9}
-        (made[-1].directory / FILE).write_text(json.dumps(costs))
+        (made[-1].directory / COSTS).write_text(json.dumps(costs))
         return made[-1]
 
     return took
@@ -128,7 +132,7 @@ def test_runs_that_say_nothing_about_this_one_do_not_count(past, learned, change
 
 def test_a_run_whose_folder_was_tidied_up_or_is_damaged_does_not_count(past, learned):
     shutil.rmtree(past(20).directory)
-    (past(20).directory / FILE).write_text('{"seconds": ')
+    (past(20).directory / COSTS).write_text('{"seconds": ')
     assert learned() is None
 
 
@@ -163,9 +167,123 @@ def test_the_second_estimate_of_a_like_run_is_what_the_first_took(agent, past, m
     took = dict.fromkeys(planned.estimate.parts, 7.0)
     rows.train_rows = planned.survey.train_rows
     rows.save()
-    (run.directory / FILE).write_text(
+    (run.directory / COSTS).write_text(
         json.dumps({"seconds": took, "cpu_seconds": took, "peak_memory_bytes": 3 * 10**9})
     )
     second = dry_run(agent, TrainingConfig(), options).estimate
     assert second.seconds == pytest.approx(sum(took.values()), rel=0.25)
     assert second.peak_memory_bytes == pytest.approx(3 * 10**9, rel=0.25)
+
+
+CONFIG = TrainingConfig()
+
+
+@pytest.fixture
+def model(data_dir: Path, tmp_path: Path) -> TimedModel:
+    return TimedModel(tmp_path, SMALL, LAPTOP)
+
+
+@pytest.fixture
+def timed(monkeypatch) -> list[list[str]]:
+    """The commands that were run; each says TIMED."""
+    commands = []
+
+    def run(command, **options):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, f"a warning\n{json.dumps(TIMED.as_dict())}\n", "")
+
+    monkeypatch.setattr("rl.runs.past_runs.subprocess.run", run)
+    return commands
+
+
+def stored(data_dir: Path) -> Path:
+    (file,) = (data_dir / "speeds").iterdir()
+    return file
+
+
+def test_a_machine_is_timed_once(model, timed):
+    assert model.speed(CONFIG) == assumed_speed(SMALL, LAPTOP, half=False)
+    for _ in range(2):
+        model.measure(CONFIG, "dpo", silent)
+    assert model.speed(CONFIG) == TIMED
+    ((*_, module, folder, method, precision),) = timed
+    assert (module, folder, method, precision) == ("rl.lm.timing", str(model.folder), "rl.training.dpo", "auto")
+
+
+@pytest.mark.parametrize(
+    "change", [{"hardware": SERVER}, {"hardware": replace(LAPTOP, usable_cores=4)}, {"shape": replace(SMALL, layers=4)}]
+)
+def test_what_was_timed_on_another_machine_or_model_does_not_count(model, timed, change):
+    model.measure(CONFIG, "dpo", silent)
+    other = replace(model, **change)
+    assert not other.speed(CONFIG).measured
+    assert not model.speed(CONFIG.with_overrides({"precision": "bf16"})).measured
+    other.measure(CONFIG, "dpo", silent)
+    assert (len(timed), other.speed(CONFIG)) == (2, TIMED)
+
+
+def test_a_copy_of_the_model_is_known_and_another_template_is_timed_anew(model, timed, tmp_path):
+    model.measure(CONFIG, "dpo", silent)
+    copy = replace(model, folder=tmp_path / "copy")
+    assert copy.speed(CONFIG) == TIMED
+    copy.folder.mkdir()
+    (copy.folder / "chat_template.jinja").write_text("{{ messages }}")
+    assert not copy.speed(CONFIG).measured
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"of": {}}', '{"of": {}, "speed": {}}'])
+def test_a_damaged_file_is_made_again(model, timed, data_dir, text):
+    model.measure(CONFIG, "dpo", silent)
+    stored(data_dir).write_text(text)
+    assert not model.speed(CONFIG).measured
+    model.measure(CONFIG, "dpo", silent)
+    assert model.speed(CONFIG) == TIMED
+
+
+def test_a_file_of_another_machine_under_our_name_does_not_count(model, timed, data_dir):
+    model.measure(CONFIG, "dpo", silent)
+    file = stored(data_dir)
+    document = json.loads(file.read_text())
+    document["of"]["device"] = ["Another processor", 2]
+    file.write_text(json.dumps(document))
+    assert not model.speed(CONFIG).measured
+
+
+@pytest.mark.parametrize(
+    ("done", "reason"),
+    [
+        (subprocess.CompletedProcess([], 1, "", "Traceback\nModuleNotFoundError: No module named 'torch'\n"), "torch"),
+        (subprocess.CompletedProcess([], 0, "nothing that is JSON", ""), "Expecting value"),
+        (subprocess.CompletedProcess([], 0, "", ""), "nothing came out"),
+        (subprocess.TimeoutExpired("python", 180), "timed out"),
+        (OSError("no memory"), "no memory"),
+    ],
+)
+def test_a_machine_that_cannot_be_timed_is_assumed_and_the_log_says_why(model, monkeypatch, done, reason):
+    def run(*command, **options):
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    monkeypatch.setattr("rl.runs.past_runs.subprocess.run", run)
+    told: dict[str, dict] = {}
+    model.measure(CONFIG, "dpo", told.__setitem__)
+    assert "could not be timed" in told["log"]["text"]
+    assert reason in told["log"]["text"]
+    assert model.speed(CONFIG) == assumed_speed(SMALL, LAPTOP, half=False)
+
+
+@pytest.mark.learn
+@pytest.mark.slow
+def test_this_machine_is_really_timed(tiny_base: Path, data_dir: Path):
+    shape = model_shape(tiny_base)
+    assert shape is not None
+    model, told = TimedModel(tiny_base, shape, detect_hardware(data_dir)), {}
+    model.measure(CONFIG, "dpo", told.__setitem__)
+    assert "log" not in told
+    speed = model.speed(CONFIG)
+    assert speed.measured
+    assert speed.forward < speed.training
+    assert speed.head < speed.head_training
+    assert speed.runtime_bytes > 10**8
+    assert 1 < speed.prompt_tokens < 100

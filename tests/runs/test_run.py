@@ -19,7 +19,7 @@ from rl.demo.load import load_demo
 from rl.models import Agent, Artifact, Deployment, Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun
 from rl.runs import run as runs
 from rl.runs import supervisor
-from rl.runs.stage_clock import Costs
+from rl.runs.stage_log import Costs
 
 pytestmark = pytest.mark.django_db
 State = TrainingRun.State

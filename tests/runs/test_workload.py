@@ -7,7 +7,7 @@ import pytest
 from rl.config import config_class
 from rl.dataset_builder import DataOptions
 from rl.models import Agent
-from rl.runs.run_options import RunOptions
+from rl.runs.choosing import RunOptions
 from rl.runs.workload import Run, Texts
 from tests.hardware.test_cost import TIMED
 

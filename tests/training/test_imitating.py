@@ -12,9 +12,9 @@ from rl.base.errors import Interrupted
 from rl.base.records import silent
 from rl.config import ImitationConfig
 from rl.config.training_job import LEARNED_ROWS, TrainingJob
-from rl.evaluation.torch.scoring import score_pairs
 from rl.training import dpo, kto, sft
 from rl.training.imitating import count_repeats
+from tests.evaluation.pair_sets import score_pairs
 from tests.training import conftest
 from tests.training.conftest import Listener, Row, job, polite_rows, same_weights
 from tests.training.test_kto import labelled_rows

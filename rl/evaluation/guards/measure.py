@@ -15,16 +15,16 @@ from rl.config.guard_limits import guard_limits
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
+from rl.evaluation import MODELS
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
 from rl.evaluation.guards.rails import Answers, broken_reason, rails, task_loss
-from rl.evaluation.lm_eval.results import TaskScores
+from rl.evaluation.lm_eval import TaskScores
 from rl.models import Agent
 
 PROMPTS = 16
 """Asked of each model: every training pays for them."""
-MODELS = ("new", "base", "current")
-SPEAKING = "rl.evaluation.torch.speaking"
+SPEAKING = "rl.evaluation.torch.answering"
 Row = Mapping[str, Any]
 
 
@@ -77,22 +77,37 @@ class Watch:
         return answers
 
     def guards(self) -> Guards:
-        """Once all models have answered."""
+        """Once all models have answered. Where no version is in use, the base model stands for it."""
         if self.speaker is None:
             return skip("no prompts are held out", self.agent, self.task)
-        answers = self.answers
-        answered = [
-            number
-            for number in range(len(self.rows))
-            if all(of_model[number] is not None for of_model in answers.values())
+        kept = [
+            at for at in range(len(self.rows)) if all(of_model[at] is not None for of_model in self.answers.values())
         ]
-        if not answered:
+        if not kept:
             return skip("the held-out prompts leave no room for an answer", self.agent, self.task)
-        rows = [self.rows[number] for number in answered]
-        given = {
-            name: [answer for number in answered if (answer := of_model[number])] for name, of_model in answers.items()
+        rows = [self.rows[at] for at in kept]
+        given = {name: [answer for at in kept if (answer := of[at])] for name, of in self.answers.items()}
+        examined = {name: self._examine(name, given, rows) for name in given}
+        all_models = {"current": examined["base"], **examined}
+        all_rails = rails(
+            examined["new"],
+            all_models["current"],
+            [str(row["chosen"][-1].get("content") or "") for row in rows if row.get("chosen")],
+            self.speaker.distance,
+            guard_limits(self.agent.guard_limits),
+            any(asks_for_format(row, self.agent.answer_format) for row in rows),
+            self.task,
+            chosen=self.chosen,
+            kind=self.kind,
+        )
+        report = {
+            "prompts": len(rows),
+            "rails": [asdict(rail) for rail in all_rails],
+            "models": {name: _figures(all_models[name]) for name in MODELS},
+            "samples": _samples(rows, examined),
+            **({"rewards_broke": self._rewards_broke} if self._rewards_broke else {}),
         }
-        return self._judge(rows, {name: self._examine(name, given, rows) for name in given})
+        return Guards(report, broken_reason(all_rails))
 
     def _examine(self, name: str, given: Mapping[str, Sequence[GeneratedAnswer]], rows: Sequence[Row]) -> Answers:
         """``given``: the answers of all models."""
@@ -104,7 +119,7 @@ class Watch:
                 kinds_of(answer, most, row, agent_format, others)
                 for answer, row, others in zip(given[name], rows, texts_of_base, strict=True)
             ],
-            rewards=[self._reward(answer, row) for answer, row in zip(given[name], rows, strict=True)],
+            rewards=list(map(self._reward, given[name], rows)),
         )
 
     def _reward(self, answer: GeneratedAnswer, row: Row) -> float | None:
@@ -118,33 +133,6 @@ class Watch:
             self._rewards_broke = str(error)
             self.report("log", {"text": f"guard rails: left out the rewards: {error}"})
             return None
-
-    def _judge(self, rows: Sequence[Row], examined: Mapping[str, Answers]) -> Guards:
-        """Where no version is in use, the base model stands for it."""
-        all_models = {"current": examined["base"], **examined}
-        preferred = [str(row["chosen"][-1].get("content") or "") for row in rows if row.get("chosen")]
-        has_format = any(asks_for_format(row, self.agent.answer_format) for row in rows)
-        limits = guard_limits(self.agent.guard_limits)
-        distance, current = self.speaker.distance, all_models["current"]
-        all_rails = rails(
-            examined["new"],
-            current,
-            preferred,
-            distance,
-            limits,
-            has_format,
-            self.task,
-            chosen=self.chosen,
-            kind=self.kind,
-        )
-        report = {
-            "prompts": len(rows),
-            "rails": [asdict(rail) for rail in all_rails],
-            "models": {name: _figures(all_models[name]) for name in MODELS},
-            "samples": _samples(rows, examined),
-            **({"rewards_broke": self._rewards_broke} if self._rewards_broke else {}),
-        }
-        return Guards(report, broken_reason(all_rails))
 
 
 def watch(
@@ -196,16 +184,12 @@ def _figures(answers: Answers) -> dict[str, Any]:
 
 def _samples(rows: Sequence[Row], examined: Mapping[str, Answers]) -> list[dict[str, Any]]:
     """What each model answered to every prompt; those with an error of the new version first."""
-    ranked = sorted(range(len(rows)), key=lambda number: not examined["new"].errors[number])
+    models = [name for name in MODELS if name in examined]
     return [
         {
-            "prompt": rows[number]["prompt"][-1]["content"],
-            "prompt_key": rows[number]["prompt_key"],
-            **{
-                name: {"answer": examined[name].texts[number], "errors": examined[name].errors[number]}
-                for name in MODELS
-                if name in examined
-            },
+            "prompt": rows[at]["prompt"][-1]["content"],
+            "prompt_key": rows[at]["prompt_key"],
+            **{name: {"answer": examined[name].texts[at], "errors": examined[name].errors[at]} for name in models},
         }
-        for number in ranked
+        for at in sorted(range(len(rows)), key=lambda at: not examined["new"].errors[at])
     ]

@@ -17,7 +17,7 @@ import httpx
 
 from rl.base.errors import JudgeFailed
 from rl.base.records import Report
-from rl.evaluation.judges.duels import Duel
+from rl.evaluation.judges import Duel
 from rl.evaluation.judges.servers import JudgeServer
 
 DELAYS: Final = (1.0, 4.0)
@@ -53,7 +53,12 @@ def compare(server: JudgeServer, duels: Sequence[Duel], report: Report) -> list[
         side = read_side(reply)
         wins[number][is_swapped] = 0.5 if side is None else 1 - side if is_swapped else side
         report("step", {"step": done, "total_steps": len(questions), "metrics": {}})
-    _require_readable(server, replies)
+    unreadable = [reply for reply in replies if read_side(reply) is None]
+    if len(unreadable) > MOST_UNREADABLE * len(replies):
+        raise JudgeFailed(
+            f"judge {server.name} named neither A nor B nor a tie in {len(unreadable)} of {len(replies)} replies, such as "
+            f"{' '.join(unreadable[0].split())[:80]!r}; a model that thinks aloud needs more max_tokens"
+        )
     return [(first + second) / 2 for first, second in wins]
 
 
@@ -136,12 +141,3 @@ def _text_of(server: JudgeServer, response: httpx.Response) -> str:
             f"{' '.join(response.text.split())[:200]!r}"
         )
     return text or ""
-
-
-def _require_readable(server: JudgeServer, replies: Sequence[str]) -> None:
-    unreadable = [reply for reply in replies if read_side(reply) is None]
-    if len(unreadable) > MOST_UNREADABLE * len(replies):
-        raise JudgeFailed(
-            f"judge {server.name} named neither A nor B nor a tie in {len(unreadable)} of {len(replies)} replies, such as "
-            f"{' '.join(unreadable[0].split())[:80]!r}; a model that thinks aloud needs more max_tokens"
-        )

@@ -98,14 +98,13 @@ def _check(key: str, value: Any) -> None:
     elif not isinstance(value, str) or not value.strip():
         raise UsageError(f"{key} must be a text, not {describe_value(value)}")
     elif key == "url":
-        _check_url(value)
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise UsageError(f"url: {error}") from None
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username is not None:
-        raise UsageError(f"url must look like http://127.0.0.1:8000/v1, without user name, '?' and '#', not {url!r}")
+        try:
+            parts = urlsplit(value)
+            host, _ = parts.hostname, parts.port
+        except ValueError as error:
+            raise UsageError(f"url: {error}") from None
+        is_web = parts.scheme in ("http", "https") and host
+        if not is_web or parts.query or parts.fragment or parts.username is not None:
+            raise UsageError(
+                f"url must look like http://127.0.0.1:8000/v1, without user name, '?' and '#', not {value!r}"
+            )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from rl.base.errors import NotEnoughData
 from rl.base.records import AnswerScore, Report, TraceRecord
-from rl.evaluation import DECIDING_FIELDS
-from rl.evaluation.contest import MODELS, Contest
+from rl.evaluation import DECIDING_FIELDS, MODELS, Contest
 from rl.evaluation.measures import reward as rewards
 from rl.evaluation.measures.reward import Earnings, Row
-from rl.evaluation.own_answers import EXPECTED
+from rl.evaluation.own_rows import EXPECTED
 
 FIRST_ERRORS = 5
 SHORT = 200
@@ -51,7 +50,16 @@ def describe(earnings: Earnings, rows: Sequence[Row], agent: str) -> dict[str, A
     cannot be read) and the first of them; of each field how often each model has it right. ``avg_reward`` is the mean of the
     rewards in the file, which says nothing of the model. ``rows``: all of the file."""
     stored = [row["reward"] for row in rows if row["reward"] is not None]
-    errors = list(_errors(earnings))
+    errors = [
+        {
+            "index": index,
+            "prompt": row["prompt"][-1]["content"][:SHORT],
+            "response": answer[:SHORT],
+            "error": "the answer has no JSON object",
+        }
+        for index, (row, answer) in enumerate(zip(earnings.rows, earnings.answers["new"], strict=True))
+        if parse(answer) is None
+    ]
     return {
         "field": DECIDING_FIELDS.get(agent.upper()),
         "accuracy": earnings.mean("new"),
@@ -61,7 +69,7 @@ def describe(earnings: Earnings, rows: Sequence[Row], agent: str) -> dict[str, A
         "errors": len(errors),
         "error_examples": errors[:FIRST_ERRORS],
         "avg_reward": fmean(stored) if stored else None,
-        "fields": _by_field(earnings),
+        "fields": shares_right(_compare, earnings),
     }
 
 
@@ -70,7 +78,7 @@ def right_fields(answer: str, expected: Mapping[str, Any]) -> dict[str, bool] | 
     given = parse(answer)
     if given is None:
         return None
-    return {name: name in given and _is_same(given[name], value) for name, value in expected.items()}
+    return {name: name in given and bool(_plain(given[name]) == _plain(value)) for name, value in expected.items()}
 
 
 def parse(answer: str) -> dict[str, Any] | None:
@@ -86,12 +94,8 @@ def parse(answer: str) -> dict[str, Any] | None:
     return None
 
 
-def _is_same(given: Any, expected: Any) -> bool:
-    """Texts whatever their case; lists whatever their order."""
-    return bool(_plain(given) == _plain(expected))
-
-
 def _plain(value: Any) -> Any:
+    """Texts whatever their case; lists whatever their order."""
     if isinstance(value, str):
         return value.strip().casefold()
     if isinstance(value, list):
@@ -101,26 +105,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _by_field(earnings: Earnings) -> list[dict[str, Any]]:
-    names = dict.fromkeys(name for row in earnings.rows for name in row["details"][EXPECTED])
-    return [{"name": name, **_shares(earnings, name)} for name in names]
+def shares_right(compare: Callable[[Row, str], Mapping[str, bool]], earnings: Earnings) -> list[dict[str, Any]]:
+    """How often each model has a field right. ``compare``: whether the fields of a row are right in an answer."""
+    hits: dict[str, dict[str, list[bool]]] = {}
+    for model in MODELS:
+        for row, text in zip(earnings.rows, earnings.answers[model], strict=True):
+            for name, is_right in compare(row, text).items():
+                hits.setdefault(name, {known: [] for known in MODELS})[model].append(is_right)
+    return [
+        {"name": name, "prompts": len(of_models["new"]), "models": {model: fmean(of_models[model]) for model in MODELS}}
+        for name, of_models in hits.items()
+    ]
 
 
-def _shares(earnings: Earnings, name: str) -> dict[str, Any]:
-    positions = [number for number, row in enumerate(earnings.rows) if name in row["details"][EXPECTED]]
-    shares = {
-        model: fmean(
-            bool((right_fields(earnings.answers[model][at], earnings.rows[at]["details"][EXPECTED]) or {}).get(name))
-            for at in positions
-        )
-        for model in MODELS
-    }
-    return {"prompts": len(positions), "models": shares}
-
-
-def _errors(earnings: Earnings) -> Iterator[dict[str, Any]]:
-    for index, (row, answer) in enumerate(zip(earnings.rows, earnings.answers["new"], strict=True)):
-        if parse(answer) is None:
-            question = row["prompt"][-1]["content"]
-            problem = "the answer has no JSON object"
-            yield {"index": index, "prompt": question[:SHORT], "response": answer[:SHORT], "error": problem}
+def _compare(row: Row, answer: str) -> dict[str, bool]:
+    expected = row["details"][EXPECTED]
+    return right_fields(answer, expected) or dict.fromkeys(expected, False)

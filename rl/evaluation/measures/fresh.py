@@ -20,11 +20,10 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from rl.base.measurements import Interval
-from rl.base.proportions import wilson
+from rl.base.measurements import Interval, wilson
 from rl.base.records import GeneratedAnswer
 from rl.evaluation.contrasts import contrasts
-from rl.evaluation.judges.duels import Duel, Judge, Judged, Preferences
+from rl.evaluation.judges import Duel, Judge, Judged, Preferences
 from rl.evaluation.stats.intervals import student_t
 from rl.judge.labels import FOLDS, fold_of
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -21,11 +21,11 @@ from typing import Any
 from rl.base.leaves import leaf
 from rl.base.measurements import Interval, PairScore
 from rl.base.records import Report
-from rl.evaluation import SCORERS, evidence
-from rl.evaluation.contest import MODELS, Contest, of_each
+from rl.evaluation import MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import Verdict
 from rl.evaluation.held_out import HeldOut
 from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy, prompt_changes
+from rl.evaluation.stats.sample_size import describe_evidence
 from rl.models import Feedback
 
 WORST_EXAMPLES = 10
@@ -55,6 +55,10 @@ class Comparison:
     unscored: int
     """Pairs whose prompt is too long for at least one of the models; they are in none of the lists."""
 
+    @property
+    def prompts(self) -> int:
+        return len({score.prompt_key for score in self.new})
+
 
 def compare(
     contest: Contest, held_out: HeldOut, report: Report, measure: str = "preference", also: Any = None
@@ -73,23 +77,17 @@ def compare(
         return score(base, compared if "base" in compared else {_OTHER_BASE: None, **compared}, rows, **options)
 
     scores = of_each(contest, ask)
-    base, current = scores["base"], scores.get("current", scores["base"])
-    return _keep_scored_by_all(rows, scores["new"], base, current, scores.get(_OTHER_BASE, base))
-
-
-def _keep_scored_by_all(rows: Sequence[Row], *models: Sequence[PairScore | None]) -> Comparison:
-    """``models``: the new version, the base model, the version in use and its base model. Another base model may cut the
-    same text to another number of tokens, so a prompt can be too long for one of them only."""
-    whole = [(row, *scores) for row, *scores in zip(rows, *models, strict=True) if None not in scores]
-    scored, *raw, base_of_current = (
-        (list(column) for column in zip(*whole, strict=True)) if whole else ([], [], [], [], [])
+    others = (scores.get(name, scores["base"]) for name in ("current", _OTHER_BASE))
+    models = scores["new"], scores["base"], *others
+    # another base model may cut a text to another number of tokens, so a prompt can be too long for one of them only
+    whole = [(row, *of_row) for row, *of_row in zip(rows, *models, strict=True) if None not in of_row]
+    columns: Any = zip(*whole, strict=True) if whole else ([], [], [], [], [])
+    kept, *raw, base_of_current = map(list, columns)
+    new, base, current = (
+        list(map(PairScore.relative_to, of_model, of_base))
+        for of_model, of_base in zip(raw, (raw[1], raw[1], base_of_current), strict=True)
     )
-    new, base, current = map(_relative, raw, (raw[1], raw[1], base_of_current))
-    return Comparison(scored, new, base, current, dict(zip(MODELS, raw, strict=True)), len(rows) - len(whole))
-
-
-def _relative(scores: Sequence[PairScore], base: Sequence[PairScore]) -> list[PairScore]:
-    return [score.relative_to(of_base) for score, of_base in zip(scores, base, strict=True)]
+    return Comparison(kept, new, base, current, dict(zip(MODELS, raw, strict=True)), len(rows) - len(whole))
 
 
 def accuracy_of(scores: Sequence[PairScore]) -> Interval:
@@ -113,7 +111,7 @@ def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, A
     return {
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
-        **evidence.of_shares(prompt_changes(scores.new, scores.current), margin),
+        **describe_evidence(prompt_changes(scores.new, scores.current), margin),
         "models": {
             name: {**figures(pair_scores), "per_token": _per_token(scores.raw[name])}
             for name, pair_scores in of_models.items()
@@ -186,37 +184,29 @@ def _finite(value: float, otherwise: Any) -> Any:
 def breakdown(rows: Sequence[Row], scores: Mapping[str, Sequence[PairScore]]) -> dict[str, Any]:
     """``tags`` and ``scenarios``, each a list of groups. A pair is in the groups of all feedback behind it, so it may be in
     several; those of files are in none. ``scores``: of each model, in the order of the rows."""
-    marks = dict(_marks_of({number for row in rows for number in row.get("feedback", ())}))
+    marks = {}
+    for events in Feedback.by_ids({number for row in rows for number in row.get("feedback", ())}):
+        for number, tags, scenario in events.values_list("pk", "tags", "trace__details__scenario"):
+            marks[number] = {"tags": _names(tags), "scenarios": _names([scenario])}
     parts = {}
     for kind in ("tags", "scenarios"):
         members: defaultdict[str, list[int]] = defaultdict(list)
         for position, row in enumerate(rows):
             for name in {name for number in row.get("feedback", ()) for name in marks.get(number, {}).get(kind, ())}:
                 members[name].append(position)
-        parts[kind] = _groups(members, scores)
+        groups = [_describe_group(name, positions, scores) for name, positions in members.items()]
+        parts[kind] = sorted(groups, key=lambda group: (-group["prompts"], group["name"]))[:MOST_GROUPS]
     return parts
 
 
-def _groups(members: Mapping[str, Sequence[int]], scores: Mapping[str, Sequence[PairScore]]) -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = []
-    for name, positions in members.items():
-        of_group = {model: [of_pairs[position] for position in positions] for model, of_pairs in scores.items()}
-        groups.append(
-            {
-                "name": name,
-                "pairs": len(positions),
-                "prompts": len({score.prompt_key for score in of_group["new"]}),
-                "models": {model: asdict(prompt_accuracy(of_pairs)) for model, of_pairs in of_group.items()},
-            }
-        )
-    return sorted(groups, key=lambda group: (-group["prompts"], group["name"]))[:MOST_GROUPS]
-
-
-def _marks_of(feedback: Iterable[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
-    """Tags of each event, and the scenario of the answer that it is about."""
-    for events in Feedback.by_ids(feedback):
-        for number, tags, scenario in events.values_list("pk", "tags", "trace__details__scenario"):
-            yield number, {"tags": _names(tags), "scenarios": _names([scenario])}
+def _describe_group(name: str, positions: Sequence[int], scores: Mapping[str, Sequence[PairScore]]) -> dict[str, Any]:
+    of_group = {model: [of_pairs[position] for position in positions] for model, of_pairs in scores.items()}
+    return {
+        "name": name,
+        "pairs": len(positions),
+        "prompts": len({score.prompt_key for score in of_group["new"]}),
+        "models": {model: asdict(prompt_accuracy(of_pairs)) for model, of_pairs in of_group.items()},
+    }
 
 
 def _names(values: Any) -> list[str]:

@@ -1,8 +1,9 @@
-"""How much reward a version's answers to held-out prompts earn, beside those of its base model and the version in use."""
+"""How much reward a version's answers to held-out prompts earn, and how many held-out tasks it solves, beside its base model
+and the version in use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -10,18 +11,22 @@ from typing import Any
 from rl.base.leaves import leaf
 from rl.base.measurements import Interval
 from rl.base.records import GeneratedAnswer, Report, Scorer
+from rl.config import AgentConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
-from rl.evaluation import SCORERS, evidence
-from rl.evaluation.contest import MODELS, Contest, of_each
+from rl.environments.episode import Episode
+from rl.evaluation import MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import Verdict, decide_means
-from rl.evaluation.stats.budget import ONCE, Look
+from rl.evaluation.guards.measure import Guards
 from rl.evaluation.stats.intervals import mean_interval
-from rl.evaluation.wording import REWARD, Words
+from rl.evaluation.stats.sample_size import describe_evidence
+from rl.evaluation.subject import Measured, Subject, evaluation_fields
+from rl.evaluation.wording import FIELDS, REWARD, RIGHT, SUCCESS
 
 MOST_PROMPTS = 200
 """Generating takes long; more prompts are thinned out by a hash."""
 WORST_EXAMPLES = 10
+_WORDS = {"reward": REWARD, "success": SUCCESS, "fields": FIELDS, "right": RIGHT}
 Row = Mapping[str, Any]
 
 
@@ -48,82 +53,89 @@ class Earnings:
 def compare(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Report, also: Any = None) -> Earnings:
     """Loads each base model once; ``also`` is called for each model while it is loaded. Raises RewardFailed when a reward
     breaks."""
-    candidates = sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
+    candidates = thin_out(rows)
     if not candidates:
-        return Earnings([], {name: [] for name in MODELS}, {name: [] for name in MODELS}, 0)
-    answers = _answers(contest, candidates, report, also)
+        return earn([], {}, {})
+    generate = leaf(SCORERS["reward"]).answer_versions
+    most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report, "also": also}
+    answers: dict[str, list[GeneratedAnswer | None]] = of_each(
+        contest, lambda base, compared: generate(base, compared, candidates, **most)
+    )
     report("stage", {"name": "rewarding the answers"})
-    rewards = {
-        name: [_reward(scorer, row, answer) for row, answer in zip(candidates, of_model, strict=True)]
-        for name, of_model in answers.items()
-    }
-    answers.setdefault("current", answers["base"])
-    rewards.setdefault("current", rewards["base"])
-    rewarded = [
-        position for position in range(len(candidates)) if all(rewards[name][position] is not None for name in MODELS)
-    ]
-    return Earnings(
-        rows=[candidates[position] for position in rewarded],
-        answers={
-            name: [answer.text for position in rewarded if (answer := answers[name][position])] for name in MODELS
-        },
-        rewards={
-            name: [value for position in rewarded if (value := rewards[name][position]) is not None] for name in MODELS
-        },
-        unscored=len(candidates) - len(rewarded),
+
+    def reward(row: Row, answer: GeneratedAnswer | None) -> float | None:
+        return scorer(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value if answer else None
+
+    return earn(
+        candidates, texts_of(answers), {name: list(map(reward, candidates, of)) for name, of in answers.items()}
     )
 
 
-def _answers(
-    contest: Contest, rows: Sequence[Row], report: Report, also: Any
-) -> dict[str, list[GeneratedAnswer | None]]:
-    generate = leaf(SCORERS["reward"]).answer_versions
-    most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report, "also": also}
-    return of_each(contest, lambda base, compared: generate(base, compared, rows, **most))
+def compare_success(contest: Contest, rows: Sequence[Row], config: AgentConfig, report: Report) -> Earnings:
+    """The reward is 1 for a task that is solved, else 0; the answers are what was said last. Tasks whose world broke under
+    one of the models are not counted. Loads each base model once."""
+    candidates = thin_out(rows)
+    if not candidates:
+        return earn([], {}, {})
+    tasks, solve = [row["task"] for row in candidates], leaf(SCORERS["success"]).solve_versions
+    episodes: dict[str, list[Episode]] = of_each(
+        contest, lambda base, compared: solve(base, compared, tasks, config, report)
+    )
+    solved = {
+        name: [None if episode.reward is None else float(episode.success) for episode in of_model]
+        for name, of_model in episodes.items()
+    }
+    said_last = {name: [episode.answer for episode in of_model] for name, of_model in episodes.items()}
+    return earn(candidates, said_last, solved)
 
 
-def _reward(scorer: Scorer, row: Row, answer: GeneratedAnswer | None) -> float | None:
-    return scorer(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value if answer else None
+def thin_out(rows: Iterable[Row]) -> list[Row]:
+    """MOST_PROMPTS of them, in an order that has nothing to do with what they say."""
+    return sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
 
 
-def judge(
-    earnings: Earnings, held_out_share: float, words: Words = REWARD, margin: float = 0.0, look: Look = ONCE
-) -> Verdict:
+def texts_of(answers: Mapping[str, Sequence[GeneratedAnswer | None]]) -> dict[str, list[str]]:
+    return {name: [answer.text if answer else "" for answer in of_model] for name, of_model in answers.items()}
+
+
+def earn(rows: Sequence[Row], answers: dict[str, list[str]], rewards: dict[str, list[Any]]) -> Earnings:
+    """Rows without a reward of one of the models, a None, are left out. Where no version is in use, the base model stands
+    for it."""
+    answers, rewards = ({"current": by_model.get("base", []), **by_model} for by_model in (answers, rewards))
+    kept = [at for at in range(len(rows)) if all(rewards[name][at] is not None for name in MODELS)]
+    return Earnings(
+        [rows[at] for at in kept],
+        {name: [answers[name][at] for at in kept] for name in MODELS},
+        {name: [rewards[name][at] for at in kept] for name in MODELS},
+        len(rows) - len(kept),
+    )
+
+
+def judge(earnings: Earnings, measure: str, held_out_share: float, subject: Subject) -> Verdict:
     return decide_means(
         earnings.changes,
         held_out_share=held_out_share,
         most_prompts=MOST_PROMPTS,
-        words=words,
-        margin=margin,
-        look=look,
+        words=_WORDS[measure],
+        margin=subject.agent.gate_margin,
+        look=subject.look,
     )
 
 
-def describe_columns(earnings: Earnings, verdict: Verdict) -> dict[str, Any]:
-    """The fields of an Evaluation without its report."""
-    return {
-        "pairs": len(earnings.rows),
-        "prompts": len(earnings.rows),
-        "accuracy": earnings.mean("new"),
-        "base_accuracy": earnings.mean("base"),
-        "against_accuracy": earnings.mean("current"),
-        "verdict": verdict.decision,
-        "ratings_needed": verdict.ratings_needed,
-    }
-
-
-def describe(earnings: Earnings, verdict: Verdict, measure: str = "reward", margin: float = 0.0) -> dict[str, Any]:
-    """What the report page and ``--output`` show."""
-    describe_evidence = evidence.of_means if measure == "reward" else evidence.of_shares
-    return {
+def describe(earnings: Earnings, verdict: Verdict, measure: str, margin: float, guards: Guards) -> Measured:
+    """``verdict``: with a say of the guard rails."""
+    report = {
         "measure": measure,
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
-        **describe_evidence(earnings.changes, margin),
+        **describe_evidence(earnings.changes, margin, are_shares=measure != "reward"),
         "models": {name: {"reward": asdict(_interval(earnings.rewards[name]))} for name in MODELS},
         "unscored": earnings.unscored,
         "worst": _worst(earnings),
+        "guards": guards.report,
     }
+    prompts, means = len(earnings.rows), [earnings.mean(name) for name in MODELS]
+    return Measured(evaluation_fields(verdict, prompts, prompts, means), report)
 
 
 def _interval(rewards: Sequence[float]) -> Interval:
@@ -137,14 +149,14 @@ def _interval(rewards: Sequence[float]) -> Interval:
 def _worst(earnings: Earnings) -> list[dict[str, Any]]:
     """Where the new version earns least, compared with the one in use."""
     new, current = earnings.rewards["new"], earnings.rewards["current"]
-    ranked = sorted(range(len(earnings.rows)), key=lambda position: (new[position] - current[position], new[position]))
+    ranked = sorted(range(len(earnings.rows)), key=lambda at: (new[at] - current[at], new[at]))
     return [
         {
-            "prompt": earnings.rows[position]["prompt"][-1]["content"],
-            "answer": earnings.answers["new"][position],
-            "reward": new[position],
-            "answer_in_use": earnings.answers["current"][position],
-            "reward_in_use": current[position],
+            "prompt": earnings.rows[at]["prompt"][-1]["content"],
+            "answer": earnings.answers["new"][at],
+            "reward": new[at],
+            "answer_in_use": earnings.answers["current"][at],
+            "reward_in_use": current[at],
         }
-        for position in ranked[:WORST_EXAMPLES]
+        for at in ranked[:WORST_EXAMPLES]
     ]

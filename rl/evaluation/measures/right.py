@@ -1,45 +1,150 @@
-"""How many answers are right, beside the base model and the version in use, where answers are right or wrong.
+"""Where answers are right or wrong, versions are measured by how many are right: it comes before all other evidence.
 
-No judge is asked: an answer is right if it says what people accepted. Every prompt is asked once of each model, so the
-versions are compared pair by pair, by an exact test.
+No judge is asked: an answer is right if it says what people accepted. Every prompt, which no version has learned from, is
+asked once of each model, so the versions are compared pair by pair, by an exact test.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from rl.base.records import GeneratedAnswer
+from rl.base.leaves import leaf
+from rl.base.records import GeneratedAnswer, Report
+from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import AnswerKind, normalise
-from rl.evaluation.accepted import Accepted
-from rl.evaluation.contest import MODELS
-from rl.evaluation.measures.reward import Earnings
+from rl.data_formatter.unseen import UNSEEN, read_unseen
+from rl.dataset_builder import DataOptions
+from rl.dataset_builder.accepted_answers import accepted_text, folds_of, kind_of
+from rl.dataset_builder.capped import build_rows
+from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
+from rl.dataset_builder.frozen.folding import learned_keys
+from rl.dataset_builder.read.groups import Tally
+from rl.dataset_builder.read.ratings import DatabaseSource
+from rl.evaluation import MODELS, SCORERS, of_each
+from rl.evaluation.gate import FEWEST_PROMPTS
+from rl.evaluation.measures.fields import shares_right
+from rl.evaluation.measures.reward import Earnings, describe, earn, judge, texts_of, thin_out
+from rl.evaluation.subject import Measured, Subject
+from rl.models import ModelVersion, TrainingRun, TrainingSet
 
+Row = Mapping[str, Any]
 MOST_CLASSES = 30
 """The most frequent ones are told of."""
 MOST_CONFUSED = 10
 
 
-def count_right(accepted: Accepted, answers: Mapping[str, Sequence[GeneratedAnswer | None]]) -> Earnings:
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    kind: AnswerKind
+    rows: list[Row]
+    """One of each prompt, in an order that has nothing to do with what they say; ``accepted``: its right answers."""
+    learned: int = 0
+    """Prompts that were left out, because a version has learned from them."""
+    later: int = 0
+    """Prompts among the rows that nobody had corrected or liked when the version was trained."""
+    unseen: Mapping[str, GeneratedAnswer] = field(default_factory=dict)
+    """By prompt of a cross-fitted version: what an adapter answered that was trained like it on other prompts."""
+
+    @property
+    def decide(self) -> bool:
+        """Few prompts of a cross-fitted set too: nothing else is there to decide by."""
+        return self.kind.has_right_answers and (len(self.rows) >= FEWEST_PROMPTS or bool(self.unseen))
+
+
+def accepted_answers(training_set: TrainingSet, run: TrainingRun | None, *compared: ModelVersion | None) -> Accepted:
+    """Those that the set holds out, and those that people have accepted since. ``run``: that made the version; of a
+    cross-fitted set its own is measured by what it left. ``compared``: the others."""
+    kind, folds = kind_of(training_set), folds_of(training_set)
+    if not kind.has_right_answers:
+        return Accepted(kind, [])
+    own = run is not None and run.training_set_id == training_set.pk
+    unseen = read_unseen(run.directory / UNSEEN) if folds and own and run else {}
+    stored = _by_prompt(_read_stored(training_set, unseen))
+    tested = _without_learned(stored, *compared)
+    since = _by_prompt(row for row in _accepted_now(training_set) if row["prompt_key"] not in stored) if run else {}
+    later = _without_learned(since, run.version, *compared) if run else []
+    rows = thin_out([*tested, *later])
+    asked = sum(row["prompt_key"] in since for row in rows)
+    return Accepted(kind, rows, len(stored) - len(tested), asked, unseen)
+
+
+def _by_prompt(rows: Iterable[Row]) -> dict[str, Row]:
+    by_prompt: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        asked = by_prompt.setdefault(row["prompt_key"], {**row, "accepted": []})
+        asked["accepted"].append(accepted_text(row))
+    return dict(by_prompt)
+
+
+def _without_learned(by_prompt: Mapping[str, Row], *versions: ModelVersion | None) -> list[Row]:
+    keys = {row["split_key"] for row in by_prompt.values()}
+    learned = set().union(*(learned_keys(version, keys) for version in versions))
+    return [row for row in by_prompt.values() if row["split_key"] not in learned]
+
+
+def _read_stored(training_set: TrainingSet, unseen: Mapping[str, GeneratedAnswer]) -> Iterator[Row]:
+    """Held-out ones, and those that were trained on where an adapter answered that had not learned from them."""
+    for name in (HELD_OUT, TRAIN) if unseen else (HELD_OUT,):
+        for row in read_training_rows(training_set.directory / name, training_set.method):
+            if accepted_text(row) and (name == HELD_OUT or row["prompt_key"] in unseen):
+                yield row
+
+
+def _accepted_now(training_set: TrainingSet) -> Iterator[Row]:
+    """As the set would be written now. Reads all feedback of the agent."""
+    options, source = DataOptions(**training_set.stats.get("options", {})), DatabaseSource(training_set.agent)
+    if training_set.source == source.name:
+        for of_prompt in build_rows(training_set.method, training_set.agent, source, options, Tally()).prompts():
+            yield from filter(accepted_text, of_prompt.rows)
+
+
+def measure_right(subject: Subject, accepted: Accepted, share: float, report: Report) -> Measured:
+    """``share``: of the prompts that are held out, 0 to 1."""
+    watch = subject.watch(accepted.rows, report, accepted.kind)
+    # loads the models, each of which then answers; no pair is scored
+    score = leaf(SCORERS["preference"]).score_versions
+    options = {"max_length": subject.max_length, "report": report, "also": watch.speaker}
+    of_each(subject.contest, lambda base, compared: score(base, compared, [], **options))
+    guards = watch.guards()  # of the version's own answers, also to prompts that it has learned
+    own = zip(watch.asked, watch.answers["new"], strict=True)
+    watch.answers["new"] = [accepted.unseen.get(row["prompt_key"], answer) for row, answer in own]
+    earnings = count_right(watch.asked, watch.answers, accepted.kind)
+    verdict = judge(earnings, "right", share or 1.0, subject)
+    figures = describe_right(earnings, accepted.kind)
+    verdict = guards.over(replace(verdict, reason=f"{in_words(figures)}. {verdict.reason}"))
+    measured = describe(earnings, verdict, "right", subject.agent.gate_margin, guards)
+    evidence = {"kind": "right", "difference": measured.report["difference"], "prompts": len(earnings.rows)}
+    weighed = {"decided_by": "right", "evidence": [evidence], "cross_fitted": bool(accepted.unseen)}
+    of_set = {"left_out": accepted.learned, "later": accepted.later}
+    return replace(measured, report={**measured.report, **figures, **weighed, **of_set})
+
+
+def count_right(
+    rows: Sequence[Row], answers: Mapping[str, Sequence[GeneratedAnswer | None]], kind: AnswerKind
+) -> Earnings:
     """``answers``: of the models, in the order of the rows. 1 for a right answer, else 0; prompts without room are left
     out."""
-    given = {**answers, "current": answers.get("current", answers["base"])}
-    places = [at for at in range(len(accepted.rows)) if all(given[name][at] is not None for name in MODELS)]
-    rows = [accepted.rows[at] for at in places]
-    texts = {name: [answer.text for at in places if (answer := given[name][at])] for name in MODELS}
-    right = {
-        name: [float(accepted.kind.is_right(text, row["accepted"])) for text, row in zip(of_model, rows, strict=True)]
-        for name, of_model in texts.items()
-    }
-    return Earnings(rows, texts, right, len(accepted.rows) - len(rows))
+
+    def reward(row: Row, answer: GeneratedAnswer | None) -> float | None:
+        return float(kind.is_right(answer.text, row["accepted"])) if answer else None
+
+    return earn(
+        rows, texts_of(answers), {name: list(map(reward, rows, of_model)) for name, of_model in answers.items()}
+    )
 
 
 def describe_right(earnings: Earnings, kind: AnswerKind) -> dict[str, Any]:
     """Beside the figures of rewards: the kind of the answers, right ones of each model, by class or by field, and what the
     new version takes for what."""
-    parts = {"classes": _by_class(earnings)} if kind.kind == "closed" else {"fields": _by_field(earnings, kind)}
+    parts = (
+        {"classes": _by_class(earnings)}
+        if kind.kind == "closed"
+        else {"fields": shares_right(lambda row, text: kind.compare(text, row["accepted"][0]), earnings)}
+    )
     figures = {
         "answers": {"kind": kind.kind, "reason": kind.reason},
         "right": {name: int(sum(earnings.rewards[name])) for name in MODELS},
@@ -54,7 +159,6 @@ def describe_right(earnings: Earnings, kind: AnswerKind) -> dict[str, Any]:
 
 def _by_class(earnings: Earnings) -> dict[str, Any]:
     wanted = [normalise(row["accepted"][0]) for row in earnings.rows]
-    classes = Counter(wanted).most_common(MOST_CLASSES)
     confused = Counter(
         (right, normalise(text))
         for right, text, hit in zip(wanted, earnings.answers["new"], earnings.rewards["new"], strict=True)
@@ -65,32 +169,20 @@ def _by_class(earnings: Earnings) -> dict[str, Any]:
             {
                 "name": name,
                 "prompts": prompts,
-                "right": {model: _hits_of(name, wanted, earnings.rewards[model]) for model in MODELS},
+                "right": {
+                    model: int(
+                        sum(hit for right, hit in zip(wanted, earnings.rewards[model], strict=True) if right == name)
+                    )
+                    for model in MODELS
+                },
             }
-            for name, prompts in classes
+            for name, prompts in Counter(wanted).most_common(MOST_CLASSES)
         ],
         "confused": [
             {"wanted": right, "given": given[:80], "times": times}
             for (right, given), times in confused.most_common(MOST_CONFUSED)
         ],
     }
-
-
-def _hits_of(name: str, wanted: Sequence[str], hits: Sequence[float]) -> int:
-    return int(sum(hit for right, hit in zip(wanted, hits, strict=True) if right == name))
-
-
-def _by_field(earnings: Earnings, kind: AnswerKind) -> list[dict[str, Any]]:
-    """``fields.describe``'s rows: how often each model has a field right."""
-    hits: dict[str, dict[str, list[bool]]] = {}
-    for model in MODELS:
-        for row, text in zip(earnings.rows, earnings.answers[model], strict=True):
-            for name, is_right in kind.compare(text, row["accepted"][0]).items():
-                hits.setdefault(name, {known: [] for known in MODELS})[model].append(is_right)
-    return [
-        {"name": name, "prompts": len(of_models["new"]), "models": {model: fmean(of_models[model]) for model in MODELS}}
-        for name, of_models in hits.items()
-    ]
 
 
 def in_words(report: Mapping[str, Any]) -> str:

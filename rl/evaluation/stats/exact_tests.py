@@ -49,29 +49,20 @@ def mcnemar_p(gained: int, lost: int) -> tuple[float, float]:
     n, fewer = gained + lost, min(gained, lost)
     if n == 0:
         return 1.0, 1.0
-    seen = _probability(fewer, n)
+    # by logarithms: from n = 1075 on 0.5 to the power of n is too small for a float
+    logarithm = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2)
+    seen = tail = term = math.exp(logarithm)
     if gained == lost:
         return 1.0, 1 - seen / 2
-    # two-sided: both tails, which are equal
-    p = min(1.0, 2 * _at_most(fewer, n, seen))
-    return p, p - seen
-
-
-def _probability(k: int, n: int) -> float:
-    """The probability of k heads in n throws of a coin. By logarithms: from n = 1075 on 0.5 to the power of n is too small
-    for a float."""
-    return math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
-
-
-def _at_most(k: int, n: int, seen: float) -> float:
-    """The probability of k heads or fewer; ``seen``: that of exactly k."""
-    # downwards from k, each term from the one before: P(k - 1) = P(k) k / (n - k + 1), until it rounds away
-    total, term = seen, seen
-    while k > 0 and term > total * 1e-17:
+    # downwards, each term from the one before: P(k - 1) = P(k) k / (n - k + 1), until it rounds away
+    for k in range(fewer, 0, -1):
+        if term <= tail * 1e-17:
+            break
         term *= k / (n - k + 1)
-        total += term
-        k -= 1
-    return total
+        tail += term
+    # two-sided: both tails, which are equal
+    p = min(1.0, 2 * tail)
+    return p, p - seen
 
 
 def sign_flip_p(changes: Sequence[float]) -> float:

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist, fmean, stdev
 
-from rl.base.measurements import Interval, PairScore
-from rl.base.proportions import wilson, z_of
+from rl.base.measurements import Interval, PairScore, wilson, z_of
 
 RESAMPLES = 2000
 SEED = 2026
@@ -70,11 +69,6 @@ def mean_interval(values_by_prompt: Mapping[str, Sequence[float]], confidence: f
     return Interval(value, value - half, value + half)
 
 
-def paired_counts(new: Sequence[PairScore], current: Sequence[PairScore]) -> PairedCounts:
-    """Raises ValueError unless both scored the same pairs in the same order."""
-    return counts_of(prompt_changes(new, current))
-
-
 def prompt_changes(new: Sequence[PairScore], current: Sequence[PairScore]) -> list[float]:
     """For each prompt, the share of right pairs under the new model less that under the current one, -1 to 1.
 
@@ -90,11 +84,6 @@ def counts_of(changes: Sequence[float]) -> PairedCounts:
     gained = math.fsum(change for change in changes if change > 0)
     lost = -math.fsum(change for change in changes if change < 0)
     return PairedCounts(len(changes), gained, lost)
-
-
-def paired_difference(new: Sequence[PairScore], current: Sequence[PairScore], confidence: float = 0.95) -> Interval:
-    """Accuracy of the new model minus that of the current one, with the interval of ``difference_interval``."""
-    return difference_interval(paired_counts(new, current), confidence)
 
 
 def difference_interval(counts: PairedCounts, confidence: float = 0.95) -> Interval:
@@ -160,40 +149,29 @@ def bootstrap_interval(
     value = fmean(changes)
     if min(changes) == max(changes):
         return Interval(value, value, value)
-    means = _means_of_resamples(changes, resamples, seed)
+    generator, n = random.Random(seed), len(changes)  # noqa: S311  statistics, not secrets
+    # Rounded, so that equal means of thirds compare equal, whatever the order in which they were added.
+    means = sorted(round(sum(generator.choices(changes, k=n)) / n, 12) for _ in range(resamples))
     low, high = (
         _corrected_share(share, means, value, changes) for share in ((1 - confidence) / 2, (1 + confidence) / 2)
     )
     return Interval(value, _quantile(means, low), _quantile(means, high))
 
 
-def _means_of_resamples(changes: Sequence[float], resamples: int, seed: int) -> list[float]:
-    """In ascending order."""
-    generator, n = random.Random(seed), len(changes)  # noqa: S311  statistics, not secrets
-    # Rounded, so that equal means of thirds compare equal, whatever the order in which they were added.
-    return sorted(round(sum(generator.choices(changes, k=n)) / n, 12) for _ in range(resamples))
-
-
 def _corrected_share(share: float, means: Sequence[float], value: float, changes: Sequence[float]) -> float:
     """The share of the resamples at which the interval ends, where an unbiased, symmetric one would end at ``share``."""
     normal = NormalDist()
-    # z0: how far the value lies from the median of the resamples, as a normal quantile
-    bias = normal.inv_cdf(_share_below(means, round(value, 12)))
-    shifted = bias + normal.inv_cdf(share)
-    return normal.cdf(bias + shifted / (1 - _acceleration(changes, value) * shifted))
-
-
-def _share_below(means: Sequence[float], value: float) -> float:
-    """Equal ones count half; never quite 0 or 1, whose normal quantiles are infinite."""
-    below = sum(mean < value for mean in means) + sum(mean == value for mean in means) / 2
-    return min(max(below, 0.5), len(means) - 0.5) / len(means)
-
-
-def _acceleration(changes: Sequence[float], value: float) -> float:
-    """A sixth of the skewness of the mean, from leaving out one prompt after another."""
+    # z0: how far the value lies from the median of the resamples, as a normal quantile. Equal means count half; the share
+    # below is never quite 0 or 1, whose quantiles are infinite
+    rounded = round(value, 12)
+    below = sum(mean < rounded for mean in means) + means.count(rounded) / 2
+    bias = normal.inv_cdf(min(max(below, 0.5), len(means) - 0.5) / len(means))
+    # a: a sixth of the skewness of the mean, from leaving out one prompt after another
     deviations = [change - value for change in changes]
     spread = math.fsum(deviation * deviation for deviation in deviations)
-    return math.fsum(deviation**3 for deviation in deviations) / (6 * spread**1.5)
+    acceleration = math.fsum(deviation**3 for deviation in deviations) / (6 * spread**1.5)
+    shifted = bias + normal.inv_cdf(share)
+    return normal.cdf(bias + shifted / (1 - acceleration * shifted))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from statistics import NormalDist, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rl.base.proportions import z_of
-from rl.evaluation.stats.intervals import PairedCounts
+from rl.base.measurements import z_of
+from rl.evaluation.stats.exact_tests import mcnemar
+from rl.evaluation.stats.intervals import PairedCounts, bootstrap_interval, counts_of
 
 POWER = 0.8
 """How often a comparison of so many prompts would find a difference of this size."""
@@ -92,3 +94,17 @@ def prompts_for_power_of_means(
     if math.isclose(away, 0, abs_tol=1e-12):
         return None
     return max(2, math.ceil(((z_of(confidence) + NormalDist().inv_cdf(power)) * stdev(changes) / away) ** 2))
+
+
+def describe_evidence(changes: Sequence[float], margin: float, are_shares: bool = True) -> dict[str, Any]:
+    """What else the held-out prompts say, beside the interval that the gate decides by. ``changes``: of each prompt's share
+    of right pairs, or of a task's success, -1 to 1; or else of each prompt's reward."""
+    interval = bootstrap_interval(changes)
+    shares = counts_of(changes) if are_shares else None
+    needed = prompts_for_power_of_counts(shares, margin) if shares else prompts_for_power_of_means(changes, margin)
+    return {
+        **({"mcnemar": asdict(mcnemar(changes))} if are_shares else {}),
+        "bootstrap": asdict(interval) if interval else None,
+        "prompts_for_power": {"prompts": needed, "power": POWER},
+        "margin": margin,
+    }

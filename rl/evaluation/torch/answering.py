@@ -1,22 +1,31 @@
-"""What each model answers to held-out prompts: one answer each, always the likeliest token, so that it is the same again."""
+"""What each model answers to held-out prompts: one answer each, always the likeliest token, so that it is the same again;
+and how far the new one has moved from its base."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.base.records import GeneratedAnswer, Report
-from rl.evaluation.torch.speaking import WhileLoaded
+from rl.base.measurements import Distance
+from rl.base.records import Choosing, GeneratedAnswer, Report
 from rl.lm import loading
-from rl.lm.encoding import answer_text, encode
+from rl.lm.choosing import choose_for_rows
+from rl.lm.divergence import divergence, likelihood
+from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
+from rl.lm.lengths import room_for_an_answer
 from rl.lm.log_probs import TOKENS_PER_BATCH, batches
+from rl.lm.own_tokens import plain
 from rl.lm.packed_layers import packed_layers
 from rl.lm.resources import resource_advice
+
+WhileLoaded = Callable[[str, PreTrainedTokenizerBase, PreTrainedModel, torch.nn.Module], None]
+"""Gets a model's name, the tokenizer, the base model, and the model itself: with an adapter in place, another whole model,
+or the base model again."""
 
 
 def answer_versions(
@@ -41,39 +50,131 @@ def answer_versions(
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
-    # prompts that leave room for a whole answer; the others stay None in their places
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
-    prompts = [row.get("prompt_ids", ()) for row in encode(tokenizer, rows, len(rows), report, ())]
-    fitting = [number for number, ids in enumerate(prompts) if 0 < len(ids) <= room]
-    if too_long := len(prompts) - len(fitting):
-        report("log", {"text": f"{too_long} of {len(prompts)} held-out prompts are too long, or refused; not asked"})
+    prompts = _fitting(encode(tokenizer, rows, len(rows), report, ()), room)
+    if too_long := len(rows) - len(prompts):
+        report("log", {"text": f"{too_long} of {len(rows)} held-out prompts are too long, or refused; not asked"})
     answers_of: dict[str, list[GeneratedAnswer | None]] = {}
     for name, adapter in adapters.items():
         report("stage", {"name": f"answering as {name}"})
-        answers_of[name] = [None] * len(prompts)
         with resource_advice(), loading.with_weights(model, adapter) as adapted:
-            asked = [(rows[number], prompts[number]) for number in fitting]
             with packed_layers(adapted):
-                answered = _answers(adapted, tokenizer, asked, max_new_tokens, report)
-            for number, answer in zip(fitting, answered, strict=True):
-                answers_of[name][number] = answer
+                answers = _generate(adapted, tokenizer, prompts, max_new_tokens, report)
+            answers_of[name] = _read(tokenizer, rows, prompts, answers)
             if also:
                 also(name, tokenizer, model, adapted)
     return answers_of
 
 
-def _answers(
+def _fitting(encoded: Iterable[Mapping[str, Any]], room: int) -> dict[int, Ids]:
+    """Number of a row to the tokens of its prompt, of those that leave room for a whole answer."""
+    asked = ((number, row.get("prompt_ids", ())) for number, row in enumerate(encoded))
+    return {number: ids for number, ids in asked if 0 < len(ids) <= room}
+
+
+def _generate(
     model: torch.nn.Module,
     tokenizer: PreTrainedTokenizerBase,
-    asked: Sequence[tuple[Mapping[str, Any], Ids]],
+    prompts: Mapping[int, Ids],
     most: int,
     report: Report,
-) -> list[GeneratedAnswer]:
-    answers: dict[int, GeneratedAnswer] = {}
-    for batch in batches([len(prompt) + most for _, prompt in asked], TOKENS_PER_BATCH[loading.device().type]):
-        of_batch = [asked[number] for number in batch]
-        generated = likeliest(model, tokenizer, [prompt for _, prompt in of_batch], most)
-        for number, (row, prompt), ids in zip(batch, of_batch, generated, strict=True):
-            answers[number] = GeneratedAnswer(answer_text(tokenizer, row, ids), len(prompt), len(ids))
-        report("step", {"step": len(answers), "total_steps": len(asked), "metrics": {}})
-    return [answers[number] for number in range(len(asked))]
+    schema: Mapping[str, Any] | None = None,
+) -> dict[int, Ids]:
+    """By the numbers of the prompts."""
+    numbers = list(prompts)
+    lengths = [len(prompts[number]) + most for number in numbers]
+    answers: dict[int, Ids] = {}
+    for batch in batches(lengths, TOKENS_PER_BATCH[loading.device().type]):
+        batch_numbers = [numbers[index] for index in batch]
+        generated = likeliest(model, tokenizer, [prompts[number] for number in batch_numbers], most, schema)
+        answers |= dict(zip(batch_numbers, generated, strict=True))
+        report("step", {"step": len(answers), "total_steps": len(numbers), "metrics": {}})
+    return answers
+
+
+def _read(
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Sequence[Mapping[str, Any]],
+    prompts: Mapping[int, Ids],
+    answers: Mapping[int, Ids],
+) -> list[GeneratedAnswer | None]:
+    """One for each row; None where its number has no answer."""
+    return [
+        GeneratedAnswer(answer_text(tokenizer, row, answers[number]), len(prompts[number]), len(answers[number]))
+        if number in answers
+        else None
+        for number, row in enumerate(rows)
+    ]
+
+
+class Speaker:
+    """Asks each model once, for its likeliest tokens."""
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        max_length: int,
+        most: int,
+        report: Report,
+        measured: int | None = None,
+        choosing: Choosing | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``rows``: with a ``prompt``, ``tools`` where they are offered, and ``chosen`` and ``rejected`` where answers are
+        stored; ``most``: tokens; ``measured``: how many of the first rows' answers tell how far the model has moved, None
+        for all; ``choosing``: where answers are chosen from a set; ``schema``: where they keep to one."""
+        self.answers: dict[str, list[GeneratedAnswer | None]] = {}
+        """The answers of each model, one for each row; None where the prompt leaves no room."""
+        self.most: dict[str, int] = {}
+        """Tokens that each model was given for an answer."""
+        self._moved: tuple[float, float] | None = None
+        """The model "new": its divergence from its base, and the likelihood of its answers under the base."""
+        self._base_likelihood: float | None = None
+        self._chosen_likelihood: float | None = None
+        self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
+        self._measured = len(rows) if measured is None else measured
+        self._choosing, self._schema = choosing, schema
+
+    def __call__(
+        self, name: str, tokenizer: PreTrainedTokenizerBase, base: PreTrainedModel, model: torch.nn.Module
+    ) -> None:
+        self._report("stage", {"name": f"fresh answers: {name}"})
+        # room: as long as the stored answers suggest, so the prompts that are asked do not depend on the model
+        encoded = list(encode(tokenizer, self._rows, len(self._rows), self._report, PAIR))
+        stored = [len(ids) for row in encoded for column in PAIR if (ids := row.get(f"{column}_ids"))]
+        most = self.most[name] = room_for_an_answer(self._most, stored)
+        prompts = _fitting(encoded, min(self._max_length, loading.context_length(base.config)) - most)
+        with packed_layers(model):
+            if self._choosing:
+                # an adapter has learned how frequent each answer is: only the base model's are calibrated
+                calibrated = name == "base" and not self._choosing.by_model_alone
+                rows, asked = [self._rows[number] for number in prompts], list(prompts.values())
+                chosen = choose_for_rows(model, tokenizer, rows, asked, self._choosing, calibrated=calibrated)
+                answers = {number: ids for number, (_, ids) in zip(prompts, chosen, strict=True)}
+            else:
+                answers = _generate(model, tokenizer, prompts, most, self._report, self._schema)
+        self.answers[name] = _read(tokenizer, self._rows, prompts, answers)
+        # distance: on each model's own answers, while both models are loaded
+        sequences = [(prompts[number], ids) for number, ids in answers.items() if number < self._measured]
+        if name == "new":
+            self._moved = divergence(base, model, sequences)
+        elif name == "base":
+            self._base_likelihood = likelihood(base, sequences)
+            preferred = [
+                (ids, plain(answer))
+                for number, ids in prompts.items()
+                if number < self._measured and (answer := encoded[number].get("chosen_ids"))
+            ]
+            self._chosen_likelihood = likelihood(base, preferred)
+
+    @property
+    def divergence(self) -> float | None:
+        """How far the model "new" is from its base, in nats a token; None before it has answered, and without an answer."""
+        return self._moved[0] if self._moved else None
+
+    @property
+    def distance(self) -> Distance | None:
+        """How far the model "new" is from its base; None before both have answered, and without an answer."""
+        if self._moved is None or self._base_likelihood is None:
+            return None
+        return Distance(*self._moved, self._base_likelihood, self._chosen_likelihood)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from rl.base.records import Message, Report
-from rl.evaluation.judges.duels import Duel, Judged, Preferences
+from rl.base.records import Report
+from rl.evaluation.judges import Duel, Judged, Preferences
 from rl.judge.features import features_by_base
 from rl.judge.labels import Answers, opinions_of, text_of
-from rl.judge.raters import Judge, cross_fit_by_trust
+from rl.judge.raters import cross_fit_by_trust
 
 Row = Mapping[str, Any]
 
@@ -29,8 +27,14 @@ def judge(
     fold. None where the labels are too few to learn from. Loads the base model, and raises what that raises."""
     answers = Answers()
     opinions = opinions_of(labelled, answers)
-    known = [_add(answers, row["prompt"], row.get("rejected_prompt"), *_sides(row)) for row in contrasts]
-    fresh = [_add(answers, duel.prompt, None, duel.first, duel.second) for duel in duels]
+    known = [
+        (
+            answers.add(row["prompt"], text_of(row["chosen"])),
+            answers.add(row.get("rejected_prompt") or row["prompt"], text_of(row["rejected"])),
+        )
+        for row in contrasts
+    ]
+    fresh = [(answers.add(duel.prompt, duel.first), answers.add(duel.prompt, duel.second)) for duel in duels]
     if not opinions:
         return None
     features = features_by_base(base_model, answers.conversations, max_length=max_length, report=report)
@@ -38,26 +42,12 @@ def judge(
     judge = cross_fit_by_trust(features, opinions)
     if judge is None:
         return None
-    return Judged(
-        [
-            (row["prompt_key"], _compare(judge, features, numbers, row["prompt_key"]))
-            for numbers, row in zip(known, contrasts, strict=True)
-        ],
-        [_compare(judge, features, numbers, duel.prompt_key) for numbers, duel in zip(fresh, duels, strict=True)],
-        len(opinions),
-    )
 
+    def compare(numbers: tuple[int, int], prompt_key: str) -> Preferences:
+        preferences: Preferences = judge.preference(features, *numbers, prompt_key).tolist()
+        return preferences
 
-def _sides(row: Row) -> tuple[str, str]:
-    return text_of(row["chosen"]), text_of(row["rejected"])
-
-
-def _add(
-    answers: Answers, prompt: Sequence[Message], other_prompt: Sequence[Message] | None, first: str, second: str
-) -> tuple[int, int]:
-    return answers.add(prompt, first), answers.add(other_prompt or prompt, second)
-
-
-def _compare(judge: Judge, features: np.ndarray, numbers: tuple[int, int], prompt_key: str) -> Preferences:
-    values: Preferences = judge.preference(features, *numbers, prompt_key).tolist()
-    return values
+    keys = [row["prompt_key"] for row in contrasts]
+    checks = [(key, compare(numbers, key)) for numbers, key in zip(known, keys, strict=True)]
+    compared = [compare(numbers, duel.prompt_key) for numbers, duel in zip(fresh, duels, strict=True)]
+    return Judged(checks, compared, len(opinions))

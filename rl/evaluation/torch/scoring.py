@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
@@ -20,7 +19,7 @@ from rl.base.errors import TrainingFailed
 from rl.base.measurements import PairScore
 from rl.base.messages import tools_of
 from rl.base.records import Report
-from rl.evaluation.torch.speaking import WhileLoaded
+from rl.evaluation.torch.answering import WhileLoaded
 from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.kept_scores import kept_log_probs
@@ -30,22 +29,6 @@ from rl.lm.model_path import is_adapter, lowest_trained_layer
 from rl.lm.resources import resource_advice
 from rl.lm.token_tree.sharing import shared_tokens
 from rl.lm.trunk import kept_trunk
-
-
-def score_pairs(
-    base_model: str,
-    adapter_dir: Path | None,
-    pairs: Sequence[Mapping[str, Any]],
-    *,
-    max_length: int,
-    report: Report,
-    precision: str = "auto",
-) -> list[PairScore | None]:
-    """``score_versions`` of one model; without an adapter, of the base model itself."""
-    adapters = {"only": adapter_dir}
-    return score_versions(base_model, adapters, pairs, max_length=max_length, report=report, precision=precision)[
-        "only"
-    ]
 
 
 def score_versions(
@@ -73,12 +56,13 @@ def score_versions(
     tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
     add_fused_lm_head(model)
     answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
-    autocast = loading.autocast_dtype(precision)
-    # one model after the other in the place of the last: 2N log-probabilities each
     scores: dict[str, list[float | None]] = {}
     with ExitStack() as block:
         folder = Path(block.enter_context(TemporaryDirectory()))
-        block.enter_context(kept_trunk(model, _shared_layers(adapters), folder / "states"))
+        # layers, from the lowest, that all adapters leave as they are in the base model: they run once for each text
+        weights = [path for path in adapters.values() if path is not None and is_adapter(path)]
+        shared = min(map(lowest_trained_layer, weights), default=0) if len(adapters) > 1 else 0
+        block.enter_context(kept_trunk(model, shared, folder / "states"))
         block.enter_context(shared_tokens(model, report))
         for name, adapter in adapters.items():
             report("stage", {"name": f"scoring {name}"})
@@ -86,7 +70,9 @@ def score_versions(
                 if adapted is not model and isinstance(adapted, PreTrainedModel):
                     add_fused_lm_head(adapted)
                     of_whole.enter_context(shared_tokens(adapted, report))
-                scores[name] = _log_probs(adapted, answers, autocast, report)
+                fitting = [_sequence(row) for row in answers if row is not None]
+                values = iter(kept_log_probs(adapted, fitting, loading.autocast_dtype(precision), report))
+                scores[name] = [None if row is None else next(values) for row in answers]
                 if also:
                     also(name, tokenizer, model, adapted)
     return {name: _pair_up(pairs, answers, values) for name, values in scores.items()}
@@ -110,12 +96,6 @@ def _sequence(row: EncodedRow) -> PromptAndAnswer:
     return row["prompt_ids"], row["completion_ids"]
 
 
-def _shared_layers(compared: Mapping[str, Path | None]) -> int:
-    """How many layers, from the lowest, all adapters leave as they are in the base model: they run once for each text."""
-    adapters = [path for path in compared.values() if path is not None and is_adapter(path)]
-    return min(map(lowest_trained_layer, adapters), default=0) if len(compared) > 1 else 0
-
-
 def _answers(
     tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Mapping[str, Any]], most_tokens: int, report: Report
 ) -> list[EncodedRow | None]:
@@ -132,14 +112,6 @@ def _answers(
     if too_long:
         report("log", {"text": f"{too_long} of {len(pairs)} held-out pairs have too long a prompt; not scored"})
     return encoded
-
-
-def _log_probs(
-    model: torch.nn.Module, answers: Sequence[EncodedRow | None], autocast: torch.dtype | None, report: Report
-) -> list[float | None]:
-    fitting = [_sequence(row) for row in answers if row is not None]
-    values = iter(kept_log_probs(model, fitting, autocast, report))
-    return [None if row is None else next(values) for row in answers]
 
 
 def _pair_up(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from rl.lm.generating import likeliest, stop_at
 from rl.lm.lengths import Limits
 from rl.lm.packed_layers import packed_layers
 from rl.lm.resources import resource_advice
-from rl.training.agent.episodes import Ids, Play, Stage
+from rl.training.agent.episodes import Ids, Play
 from rl.training.agent.train import stage_in
 
 TOGETHER = 32
@@ -52,24 +53,16 @@ def solve_versions(
             report("stage", {"name": f"solving tasks as {name}"})
             with resource_advice(), loading.with_weights(model, weights) as adapted:
                 stop_at(adapted, stage.chat.end_ids)
-                policy = _Policy(adapted, tokenizer, room.answer)
+                say = partial(_say, adapted, tokenizer, room.answer)
+                episodes[name] = []
                 with packed_layers(adapted):
-                    episodes[name] = list(_episodes(stage, tasks, policy, settings.type, report))
+                    for start in range(0, len(tasks), TOGETHER):
+                        plays = stage.play(tasks[start : start + TOGETHER], say)
+                        episodes[name] += (play.episode(settings.type) for play in plays)
+                        step = {"step": len(episodes[name]), "total_steps": len(tasks), "metrics": {}}
+                        report("step", step)
     return episodes
 
 
-class _Policy:
-    def __init__(self, model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, most: int) -> None:
-        self._model, self._tokenizer, self._most = model, tokenizer, most
-
-    def __call__(self, plays: Sequence[Play]) -> list[Ids]:
-        return likeliest(self._model, self._tokenizer, [play.context for play in plays], self._most)
-
-
-def _episodes(
-    stage: Stage, tasks: Sequence[Mapping[str, Any]], policy: _Policy, environment: str, report: Report
-) -> Iterator[Episode]:
-    for start in range(0, len(tasks), TOGETHER):
-        part = tasks[start : start + TOGETHER]
-        yield from (play.episode(environment) for play in stage.play(part, policy))
-        report("step", {"step": start + len(part), "total_steps": len(tasks), "metrics": {}})
+def _say(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, most: int, plays: Sequence[Play]) -> list[Ids]:
+    return likeliest(model, tokenizer, [play.context for play in plays], most)

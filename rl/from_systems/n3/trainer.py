@@ -48,7 +48,7 @@ class RLHFTrainer:
         rows, config = _require(feedbacks), self.config.to_core()
         scores = [row.score for row in rows]
         folder, answer = Path(resolve_base_model(self.config.base_model)), self.config.max_new_tokens
-        shape, seconds = import_name("rl.runs.model_shape.model_shape")(folder), None
+        shape, seconds = import_name("rl.runs.settling.model_shape")(folder), None
         if shape is not None:
             prompt = fmean(len(row.prompt) for row in rows) / CHARACTERS_PER_TOKEN
             work = Workload(rows=len(rows), tokens=prompt + answer, answer_tokens=answer)

@@ -13,13 +13,10 @@ from rich.table import Table
 from rl.base.errors import GateRejected, NotEnoughData, UsageError
 from rl.base.files import write_text
 from rl.evaluation import evaluate as evaluation
-from rl.evaluation import exported_file
+from rl.evaluation import exported_file, lm_eval
 from rl.evaluation.held_out import latest_training_set
 from rl.evaluation.judges.servers import OWN, find_server
-from rl.evaluation.lm_eval import results as lm_eval_results
-from rl.evaluation.lm_eval import task as lm_eval_task
-from rl.evaluation.own_answers import has_answers, read_answers
-from rl.evaluation.own_pairs import read_pairs
+from rl.evaluation.own_rows import has_answers, read_answers, read_pairs
 from rl.evaluation.subject import EvaluationOptions
 from rl.management.base import RATINGS, RatchetCommand, choose_agent
 from rl.management.options import CommandOptions, argument, option
@@ -88,7 +85,7 @@ class Command(RatchetCommand):
         return evaluation.evaluate_checkpoint(agent, measured, self.report, _read_evaluation_options(options))
 
     def _show(self, document: dict[str, Any], table: Table, output: str | None) -> None:
-        task = [lm_eval_results.in_words(document["task"])] if "task" in document else []
+        task = [lm_eval.in_words(document["task"])] if "task" in document else []
         lines = [*task, f"gate: {document['verdict']}. {document['reason']}"]
         self.result(document, table, *report_tables(document), lines=lines)
         write_document(output, document)
@@ -98,7 +95,7 @@ class Command(RatchetCommand):
 
 def _read_evaluation_options(options: Options) -> EvaluationOptions:
     """Raises BadFile for a task that cannot be used."""
-    task = lm_eval_task.check(options.lm_eval) if options.lm_eval else None
+    task = lm_eval.check(options.lm_eval) if options.lm_eval else None
     return EvaluationOptions(options.compare_base, task, options.judge)
 
 

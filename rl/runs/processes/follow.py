@@ -23,13 +23,12 @@ from typing import IO, Any
 from django.conf import settings
 
 from rl.base import errors
-from rl.base.errors import Interrupted, RatchetError, TrainingFailed
+from rl.base.errors import Interrupted, TrainingFailed
 from rl.base.records import Report
 from rl.base.training_result import TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.runs import child_environment
-from rl.runs.processes.job_file import JOB, SharedJob, write_job
-from rl.runs.processes.launch import Launch, environment
+from rl.runs.processes.launch import JOB, Launch, SharedJob, environment, write_job
 
 FOLDER = "launch"
 RESULT, FAILURE, STOP = "result.json", "failure.json", "stop"
@@ -175,7 +174,10 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _read_result(folder: Path, code: int, last: deque[str]) -> TrainingResult:
     if (folder / FAILURE).exists():
         failure = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
-        raise _make_error(getattr(errors, failure["type"], TrainingFailed), failure["text"])
+        try:
+            raise getattr(errors, failure["type"], TrainingFailed)(failure["text"])
+        except TypeError:  # some errors are made of more than a text
+            raise TrainingFailed(failure["text"]) from None
     if not (folder / RESULT).exists():
         raise TrainingFailed(f"a training process ended with exit code {code}: {_find_cause(last)}")
     return TrainingResult.load(folder / RESULT)
@@ -190,11 +192,3 @@ def _find_cause(last: Iterable[str]) -> str:
     if killed and killed[0].startswith("Signal 9 "):
         killed[0] += " ended it, as the system does when memory runs out"
     return next(iter((*own, *killed, *errors, *lines[-1:])), "it said nothing")
-
-
-def _make_error(kind: type[RatchetError], text: str) -> RatchetError:
-    """Some errors are made of more than a text."""
-    try:
-        return kind(text)
-    except TypeError:
-        return TrainingFailed(text)

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 from rl.base.errors import UsageError
-from rl.runs.processes.job_file import JOB
-from rl.runs.processes.launch import Launch, environment
+from rl.runs.processes.launch import JOB, Launch, environment
 
 
 def main(arguments: list[str]) -> int:

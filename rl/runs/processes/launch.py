@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import django
 import yaml
 
 from rl.base.errors import UsageError
+from rl.base.files import write_text
+from rl.base.leaves import leaf
 from rl.base.outside_files import read_text
+from rl.base.records import Scorer
+from rl.config import config_class
+from rl.config.training_job import TrainingJob
 
 _ROOT = Path(__file__).resolve().parents[3]
 _WORKER = Path(__file__).with_name("worker.py")
@@ -101,3 +108,57 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
         **variables,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), variables.get("PYTHONPATH", "")]),
     }
+
+
+JOB = "job.json"
+"""The job of a training in several processes: the launcher writes it, and every worker reads it."""
+PATHS = ("train_rows", "heldout_rows", "output_dir", "reward_model")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedJob:
+    method: str
+    processes: int | None
+    """Number of processes on all machines together; None where accelerate decides."""
+    job: TrainingJob
+
+
+def write_job(folder: Path, shared: SharedJob) -> None:
+    """Raises UsageError for a scorer that cannot go to other processes."""
+    job = shared.job
+    values = {name: getattr(job, name) for name in (*PATHS, "base_model", "resume", "kind")}
+    document = {
+        "method": shared.method,
+        "processes": shared.processes,
+        "job": {**values, "config": asdict(job.config)},
+        "scorer": _describe_scorer(job.scorer),
+    }
+    write_text(folder / JOB, json.dumps(document, default=str))
+
+
+def read_job(folder: Path) -> SharedJob:
+    document = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    values = document["job"]
+    values |= {name: Path(values[name]) for name in PATHS if values[name]}
+    values["config"] = config_class(document["method"])(**values["config"])
+    job = TrainingJob(**values, scorer=_make_scorer(document["scorer"]))
+    return SharedJob(document["method"], document["processes"], job)
+
+
+def _describe_scorer(scorer: Scorer | None) -> dict[str, Any] | None:
+    """From which the worker makes the same: a dataclass, with JSON in its fields."""
+    if scorer is None:
+        return None
+    if not is_dataclass(scorer) or isinstance(scorer, type):
+        raise UsageError(f"{scorer!r} cannot reward answers in other processes: it must be an instance of a dataclass")
+    kind = type(scorer)
+    return {"module": kind.__module__, "name": kind.__qualname__, "values": asdict(scorer)}
+
+
+def _make_scorer(description: dict[str, Any] | None) -> Scorer | None:
+    """The agent's rewards are in the database."""
+    if description is None:
+        return None
+    django.setup()
+    scorer: Scorer = getattr(leaf(description["module"]), description["name"])(**description["values"])
+    return scorer

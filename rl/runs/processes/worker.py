@@ -12,7 +12,7 @@ from rl.base.files import write_text
 from rl.base.records import Report, silent
 from rl.lm import processes
 from rl.runs.processes.follow import FAILURE, RESULT, STOP
-from rl.runs.processes.job_file import read_job
+from rl.runs.processes.launch import read_job
 from rl.training import method
 
 
@@ -20,7 +20,10 @@ def main(folder: Path) -> int:
     report = _reporter(folder) if processes.is_first() else silent
     try:
         shared = read_job(folder)
-        _require_all(shared.processes)
+        if shared.processes and processes.count() != shared.processes:
+            raise UsageError(
+                f"{shared.processes} processes were asked for, and the launcher started {processes.count()}"
+            )
         result = method(shared.method).train(shared.job, report)
     except RatchetError as error:
         # Whichever fails first ends the others.
@@ -29,11 +32,6 @@ def main(folder: Path) -> int:
     if processes.is_first():
         result.save(folder / RESULT)
     return 0
-
-
-def _require_all(expected: int | None) -> None:
-    if expected and processes.count() != expected:
-        raise UsageError(f"{expected} processes were asked for, and the launcher started {processes.count()}")
 
 
 def _reporter(folder: Path) -> Report:

@@ -42,7 +42,8 @@ CHARTS = (
 
 def draw(result: TrainingResult, path: Path, title: str) -> None:
     """Raises ValueError where nothing was logged, OSError when the disk refuses."""
-    charts = [(chart, name) for chart in CHARTS if (name := _metric(chart, result))]
+    names = (next((name for name in chart.metrics if result.series(name)), "") for chart in CHARTS)
+    charts = [(chart, name) for chart, name in zip(CHARTS, names, strict=True) if name]
     if not charts:
         raise ValueError("the training logged nothing that could be drawn")
     columns = min(3, len(charts))
@@ -58,10 +59,6 @@ def draw(result: TrainingResult, path: Path, title: str) -> None:
         figure.supxlabel("pale: each step; dark: the mean of the last tenth of the steps", fontsize=8, color="#666666")
     with staged_file(path) as partial:
         figure.savefig(partial, format="png", dpi=110)
-
-
-def _metric(chart: Chart, result: TrainingResult) -> str:
-    return next((name for name in chart.metrics if result.series(name)), "")
 
 
 def _points(result: TrainingResult, metric: str) -> dict[int, float]:

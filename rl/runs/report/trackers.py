@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,6 @@ from rl.base.errors import TrainingFailed
 
 logger = logging.getLogger(__name__)
 PROJECT = "ratchet"
-
-
-@contextmanager
-def following(names: Sequence[str], folder: Path, title: str, settings: Mapping[str, Any]) -> Iterator[Trackers]:
-    """A Report that the trackers listen to, until the training ends."""
-    trackers = Trackers(names, folder, title, settings)
-    try:
-        yield trackers
-    finally:
-        trackers.close()
 
 
 class Trackers:
@@ -49,7 +38,11 @@ class Trackers:
         self._step = values["step"]
         finite = {name: value for name, value in metrics.items() if value is not None and math.isfinite(value)}
         for tracker in list(self._started):
-            self._log(tracker, finite)
+            try:
+                tracker.log(finite, step=self._step)
+            except Exception:  # hours of training do not end because the server of a tracker did
+                logger.exception("%s does not follow the run any more", tracker.name)
+                self._started.remove(tracker)
 
     def close(self) -> None:
         for tracker in self._started:
@@ -57,22 +50,19 @@ class Trackers:
 
     def _start(self) -> None:
         """Raises TrainingFailed: what was asked for does not work, and nothing is lost yet."""
+        # TensorBoard keeps numbers and texts alone: what is something else becomes JSON
+        plain = {
+            name: value if isinstance(value, bool | int | float | str) else json.dumps(value)
+            for name, value in self._settings.items()
+        }
         for name in self._names:
             try:
                 tracker = LOGGER_TYPE_TO_CLASS[name](**self._arguments(name))
                 tracker.start()
-                tracker.store_init_configuration(_plain(self._settings))
+                tracker.store_init_configuration(plain)
             except Exception as error:
                 raise TrainingFailed(f"--report-to {name} cannot be started: {error}") from error
             self._started.append(tracker)
-
-    def _log(self, tracker: GeneralTracker, metrics: dict[str, float]) -> None:
-        """A tracker that breaks on the way is let go: hours of training do not end because its server did."""
-        try:
-            tracker.log(metrics, step=self._step)
-        except Exception:
-            logger.exception("%s does not follow the run any more", tracker.name)
-            self._started.remove(tracker)
 
     def _arguments(self, name: str) -> dict[str, Any]:
         if name == "tensorboard":
@@ -80,11 +70,3 @@ class Trackers:
         if name == "mlflow":
             return {"experiment_name": PROJECT, "run_name": self._title}
         return {"run_name": PROJECT, "name": self._title}
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """TensorBoard keeps numbers and texts alone; what is something else becomes JSON."""
-    return {
-        name: value if isinstance(value, bool | int | float | str) else json.dumps(value)
-        for name, value in settings.items()
-    }

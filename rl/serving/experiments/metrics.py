@@ -24,7 +24,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 
 from rl.models import Arm, Experiment, Feedback, Trace
-from rl.models.pairs import NOT_BLIND
+from rl.models.queues import NOT_BLIND
 from rl.models.traces import GATEWAY
 from rl.serving.experiments.tallies import SHARE, Tally
 from rl.serving.experiments.wording import OUTCOME

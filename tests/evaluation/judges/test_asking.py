@@ -9,9 +9,8 @@ import pytest
 
 from rl.base.errors import Interrupted, JudgeFailed
 from rl.base.records import silent
-from rl.evaluation.judges import asking
+from rl.evaluation.judges import Duel, asking
 from rl.evaluation.judges.asking import compare, read_side
-from rl.evaluation.judges.duels import Duel
 from rl.evaluation.judges.servers import JudgeServer
 from tests.evaluation.judges.judging_server import JudgingServer
 

@@ -14,7 +14,8 @@ from rl.evaluation.subject import EvaluationOptions
 from rl.management.tables import evaluation_tables
 from tests.evaluation.conftest import pair
 from tests.evaluation.judges.judging_server import JudgingServer, write_judges
-from tests.evaluation.test_evaluate import held_out, make_version
+from tests.evaluation.pair_sets import write_set
+from tests.evaluation.test_evaluate import make_version
 
 pytestmark = pytest.mark.learn
 
@@ -73,7 +74,7 @@ def test_an_evaluation_asks_the_agents_judge_and_one_that_is_down_leaves_it_open
 ):
     agent.judge = "careful"
     agent.save()
-    training_set = held_out(agent, [rated(number) for number in range(12)])
+    training_set = write_set(agent, [rated(number) for number in range(12)])
     evaluation = evaluate(make_version("v1", adapter), training_set, silent)
     assert judges.requests
     assert evaluation.report["evidence"][0]["judge"]["name"] == "careful (qwen)"

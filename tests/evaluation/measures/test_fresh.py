@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from rl.base.records import GeneratedAnswer, silent
-from rl.evaluation.judges.duels import Judged
+from rl.evaluation.judges import Judged
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures.fresh import check, estimate
 from rl.evaluation.preferring import choose_judge

@@ -11,9 +11,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rl.base.errors import TrainingFailed
 from rl.base.records import silent
 from rl.evaluation.torch import scoring
-from rl.evaluation.torch.scoring import score_pairs, score_versions
+from rl.evaluation.torch.scoring import score_versions
 from rl.lm.log_probs import answer_log_probs
 from tests.evaluation.conftest import PAIRS, TOO_LONG, Row
+from tests.evaluation.pair_sets import score_pairs
 
 pytestmark = pytest.mark.learn
 

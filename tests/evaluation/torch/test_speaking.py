@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from rl.base.records import Choosing, silent
-from rl.evaluation.torch.answering import answer_versions
-from rl.evaluation.torch.speaking import Speaker
+from rl.evaluation.torch.answering import Speaker, answer_versions
 from rl.lm import loading
 from rl.lm.chat.format import ChatFormat
 from tests.lm.chat.test_format import MESSAGES, SEARCH

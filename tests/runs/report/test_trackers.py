@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def step(number: int, **metrics: float) -> dict[str, Any]:
 
 def test_a_training_is_followed_step_by_step(tiny_base, tmp_path, book):
     work = job(tiny_base, tmp_path)
-    with trackers.following(["mlflow"], tmp_path, "support-dpo-4", work.config.as_dict()) as tell:
+    with closing(trackers.Trackers(["mlflow"], tmp_path, "support-dpo-4", work.config.as_dict())) as tell:
         result = dpo.train(work, tell)
     (kept,) = book.kept
     assert list(kept.told) == [1, 2, 3, 4, 5, 6]
@@ -64,7 +65,7 @@ def test_a_training_is_followed_step_by_step(tiny_base, tmp_path, book):
 
 
 def test_a_step_is_told_once_and_without_what_is_not_finite(tmp_path, book):
-    with trackers.following(["mlflow"], tmp_path, "t", {}) as tell:
+    with closing(trackers.Trackers(["mlflow"], tmp_path, "t", {})) as tell:
         tell("step", step(0))
         tell("step", step(1, loss=1.0, kl=float("nan")))
         tell("step", step(1, loss=1.0))
@@ -77,12 +78,15 @@ def test_a_tracker_that_cannot_start_fails_the_run_at_its_first_step(tmp_path, b
         raise ConnectionError("no server at http://localhost:5000")
 
     monkeypatch.setattr(Book, "start", refuse)
-    with trackers.following(["mlflow"], tmp_path, "t", {}) as tell, pytest.raises(TrainingFailed, match="no server"):
+    with (
+        closing(trackers.Trackers(["mlflow"], tmp_path, "t", {})) as tell,
+        pytest.raises(TrainingFailed, match="no server"),
+    ):
         tell("step", step(1, loss=1.0))
 
 
 def test_a_tracker_that_breaks_on_the_way_is_let_go(tmp_path, book, monkeypatch):
-    with trackers.following(["mlflow"], tmp_path, "t", {}) as tell:
+    with closing(trackers.Trackers(["mlflow"], tmp_path, "t", {})) as tell:
         tell("step", step(1, loss=1.0))
         monkeypatch.setattr(Book, "log", lambda *a, **k: 1 / 0)
         tell("step", step(2, loss=1.0))
@@ -95,13 +99,13 @@ def test_tensorboard_itself_follows_a_training_with_all_of_its_settings(tiny_bas
 
     work = job(tiny_base, tmp_path)
     settings = {**work.config.as_dict(), "environment": {"type": "search"}, "origins": ["operator"], "seed": None}
-    with trackers.following(["tensorboard"], tmp_path, "support-dpo-4", settings) as tell:
+    with closing(trackers.Trackers(["tensorboard"], tmp_path, "support-dpo-4", settings)) as tell:
         result = dpo.train(work, tell)
     events = EventAccumulator(str(tmp_path / "tensorboard" / "support-dpo-4")).Reload()
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(result.loss_history)
 
 
 def test_no_names_follow_nothing(tmp_path, book):
-    with trackers.following([], tmp_path, "t", {}) as tell:
+    with closing(trackers.Trackers([], tmp_path, "t", {})) as tell:
         tell("step", step(1, loss=1.0))
     assert book.kept == []

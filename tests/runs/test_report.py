@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rl.base.records import TrainingResult
-from rl.runs.report.charts import draw_report
+from rl.runs.run import draw_report
 from tests.training.conftest import Listener
 
 

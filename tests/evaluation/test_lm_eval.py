@@ -18,12 +18,10 @@ from django.core.management import CommandError, call_command
 
 from rl.base.errors import BadFile, TrainingFailed, UsageError
 from rl.base.records import silent
-from rl.evaluation.contest import Contest
+from rl.evaluation import Contest, lm_eval
 from rl.evaluation.guards.measure import skip
 from rl.evaluation.guards.rails import task_loss
-from rl.evaluation.lm_eval import run as lm_eval
-from rl.evaluation.lm_eval import task as lm_eval_task
-from rl.evaluation.lm_eval.results import ModelScore, TaskScores, compare, in_words, read
+from rl.evaluation.lm_eval import ModelScore, TaskScores, compare, in_words, read
 from rl.lm import loading
 from rl.models import Agent, Evaluation
 from tests.commands.environments import environment_of
@@ -219,13 +217,13 @@ def test_a_task_names_one_task_and_files_of_its_own_folder(task, text, message):
     task.with_name("within.yaml").write_text("dataset_kwargs: {data_dir: ..}")
     task.write_text(text)
     with pytest.raises(BadFile, match=message):
-        lm_eval_task.check(str(task))
+        lm_eval.check(str(task))
 
 
 def test_a_task_may_include_another_of_its_folder_and_name_functions(task):
     task.with_name("within.yaml").write_text(f"include: {task.name}\ndoc_to_text: !function answers.text")
     task.write_text("include: within.yaml\ntask: x")
-    assert lm_eval_task.check(str(task)) == task
+    assert lm_eval.check(str(task)) == task
 
 
 @pytest.mark.parametrize("name", ["none.yaml", "task.yml", "a,b.yaml", "a*.yaml"])
@@ -233,7 +231,7 @@ def test_a_path_that_the_harness_would_read_otherwise_is_refused(tmp_path, name)
     if name != "none.yaml":
         (tmp_path / name).write_text(TASK)
     with pytest.raises(UsageError, match="--lm-eval"):
-        lm_eval_task.check(str(tmp_path / name))
+        lm_eval.check(str(tmp_path / name))
 
 
 def test_without_the_package_it_is_said_how_to_get_it(settings, tmp_path):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rl.base.errors import BadFile
-from rl.evaluation.own_pairs import read_pairs
+from rl.evaluation.own_rows import has_answers, read_answers, read_pairs
 from rl.models import ModelVersion, TrainingRun, TrainingSet, prompt_key
 
 USER = [{"role": "user", "content": "Where is it?"}]
@@ -30,24 +30,30 @@ def test_texts_and_messages_are_pairs_and_other_fields_are_ignored(tmp_path):
 
 
 GOOD = {"prompt": "a", "chosen": "b", "rejected": "c"}
+ROW = {"prompt": "Item: tax", "completion": '{"swimlane": "HOME"}', "reward": -3.5, "metadata": {"decisionId": "d1"}}
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("read", "good", "row", "message"),
     [
-        ([1], "a line must be one JSON object"),
-        ({**GOOD, "prompt": ""}, "prompt must be a text or a list of messages"),
-        ({**GOOD, "prompt": []}, "prompt must be a text"),
-        ({**GOOD, "chosen": 3}, "chosen must be a text"),
-        ({**GOOD, "rejected": [{"role": "assistant", "content": None}]}, "rejected must be a text"),
-        ({**GOOD, "rejected": ["c"]}, "rejected must be a text"),
-        ({"prompt": "a", "chosen": "b"}, "rejected must be a text"),
-        ({**GOOD, "rejected": "b"}, "chosen and rejected are the same"),
+        (read_pairs, GOOD, [1], "a line must be one JSON object"),
+        (read_pairs, GOOD, {**GOOD, "prompt": ""}, "prompt must be a text or a list of messages"),
+        (read_pairs, GOOD, {**GOOD, "prompt": []}, "prompt must be a text"),
+        (read_pairs, GOOD, {**GOOD, "chosen": 3}, "chosen must be a text"),
+        (read_pairs, GOOD, {**GOOD, "rejected": [{"role": "assistant", "content": None}]}, "rejected must be a text"),
+        (read_pairs, GOOD, {**GOOD, "rejected": ["c"]}, "rejected must be a text"),
+        (read_pairs, GOOD, {"prompt": "a", "chosen": "b"}, "rejected must be a text"),
+        (read_pairs, GOOD, {**GOOD, "rejected": "b"}, "chosen and rejected are the same"),
+        (read_answers, ROW, 7, "a line must be one JSON object"),
+        (read_answers, ROW, {**ROW, "prompt": ""}, "prompt must be a text or a list of messages"),
+        (read_answers, ROW, {**ROW, "completion": "Home"}, "completion must be a JSON object, or its text"),
+        (read_answers, ROW, {**ROW, "completion": {}}, "completion must be a JSON object"),
+        (read_answers, ROW, {**ROW, "reward": "much"}, "reward must be a number"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, row, message):
+def test_a_bad_line_is_named(tmp_path, read, good, row, message):
     with pytest.raises(BadFile, match=message) as error:
-        read_pairs(write(tmp_path / "own.jsonl", GOOD, row))
+        read(write(tmp_path / "own.jsonl", good, row))
     assert "line 2" in str(error.value)
 
 
@@ -73,3 +79,18 @@ def test_prompts_that_the_version_has_learned_from_are_left_out(agent, data_dir,
     file = write(tmp_path / "own.jsonl", {**GOOD, "prompt": "Where is it?"}, GOOD)
     pairs = read_pairs(file, version, None)
     assert ([row["prompt"][0]["content"] for row in pairs.rows], pairs.learned) == (["a"], 1)
+
+
+def test_a_completion_is_an_object_or_its_text(tmp_path):
+    file = write(tmp_path / "own.jsonl", ROW, {"prompt": "<|system|>\nBe.\n<|user|>\nFile it.", "completion": {"a": 1}})
+    first, second = read_answers(file).rows
+    assert (first["details"], first["reward"]) == ({"expected": {"swimlane": "HOME"}}, -3.5)
+    assert first["prompt"] == [{"role": "user", "content": "Item: tax"}]
+    assert [message["role"] for message in second["prompt"]] == ["system", "user"]
+    assert (second["details"], second["reward"]) == ({"expected": {"a": 1}}, None)
+
+
+def test_the_first_line_says_what_a_file_has(tmp_path):
+    assert has_answers(write(tmp_path / "own.jsonl", ROW))
+    assert not has_answers(write(tmp_path / "pairs.jsonl", {"prompt": "a", "chosen": "b", "rejected": "c"}))
+    assert not has_answers(write(tmp_path / "empty.jsonl"))

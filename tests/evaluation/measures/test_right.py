@@ -8,8 +8,8 @@ from rl.base.records import GeneratedAnswer
 from rl.data_formatter.unseen import UNSEEN, unseen_line
 from rl.dataset_builder import DataOptions, freeze
 from rl.dataset_builder.accepted_answers import tested_of as keys_tested
-from rl.evaluation.accepted import Accepted, accepted_answers
 from rl.evaluation.held_out import latest_training_set
+from rl.evaluation.measures.right import Accepted, accepted_answers
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate

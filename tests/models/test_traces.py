@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rl.models import Agent, QuestionStart, Trace, UserTurns
-from rl.models.prompts import LENGTH
+from rl.models.traces import LENGTH
 
 pytestmark = pytest.mark.database
 

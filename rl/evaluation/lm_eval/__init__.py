@@ -1,4 +1,0 @@
-"""Tasks of lm-evaluation-harness.
-
-Imports: base, lm; Django.
-"""
