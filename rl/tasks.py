@@ -28,9 +28,9 @@ def start_run(run_id: int) -> bool:
 
 def deploy_version(version_id: int, actor: str) -> str:
     """Deploys what a page asked for."""
-    from rl.serving import deploy_later
+    from rl.serving import overview
 
-    return deploy_later.deploy_now(version_id, actor)
+    return overview.deploy_now(version_id, actor)
 
 
 def supervise_runs() -> dict[str, int]:
@@ -79,9 +79,9 @@ def look_at_raters() -> list[int]:
 
 def make_second_answers() -> int:
     """Once a minute, when the machine is idle: another answer to what people asked."""
-    from rl.serving.second_answers import making
+    from rl.serving import second_answers
 
-    return making.tick()
+    return second_answers.tick()
 
 
 def deliver_answers() -> int:

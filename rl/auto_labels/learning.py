@@ -1,24 +1,32 @@
-"""From people's opinions to a measured model."""
+"""From people's opinions, the newest labels and preferences, to a measured model.
+
+An answer's label is good where the mean of its ratings lies above the middle, and bad below it. A preference is a
+side-by-side pick of two answers to one prompt, or an edited answer, which is better than what it was made from.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Avg, Count, F, Max, Q, QuerySet
 from django.utils import timezone
 
-from rl.auto_labels.opinions import read_opinions
 from rl.auto_labels.predicting import HEAD, RATERS, load_reader, newest
 from rl.base.errors import BadFile, NotEnoughData
 from rl.base.leaves import leaf
+from rl.base.ratings import Vote
 from rl.base.records import Report, silent
 from rl.dataset_builder import Split
-from rl.judge.labels import Answers, Opinion
-from rl.models import Agent, LabelModel
+from rl.judge.labels import MOST_ROWS, Answers, Opinion
+from rl.models import Agent, Feedback, LabelModel, Trace, prompt_key
+from rl.models.traces import may_be_used
 
+MOST_WEIGHT = 3
+"""What a label weighs at most: so many raters more on its side than on the other. More of them say no more about others."""
 FEWEST_OF_A_KIND = 10
 """Good labels, and bad ones, to learn from."""
 FEWEST_HELD_OUT = 10
@@ -26,10 +34,75 @@ HELD_OUT = 0.2
 """Share of the prompts; the same ones that every training set holds out at this share."""
 
 
+def read_opinions(agent: Agent, answers: Answers) -> list[Opinion]:
+    """MOST_ROWS at most, half of them preferences where both are many; their answers are added. Each opinion's prompt is
+    the hash of its words."""
+    ratings, events = list(_find_labels(agent)[:MOST_ROWS]), list(_find_preferences(agent)[:MOST_ROWS])
+    events = events[: max(MOST_ROWS // 2, MOST_ROWS - len(ratings))]
+    labels = _read_labels(ratings[: MOST_ROWS - len(events)], answers)
+    return [*labels, *_read_preferences(events, answers)]
+
+
+def _find_labels(agent: Agent) -> QuerySet[Any, Any]:
+    """One row for each trace, the newest first; without those whose mean is the middle."""
+    ratings = Feedback.objects.filter(
+        may_be_used("trace__"), agent=agent, kind=Feedback.Kind.RATING, is_current=True
+    ).order_by()
+    above, below = (Count("pk", filter=half) for half in (Q(value__gt=0.5), Q(value__lt=0.5)))
+    means = ratings.values("trace").annotate(mean=Avg("value"), above=above, below=below, newest=Max("pk"))
+    return means.exclude(mean=0.5).order_by("-newest")
+
+
+def _read_labels(ratings: Iterable[Mapping[str, Any]], answers: Answers) -> Iterator[Opinion]:
+    by_trace = {row["trace"]: row for row in ratings}
+    votes = _votes(by_trace)
+    for trace in Trace.objects.filter(pk__in=by_trace).only("prompt", "response").order_by("pk"):
+        row = by_trace[trace.pk]
+        weight = min(max(abs(row["above"] - row["below"]), 1), MOST_WEIGHT)
+        number = answers.add(trace.prompt, trace.response)
+        good = row["mean"] > 0.5
+        own = tuple(Vote(vote.rater, vote.agrees == good) for vote in votes[trace.pk])
+        yield Opinion(number, None, float(good), weight, prompt_key(trace.prompt), own)
+
+
+def _votes(traces: Iterable[Any]) -> Mapping[Any, list[Vote]]:
+    """For and against the answer, by trace."""
+    votes: defaultdict[Any, list[Vote]] = defaultdict(list)
+    ratings = Feedback.objects.filter(trace__in=traces, kind=Feedback.Kind.RATING, is_current=True).exclude(value=0.5)
+    for trace, rater, value in ratings.order_by("pk").values_list("trace", "rater", "value"):
+        votes[trace] += [] if value is None else [Vote(rater, value > 0.5)]
+    return votes
+
+
+def _find_preferences(agent: Agent) -> QuerySet[Feedback]:
+    """The newest first."""
+    picks = Q(kind=Feedback.Kind.COMPARISON, choice__in=(Feedback.Choice.LEFT, Feedback.Choice.RIGHT))
+    picks &= Q(other_trace__prompt_key=F("trace__prompt_key"))
+    events = Feedback.objects.filter(picks | Q(kind=Feedback.Kind.CORRECTION), agent=agent, is_current=True)
+    events = events.filter(may_be_used("trace__"), Q(other_trace=None) | may_be_used("other_trace__"))
+    texts = ("trace__prompt", "trace__response", "other_trace__response")
+    return events.order_by("-pk").select_related("trace", "other_trace").only("kind", "choice", "text", "rater", *texts)
+
+
+def _read_preferences(events: Iterable[Feedback], answers: Answers) -> Iterator[Opinion]:
+    for event in events:
+        prompt, (better, worse) = event.trace.prompt, _sides(event)
+        if better.strip() and better != worse:
+            numbers = answers.add(prompt, better), answers.add(prompt, worse)
+            yield Opinion(*numbers, prompt=prompt_key(prompt), votes=(Vote(event.rater, True),))
+
+
+def _sides(event: Feedback) -> tuple[str, str]:
+    """The better text and the worse one."""
+    left = event.trace.response
+    if event.kind == Feedback.Kind.CORRECTION:
+        return event.text, left
+    right = event.other_trace.response if event.other_trace else ""
+    return (left, right) if event.choice == Feedback.Choice.LEFT else (right, left)
+
+
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """Side-by-side picks and edited answers."""
-
     learned: int
     held_out: int
     right: int
@@ -80,7 +153,10 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
     report("stage", {"name": f"learning from {len(learned):,} labels and preferences"})
     weighed = raters.weigh_opinions(learned, raters.trust_raters(features, learned))
     head = replace(heads.fit(features, weighed), base_model=agent.base_model)
-    measured = _measure(head, features, _labels(held_out))
+    # for each label the probability of good, and whether it is
+    labels = _labels(held_out)
+    goodness = head.goodness(features[[label.answer for label in labels]]).tolist()
+    measured = [(p, label.value > 0.5) for p, label in zip(goodness, labels, strict=True)]
     model = LabelModel(agent=agent, labels=len(_labels(learned)), **_figures(measured))
     if not dry_run:
         with transaction.atomic():
@@ -88,7 +164,10 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
             # what was said since is for the next one
             LabelModel.objects.filter(pk=model.pk).update(created_at=began)
             heads.save(head, model.path)
-    return Learned(model, _preferences(head, features, learned, held_out), head, reader)
+    numbers = head.ratings(features)[0]
+    pairs = [(opinion.answer, opinion.other) for opinion in held_out if opinion.other is not None]
+    right = sum(bool(numbers[better] > numbers[worse]) for better, worse in pairs)
+    return Learned(model, Preferences(len(learned) - len(_labels(learned)), len(pairs), right), head, reader)
 
 
 def _split(agent: Agent, opinions: Sequence[Opinion]) -> tuple[list[Opinion], list[Opinion]]:
@@ -117,19 +196,6 @@ def _check_variety(agent: Agent, labels: Sequence[Opinion], held_out: Sequence[O
             f"only {len(held_out)} labelled answers of {agent} belong to held-out prompts, and {FEWEST_HELD_OUT} are "
             "needed to know how good the model is: label answers to more questions"
         )
-
-
-def _measure(head: Any, features: Any, labels: Sequence[Opinion]) -> list[tuple[float, bool]]:
-    """For each label the probability of good, and whether it is."""
-    goodness = head.goodness(features[[label.answer for label in labels]]).tolist()
-    return [(p, label.value > 0.5) for p, label in zip(goodness, labels, strict=True)]
-
-
-def _preferences(head: Any, features: Any, learned: Sequence[Opinion], held_out: Sequence[Opinion]) -> Preferences:
-    numbers = head.ratings(features)[0]
-    pairs = [(opinion.answer, opinion.other) for opinion in held_out if opinion.other is not None]
-    right = sum(bool(numbers[better] > numbers[worse]) for better, worse in pairs)
-    return Preferences(len(learned) - len(_labels(learned)), len(pairs), right)
 
 
 def _figures(measured: list[tuple[float, bool]]) -> dict[str, Any]:

@@ -22,12 +22,10 @@ def newest(agent: Agent) -> LabelModel | None:
 
 
 def predictor(agent: Agent) -> Callable[[TraceRecord], float | None] | None:
-    """A function that gives the probability of a good label: of a stored answer as it was proposed, None where it was
-    not; of a fresh one as the newest model judges it, which loads the base model once.
-
-    None without a model that is better than always saying the commoner label. Raises BadFile for damaged weights, and
-    UsageError where numpy is not installed or the agent's base model was changed since.
-    """
+    """A function that gives the probability of a good label: of a stored answer as it was proposed, None where it was not;
+    of a fresh one as the newest model judges it, which loads the base model once. None without a model that is better than
+    always saying the commoner label. Raises BadFile for damaged weights, and UsageError where numpy is not installed or the
+    agent's base model was changed since."""
     model = newest(agent)
     if model is None or not model.is_informative:
         return None
@@ -45,22 +43,17 @@ class _Predictor:
         self._agent, self._head = agent, head
 
     def __call__(self, trace: TraceRecord) -> float | None:
-        return _as_proposed(trace) if trace.id else self._judge(trace)
-
-    def _judge(self, trace: TraceRecord) -> float:
-        features = self._reader.features([(trace.prompt, trace.response)], silent)
-        return float(self._head.goodness(features)[0])
+        if not trace.id:
+            features = self._reader.features([(trace.prompt, trace.response)], silent)
+            return float(self._head.goodness(features)[0])
+        if trace.proposed is None:
+            return None
+        good, confidence = trace.proposed
+        return confidence if good else 1 - confidence
 
     @cached_property
     def _reader(self) -> Any:
         return load_reader(self._agent, silent)
-
-
-def _as_proposed(trace: TraceRecord) -> float | None:
-    if trace.proposed is None:
-        return None
-    good, confidence = trace.proposed
-    return confidence if good else 1 - confidence
 
 
 def load_reader(agent: Agent, report: Report) -> Any:

@@ -39,8 +39,7 @@ class Proposed:
 
 def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False, report: Report = silent) -> Proposed:
     """For the traces that nobody has labelled and this model has not judged yet, the newest first; a later call goes on.
-    Raises NotEnoughData for a model that is not better than always saying the commoner label.
-    """
+    Raises NotEnoughData for a model that is not better than always saying the commoner label."""
     model = learned.model
     if not model.is_informative:
         raise NotEnoughData(
@@ -57,7 +56,10 @@ def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False
             [(trace.prompt, trace.response) for trace in traces], _steps_from(done, total, report)
         )
         probabilities = learned.head.goodness(features).tolist()
-        proposals = [_proposal(model, trace, p) for trace, p in zip(traces, probabilities, strict=True)]
+        proposals = [
+            LabelProposal(trace=trace, label_model=model, good=p > 0.5, confidence=max(p, 1 - p))
+            for trace, p in zip(traces, probabilities, strict=True)
+        ]
         for proposal in proposals:
             proposed.count(proposal.good, proposal.confidence)
         if not dry_run:
@@ -102,10 +104,6 @@ def _chunks(rows: QuerySet[Trace], limit: int | None) -> Iterator[list[Trace]]:
         yield traces
         last = traces[-1]
         left = None if left is None else left - len(traces)
-
-
-def _proposal(model: LabelModel, trace: Trace, good: float) -> LabelProposal:
-    return LabelProposal(trace=trace, label_model=model, good=good > 0.5, confidence=max(good, 1 - good))
 
 
 def _store(proposals: list[LabelProposal]) -> None:

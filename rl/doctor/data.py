@@ -19,7 +19,7 @@ from rl.doctor import Symptom, fine, problem, warning
 from rl.models import ApiKey, TrainingRun
 from rl.operations import dumps, postgresql_dump, queue_state
 from rl.operations.backup import backups
-from rl.serving.gateway import spool
+from rl.serving.gateway import pending
 
 _LEAST_POSTGRESQL = 14
 _PENDING_MINUTES = 5
@@ -78,8 +78,8 @@ def runs() -> Iterator[Symptom]:
 
 def pending_answers() -> Iterator[Symptom]:
     """The gateway's answers that are files and not yet rows."""
-    folder = spool.folder()
-    waiting = [path.stat().st_mtime for path in folder.glob(f"*{spool.FINISHED}")]
+    folder = pending.folder()
+    waiting = [path.stat().st_mtime for path in folder.glob(f"*{pending.FINISHED}")]
     if broken := len(list(folder.glob("*.broken"))):
         yield warning(
             f"{broken} answers could not be stored and were set aside as {folder}/*.broken",

@@ -58,7 +58,12 @@ class _Header:
         tensors, fields = self._take("QQ")
         for name in self._names("field", fields):
             self._pass_value(name, GGUFValueType(self._take("I")[0]))
-        self._require_apart([self._pass_tensor(name) for name in self._names("tensor", tensors)])
+        ordered = sorted(self._pass_tensor(name) for name in self._names("tensor", tensors))
+        data = -(-self._at // self._alignment) * self._alignment  # behind the header
+        if any(end > start for (_, end), (start, _) in pairwise(ordered)):
+            raise ValueError("two tensors lie in the same place")
+        if ordered and data + ordered[-1][1] > len(self._content):
+            raise ValueError("it ends before its last tensor does")
 
     def _names(self, what: str, count: int) -> Iterator[str]:
         """What belongs to a name is read before the next one is asked for."""
@@ -106,14 +111,6 @@ class _Header:
         if not 0 < weights <= _MOST_WEIGHTS or shape[0] % width or start % self._alignment:
             raise ValueError(f"the tensor {name:.80} has a shape or a place that no tensor of its type has")
         return start, start + weights // width * size
-
-    def _require_apart(self, places: list[tuple[int, int]]) -> None:
-        data = -(-self._at // self._alignment) * self._alignment
-        ordered = sorted(places)
-        if any(end > start for (_, end), (start, _) in pairwise(ordered)):
-            raise ValueError("two tensors lie in the same place")
-        if ordered and data + ordered[-1][1] > len(self._content):
-            raise ValueError("it ends before its last tensor does")
 
     def _text(self) -> str:
         (length,) = self._take("Q")

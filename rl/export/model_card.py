@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,10 @@ def model_card(
         "Training": _table(("setting", "value"), _settings(known)),
         "Evaluation": "\n\n".join(map(_evaluation, known.evaluations)),
         "Files": _files(files, result),
-        "Checked against the model": _table(("figure", "value"), _figures(result.details.get("self_check", {}))),
+        "Checked against the model": _table(
+            ("figure", "value"),
+            [(name.replace("_", " "), value) for name, value in result.details.get("self_check", {}).items()],
+        ),
     }
     text = [f"# {escape(job.name)}", _WHAT[format_name]]
     text += [part for title, body in sections.items() for part in (f"## {title}", body or "Nothing is known.")]
@@ -88,20 +91,18 @@ def _head(format_name: str, job: ExportJob, known: Provenance) -> ModelCardData:
 
 
 def _model(job: ExportJob, result: ExportResult, known: Provenance) -> str:
+    base = known.base_model
+    in_folder = base and (base.startswith(("/", ".", "~")) or Path(base).exists())
     rows = {
         "agent": known.agent,
         "version": known.version,
         "version before": known.parent,
-        "base model": _name_of_base(known.base_model) or "not known",
-        "licence of the base model": _licence(known.base_model) or UNKNOWN_LICENCE,
+        "base model": (Path(base).name if in_folder else base) or "not known",
+        "licence of the base model": _licence(base) or UNKNOWN_LICENCE,
         "what was trained": _adapter(job.adapter_dir) if job.adapter_dir else "all weights" if known.method else "",
         "weights stored as": result.quantization,
     }
     return _table(("", ""), {name: value for name, value in rows.items() if value}.items())
-
-
-def _name_of_base(base: str) -> str:
-    return Path(base).name if base and (base.startswith(("/", ".", "~")) or Path(base).exists()) else base
 
 
 def _adapter(directory: Path) -> str:
@@ -157,10 +158,6 @@ def _files(files: Sequence[ExportedFile], result: ExportResult) -> str:
     table = _table(("file", "bytes", "SHA-256"), rows)
     types = result.details.get("tensor_types")
     return table + (f"\n\nTensors: {', '.join(f'{count} {kind}' for kind, count in types.items())}." if types else "")
-
-
-def _figures(check: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return [(name.replace("_", " "), value) for name, value in check.items()]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -167,10 +167,8 @@ def _require_free(format_name: str, job: ExportJob) -> None:
 
 
 def export_files(format_name: str, job: ExportJob, known: Provenance, report: Report) -> ExportResult:
-    """Writes the files and the model card beside them.
-
-    Raises UsageError for an unknown format or level or a bad name, ExportFailed for all that breaks on the way.
-    """
+    """Writes the files and the model card beside them. Raises UsageError for an unknown format or level or a bad name,
+    ExportFailed for all that breaks on the way."""
     require_known("format", format_name, EXPORTERS)
     if is_reward_model(job.adapter_dir or Path(job.base_model)):
         raise UsageError(f"{job.name} is a reward model: it scores answers, and is not exported")
@@ -179,19 +177,15 @@ def export_files(format_name: str, job: ExportJob, known: Provenance, report: Re
     try:
         job.output_dir.mkdir(parents=True, exist_ok=True)
         result: ExportResult = leaf(EXPORTERS[format_name]).export(job, report)
-        return _with_card(format_name, job, result, known)
+        cards: Any = leaf(MODEL_CARD)
+        card = card_path(result.path)
+        card.unlink(missing_ok=True)
+        exported_files = list_files(result.path)
+        files.write_text(card, cards.model_card(format_name, job, result, exported_files, known))
+        details = {**result.details, "model_card": card.name}
+        return replace(result, details=details, files=list_files(result.path, exported_files))
     except OSError as error:
         raise ExportFailed(f"{job.output_dir}: {error.strerror or error}") from error
-
-
-def _with_card(format_name: str, job: ExportJob, result: ExportResult, known: Provenance) -> ExportResult:
-    cards: Any = leaf(MODEL_CARD)
-    card = card_path(result.path)
-    card.unlink(missing_ok=True)
-    exported_files = list_files(result.path)
-    files.write_text(card, cards.model_card(format_name, job, result, exported_files, known))
-    details = {**result.details, "model_card": card.name}
-    return replace(result, details=details, files=list_files(result.path, exported_files))
 
 
 def provenance_of(version: ModelVersion) -> Provenance:
@@ -209,7 +203,12 @@ def provenance_of(version: ModelVersion) -> Provenance:
 
 
 def _data(training_set: TrainingSet) -> DataFacts:
-    votes, raters = _votes(training_set)
+    votes: dict[Any, Counter[str]] = defaultdict(Counter)
+    raters: set[str] = set()
+    for trace, rater, value in _ratings(training_set):
+        assert value is not None  # noqa: S101  a constraint of the database
+        votes[trace]["up" if value > 0.5 else "down" if value < 0.5 else "neutral"] += 1
+        raters.add(rater)
     shared = agreeing = 0
     for counts in votes.values():
         shared += comb(sum(counts.values()), 2)
@@ -227,17 +226,6 @@ def _data(training_set: TrainingSet) -> DataFacts:
     )
 
 
-def _votes(training_set: TrainingSet) -> tuple[Mapping[Any, Counter[str]], set[str]]:
-    """How often each rated answer was liked, disliked and neither; and who rated. Rows from files have no ratings here."""
-    votes: dict[Any, Counter[str]] = defaultdict(Counter)
-    raters: set[str] = set()
-    for trace, rater, value in _ratings(training_set):
-        assert value is not None  # noqa: S101  a constraint of the database
-        votes[trace]["up" if value > 0.5 else "down" if value < 0.5 else "neutral"] += 1
-        raters.add(rater)
-    return votes, raters
-
-
 def _ratings(training_set: TrainingSet) -> Iterator[tuple[Any, str, float | None]]:
     if not (training_set.directory / FEEDBACK).exists():
         return
@@ -252,15 +240,11 @@ def _evaluation(evaluation: Evaluation) -> EvaluationFacts:
         names["current"] = f"{evaluation.against.name}, in use then"
     models = evaluation.report.get("models", {})
     measure = "accuracy" if "accuracy" in models.get("new", {}) else "reward"
-    figures = {name: _interval(models[key][measure]) for key, name in names.items() if measure in models.get(key, {})}
+    measured = {name: models[key][measure] for key, name in names.items() if measure in models.get(key, {})}
     return EvaluationFacts(
         date=evaluation.created_at.date().isoformat(),
         measure=_SUCCESS if evaluation.report.get("measure") == "success" else _MEASURES[measure],
         verdict=evaluation.verdict,
         reason=str(evaluation.report.get("reason", "")),
-        figures=figures,
+        figures={name: Interval(*(of[end] for end in ("value", "low", "high"))) for name, of in measured.items()},
     )
-
-
-def _interval(figures: Mapping[str, float]) -> Interval:
-    return Interval(figures["value"], figures["low"], figures["high"])

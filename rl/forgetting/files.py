@@ -15,7 +15,7 @@ from rl.forgetting.person import Person
 from rl.forgetting.uses import Uses, is_in_use
 from rl.lm.score_folder import score_folder
 from rl.models import ModelVersion
-from rl.serving.gateway import spool
+from rl.serving.gateway import pending
 from rl.versions.versions import version_directory
 
 _COMMAND = "run this command again with --delete-files"
@@ -92,7 +92,7 @@ def _forget_artifacts(versions: Iterable[ModelVersion]) -> None:
 
 
 def _waiting_files() -> Iterator[Path]:
-    for folder in (spool.folder(), settings.DATA_DIR / "rl_outbox"):
+    for folder in (pending.folder(), settings.DATA_DIR / "rl_outbox"):
         if folder.is_dir():
             yield from (path for path in sorted(folder.iterdir()) if path.is_file())
 

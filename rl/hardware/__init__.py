@@ -5,9 +5,17 @@ Imports: base, config.
 
 from __future__ import annotations
 
-from rl.hardware.choosing import choose_gpu, require_device
 from rl.hardware.cost import TrainingEstimate, estimate
-from rl.hardware.detecting import GIB, Gpu, HardwareConfig, cpu_runs_bf16, detect_hardware, usable_cores
+from rl.hardware.detecting import (
+    GIB,
+    Gpu,
+    HardwareConfig,
+    choose_gpu,
+    cpu_runs_bf16,
+    detect_hardware,
+    require_device,
+    usable_cores,
+)
 from rl.hardware.parts import Part, Workload
 from rl.hardware.precision import REPLACED, in_4bit, precision_here, precision_on, trains_in_bf16
 from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend

@@ -84,9 +84,9 @@ def estimate(
     return TrainingEstimate(
         steps=config.steps(work.rows),
         seconds=sum(parts.values()),
-        peak_memory_bytes=memory.peak,
+        peak_memory_bytes=_peak(memory),
         parts=parts,
-        memory=memory.parts,
+        memory=memory,
         measured=speed.measured,
     )
 
@@ -101,13 +101,11 @@ def peak_memory(model: ModelShape, config: TrainingConfig, sequences: int, half:
         width=2 if half else 4,
         kept_bytes=kept_bytes(model, half),
     )
-    return parts_of_memory(model, config, RUNTIME_BYTES, passes).peak
+    return _peak(parts_of_memory(model, config, RUNTIME_BYTES, passes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    """What a training pass holds."""
-
     sequences: int
     tokens: float
     """In a sequence, as it is padded."""
@@ -118,15 +116,10 @@ class Passes:
     """That the backward pass needs of a layer, a token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    parts: Mapping[str, int]
-
-    @property
-    def peak(self) -> int:
-        lasting = ("runtime", "weights")
-        passing = [size for name, size in self.parts.items() if name not in lasting]
-        return sum(self.parts[name] for name in lasting) + max(passing)
+def _peak(parts: Mapping[str, int]) -> int:
+    lasting = ("runtime", "weights")
+    passing = [size for name, size in parts.items() if name not in lasting]
+    return sum(parts[name] for name in lasting) + max(passing)
 
 
 def parts_of_memory(
@@ -138,7 +131,7 @@ def parts_of_memory(
     four_bit: bool = False,
     copies: int = 0,
     has_answers_read: bool = False,
-) -> Memory:
+) -> dict[str, int]:
     """Bytes. ``copies``: frozen models beside one whose weights are all trained."""
     weights = (
         _all_weights(model, passes.width, copies) if config.full else _with_adapter(model, config, passes, four_bit)
@@ -152,7 +145,7 @@ def parts_of_memory(
         + _tile(model, _SCORED_TOKENS * answers),
         "fresh answers": _GUARD_LOGITS * 4 * _GUARD_COPIES if has_answers_read else 0,
     }
-    return Memory({name: int(size) for name, size in parts.items()})
+    return {name: int(size) for name, size in parts.items()}
 
 
 def _training_pass(model: ModelShape, config: TrainingConfig, passes: Passes) -> float:

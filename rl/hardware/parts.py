@@ -117,7 +117,11 @@ class Seconds:
     def _trunk(self) -> float:
         """States that are computed in the first pass over the rows."""
         keeps = self._below and self._keeps_trunk
-        return self._distinct * self._sequences * self._tokens * self._below * self._layer if keeps else 0.0
+        return (
+            min(self._answers, self._trained_rows) * self._sequences * self._tokens * self._below * self._layer
+            if keeps
+            else 0.0
+        )
 
     def _steps(self) -> float:
         method, passes = self.method.work, getattr(self.config, self.method.work.passes, 1)
@@ -172,10 +176,6 @@ class Seconds:
     def _trained_rows(self) -> float:
         steps = self.config.steps(self.work.rows)
         return steps * self.config.rows_a_step if self.config.max_steps else self._answers * self.config.epochs
-
-    @property
-    def _distinct(self) -> float:
-        return min(self._answers, self._trained_rows)
 
     @property
     def _sequences(self) -> int:

@@ -35,15 +35,11 @@ def in_4bit(quantize_base: str, hardware: HardwareConfig) -> bool:
     """``quantize_base``: none, auto or 4bit. Raises UsageError for 4bit where it cannot work."""
     if quantize_base == "none":
         return False
-    obstacle = _obstacle(hardware)
+    obstacle = ""
+    if hardware.device != "cuda":
+        obstacle = "that needs an NVIDIA GPU"
+    elif importlib.util.find_spec(PACKAGE) is None:
+        obstacle = f"that needs the package {PACKAGE} ('pip install {PACKAGE}')"
     if obstacle and quantize_base == "4bit":
         raise UsageError(f"the base model cannot be loaded in 4 bits here: {obstacle}; use --no-quantization")
     return not obstacle
-
-
-def _obstacle(hardware: HardwareConfig) -> str:
-    if hardware.device != "cuda":
-        return "that needs an NVIDIA GPU"
-    if importlib.util.find_spec(PACKAGE) is None:
-        return f"that needs the package {PACKAGE} ('pip install {PACKAGE}')"
-    return ""

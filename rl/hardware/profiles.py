@@ -75,7 +75,14 @@ def recommend(hardware: HardwareConfig, profile: str = "AUTO_DETECT") -> Recomme
     careful = profile == "CPU_ONLY" or (profile == "AUTO_DETECT" and not is_strong)
     device = hardware.device if on_gpu else "cpu"
     memory = max(gpu.memory_total for gpu in hardware.gpus) if on_gpu else hardware.ram_total
-    choices = _of_the_processor(hardware, device, careful)
+    threads = max(1, min(hardware.physical_cores, hardware.usable_cores - 1))
+    choices = {
+        "precision": _precision(hardware, device, careful),
+        "torch_threads": Choice(
+            threads, f"{hardware.physical_cores} physical cores; the site keeps one of {hardware.usable_cores}"
+        ),
+        "dataloader_workers": Choice(0, "rows are token ids on disk: reading them takes a hundredth of a step"),
+    }
     choices |= _of_the_memory(hardware, memory, device, choices["precision"].value, careful)
     return Recommendation(profile, device, choices)
 
@@ -83,17 +90,6 @@ def recommend(hardware: HardwareConfig, profile: str = "AUTO_DETECT") -> Recomme
 def get_ryzen_optimized_config(hardware: HardwareConfig | None = None) -> TrainingConfig:
     """RYZEN_OPTIMIZED for this machine, or the one given."""
     return recommend(hardware or detect_hardware(), "RYZEN_OPTIMIZED").config()
-
-
-def _of_the_processor(hardware: HardwareConfig, device: str, careful: bool) -> dict[str, Choice]:
-    threads = max(1, min(hardware.physical_cores, hardware.usable_cores - 1))
-    return {
-        "precision": _precision(hardware, device, careful),
-        "torch_threads": Choice(
-            threads, f"{hardware.physical_cores} physical cores; the site keeps one of {hardware.usable_cores}"
-        ),
-        "dataloader_workers": Choice(0, "rows are token ids on disk: reading them takes a hundredth of a step"),
-    }
 
 
 def _precision(hardware: HardwareConfig, device: str, careful: bool) -> Choice:

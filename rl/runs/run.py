@@ -52,7 +52,7 @@ from rl.runs.sweep import swept
 from rl.scoring import rollouts
 from rl.serving import machine
 from rl.serving.deploy import require_target
-from rl.serving.unloading import memory_for_training
+from rl.serving.machine import memory_for_training
 from rl.training import method
 from rl.versions import reward_models, versions
 

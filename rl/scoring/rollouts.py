@@ -16,7 +16,7 @@ from rl.base.records import AnswerScore, Scorer, TraceRecord
 from rl.collect.traces.records import trace_record, with_feedback
 from rl.config import TrainingConfig, find_method
 from rl.data_formatter.fresh import fresh_trace
-from rl.models import Agent, Trace
+from rl.models import Agent
 from rl.rewards.engine import RewardEngine
 from rl.scoring.stored import engine_for
 from rl.versions import reward_models
@@ -37,11 +37,9 @@ def row_kind(method: str, config: TrainingConfig) -> str:
 
 @dataclass(frozen=True)
 class AgentScorer:
-    """The agent's rewards; only what can judge fresh answers. Other processes make the same one from its fields.
-
-    Raises UsageError, when it is called first, for a name that is not known, or whose reward cannot judge fresh answers
-    or is switched off.
-    """
+    """The agent's rewards; only what can judge fresh answers. Other processes make the same one from its fields. Raises
+    UsageError, when it is called first, for a name that is not known, or whose reward cannot judge fresh answers or is
+    switched off."""
 
     agent: str
     names: str = ""
@@ -103,7 +101,9 @@ def require_rewards(agent: Agent, names: str = "") -> None:
     reasons = ""
     newest = list(with_feedback(agent.traces.order_by("-created_at", "id"))[:PROBED])
     for trace in newest:
-        results = engine.compute_all(_as_fresh(trace))
+        record = trace_record(trace)
+        row = {"prompt": record.prompt, "prompt_key": record.prompt_key, "details": record.details}
+        results = engine.compute_all(replace(fresh_trace(row, record.response), agent=record.agent))
         if engine.combine(results) is not None:
             return
         reasons = reasons or "; ".join(f"{result.name}: {result.reason}" for result in results if result.value is None)
@@ -133,9 +133,3 @@ def _engine(agent: Agent, names: str) -> RewardEngine:
 
 def _of_fresh_answers(engine: RewardEngine) -> list[str]:
     return [name for name, reward in engine.rewards.items() if reward.fresh]
-
-
-def _as_fresh(trace: Trace) -> TraceRecord:
-    record = trace_record(trace)
-    row = {"prompt": record.prompt, "prompt_key": record.prompt_key, "details": record.details}
-    return replace(fresh_trace(row, record.response), agent=record.agent)

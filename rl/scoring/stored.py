@@ -12,7 +12,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -73,12 +72,9 @@ def calculate(
     seconds: float | None = None,
     report: Report = silent,
 ) -> RewardReport:
-    """The oldest first. ``only``: these traces; ``pending``: only traces that wait; ``limit``: so many at most; ``seconds``:
-    stop after these.
-
-    Raises UsageError where CUSTOM_REWARDS, or the settings of the one agent that was asked for, are wrong. Safe to interrupt
-    and to run beside itself.
-    """
+    """The oldest first. ``only``: these traces; ``pending``: only traces that wait; ``limit``: so many at most;
+    ``seconds``: stop after these. Raises UsageError where CUSTOM_REWARDS, or the settings of the one agent that was asked
+    for, are wrong. Safe to interrupt and to run beside itself."""
     load_rewards(settings.CUSTOM_REWARDS)  # else every agent would be reported
     report("stage", {"name": "rewards"})
     traces = _traces(pending) if only is None else _traces(pending).filter(pk__in=only)
@@ -118,10 +114,8 @@ def enqueue() -> None:
 
 
 def deliver() -> RewardReport | None:
-    """Some seconds of work; the rest goes to the end of the queue. None: another worker is at it already.
-
-    A delivery that wrote something is always followed by one more: it finds what came in meanwhile.
-    """
+    """Some seconds of work; the rest goes to the end of the queue. None: another worker is at it already. A delivery that
+    wrote something is always followed by one more: it finds what came in meanwhile."""
     try:
         with device_lock(settings.DATA_DIR / "locks", "rewards", _refuse_to_wait):
             outcome = calculate(seconds=DELIVERY_SECONDS)
@@ -254,16 +248,14 @@ def _store(engine: RewardEngine, scored_traces: Sequence[_ScoredTrace]) -> list[
         for scored_trace in unchanged:
             Trace.objects.filter(pk=scored_trace.record.id).update(
                 reward=scored_trace.combined,
-                rewards=_components(engine, scored_trace.results),
+                rewards={
+                    result.name: result.as_dict()
+                    for result in (_as_result(engine, result) for result in scored_trace.results)
+                },
                 rewarded_at=timezone.now(),
                 reward_pending=False,
             )
     return unchanged
-
-
-def _components(engine: RewardEngine, results: Iterable[RewardResult | RewardFailed]) -> dict[str, Any]:
-    """As ``Trace.rewards`` keeps them; a reward that broke has no value, and its failure as the reason."""
-    return {result.name: result.as_dict() for result in (_as_result(engine, result) for result in results)}
 
 
 def _as_result(engine: RewardEngine, result: RewardResult | RewardFailed) -> RewardResult:

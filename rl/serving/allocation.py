@@ -13,11 +13,9 @@ Key = TypeVar("Key", int, str)
 def shares(
     weights: Mapping[Key, float], control: Key | None, ramp: Sequence[Mapping[str, Any]], hours: float
 ) -> dict[Key, float]:
-    """Share of the traffic of each arm, 0 to 1, ``hours`` after the start; empty when no weight is above zero.
-
-    A step of the ramp (``hours``, ``share``) says how much all but the control get together; they divide it by their
-    weights. Without a control, or before there is a step, the weights alone decide.
-    """
+    """Share of the traffic of each arm, 0 to 1, ``hours`` after the start; empty when no weight is above zero. A step of
+    the ramp (``hours``, ``share``) says how much all but the control get together; they divide it by their weights. Without
+    a control, or before there is a step, the weights alone decide."""
     total = sum(weights.values())
     if total <= 0:
         return {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,9 +20,9 @@ from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.audit import Action
 from rl.operations.webhooks.events import deployment_changed
-from rl.serving import judge_server, llama_server, on_ollama, promotion, version_retirement
-from rl.serving.best_of import check_best_of
+from rl.serving import judge_server, llama_server, on_ollama, promotion, withdrawal
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
+from rl.serving.judge_server import check_best_of
 from rl.serving.model_file import ModelFile, model_file
 from rl.serving.withdrawal import forget
 
@@ -109,7 +107,7 @@ def deploy(
     if best_of is not None:
         check_best_of(best_of)
     require_target(target)
-    with _one_at_a_time(agent, report):
+    with device_lock(settings.DATA_DIR / "locks", f"deploy-{agent.pk}", llama_server.waiting(report)):
         file = None if target == Target.OPENAI else model_file(agent, version, level, report)
         row = _row(agent, version, destination)
         row.best_of = row.best_of if best_of is None else best_of
@@ -117,19 +115,10 @@ def deploy(
         _take_over(row, report)
         if promotion.in_use(agent) == row:
             promotion.point_name(row, report)
-        version_retirement.retire_old(agent, report=report)
+        withdrawal.retire_old(agent, report=report)
     if row.best_of > 1 and (problem := judge_server.start(agent, report=report)):
         report("log", {"text": f"the first answer is given: {problem}"})
     return row
-
-
-@contextmanager
-def _one_at_a_time(agent: Agent, report: Report) -> Iterator[None]:
-    def waiting() -> None:
-        report("step", {"step": 0, "total_steps": 1, "metrics": {}})
-
-    with device_lock(settings.DATA_DIR / "locks", f"deploy-{agent.pk}", waiting):
-        yield
 
 
 def _row(agent: Agent, version: ModelVersion | None, destination: Destination) -> Deployment:
@@ -148,9 +137,7 @@ def _row(agent: Agent, version: ModelVersion | None, destination: Destination) -
 def _serve(
     row: Deployment, destination: Destination, file: ModelFile | None, profile: OllamaHostingProfile, report: Report
 ) -> None:
-    """Saves the row with what is served."""
     new = row.pk is None
-    settings_of_profile = profile.llama_cpp() if destination.target == Target.LLAMA_CPP else profile.as_dict()
     row.model_name, row.api_key_env, row.created_at = destination.model_name, destination.api_key_env, timezone.now()
     if file is None:
         row.target, row.url, row.path, row.sha256, row.settings = destination.target, destination.base_url, "", "", {}
@@ -159,7 +146,7 @@ def _serve(
     if destination.target == Target.LLAMA_CPP:
         if new:
             row.save()  # its key is made of its number
-        row.path, row.sha256, row.settings = file.stored_path, file.sha256, settings_of_profile
+        row.path, row.sha256, row.settings = file.stored_path, file.sha256, profile.llama_cpp()
         try:
             llama_server.start(row, report=report)
         except BaseException:
@@ -168,12 +155,8 @@ def _serve(
             raise
         return
     on_ollama.register(row.agent, destination.model_name, file, profile, report)
-    row.target, row.path, row.sha256, row.settings = (
-        destination.target,
-        file.stored_path,
-        file.sha256,
-        settings_of_profile,
-    )
+    row.target, row.path, row.sha256 = destination.target, file.stored_path, file.sha256
+    row.settings = profile.as_dict()
     row.save()
 
 

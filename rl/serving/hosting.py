@@ -74,7 +74,7 @@ class OllamaHostingProfile:
                 lines.append(f"{keyword} {_TRIPLE}{text}{_TRIPLE}")
         for name, value in parameters.items():
             lines += [
-                f"PARAMETER {name} {_format_parameter(entry)}"
+                f"PARAMETER {name} {json.dumps(entry, ensure_ascii=False) if isinstance(entry, str) else entry}"
                 for entry in (value if isinstance(value, list) else [value])
             ]
         return "\n".join([*lines, ""])
@@ -118,14 +118,16 @@ def hosting_profile(name: str, context_length: int, hardware: HardwareConfig | N
 def _auto(hardware: HardwareConfig, context_length: int) -> OllamaHostingProfile:
     memory = max((gpu.memory_total for gpu in hardware.gpus), default=hardware.ram_total)
     where = f"{memory / GIB:.0f} GiB of {'GPU memory' if hardware.gpus else 'RAM'}"
-    threads, why_threads = _threads(hardware)
+    cores = min(hardware.physical_cores, hardware.usable_cores)
+    free = max(1, cores // 8)  # threads spin while they wait: with one on each core, whatever else runs stops them all
+    why = "for the site, the database and the queue: threads that share a core spin"
     parallel = 4 if memory >= _LARGE else 2 if memory >= _MEDIUM else 1
     tight = memory < _MEDIUM
     return OllamaHostingProfile(
         name="auto",
         num_parallel=parallel,
         num_ctx=context_length,
-        num_thread=threads,
+        num_thread=max(1, cores - free),
         flash_attention=True,
         kv_cache_type="q8_0" if tight else "f16",
         keep_alive="5m" if tight else "24h",
@@ -134,7 +136,7 @@ def _auto(hardware: HardwareConfig, context_length: int) -> OllamaHostingProfile
         reasons={
             "num_parallel": f"each request at once needs a context of its own; {where}",
             "num_ctx": "the agent's context length",
-            "num_thread": why_threads,
+            "num_thread": f"{cores} physical cores, less {free} {why}",
             "flash_attention": "the same answers with less memory for long contexts; an 8-bit cache needs it",
             "kv_cache_type": f"half the memory of contexts, for hardly any loss; {where}"
             if tight
@@ -146,17 +148,3 @@ def _auto(hardware: HardwareConfig, context_length: int) -> OllamaHostingProfile
             "num_gpu": "as many layers as fit" if hardware.gpus else "no GPU was found",
         },
     )
-
-
-def _threads(hardware: HardwareConfig) -> tuple[int, str]:
-    """llama.cpp's threads spin while they wait: with as many as there are cores, whatever else runs stops them all."""
-    cores = min(hardware.physical_cores, hardware.usable_cores)
-    free = max(1, cores // 8)
-    why = (
-        f"{cores} physical cores, less {free} for the site, the database and the queue: threads that share a core spin"
-    )
-    return max(1, cores - free), why
-
-
-def _format_parameter(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

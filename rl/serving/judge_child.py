@@ -81,7 +81,11 @@ def main() -> None:
 def _serve(connection: socket.socket, judge: Judge) -> None:
     connection.settimeout(_READ_SECONDS)
     body = b"".join(iter(lambda: connection.recv(1 << 16), b""))
-    if body and not _is_gone(connection):
+    poll = select.poll()
+    poll.register(connection, 0)
+    # who stopped waiting while others were served has closed both halves
+    is_gone = any(event & select.POLLHUP for _, event in poll.poll(0))
+    if body and not is_gone:
         connection.sendall(json.dumps(_answer(judge, body)).encode())
 
 
@@ -94,13 +98,6 @@ def _answer(judge: Judge, body: bytes) -> Answer:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()
         return {"error": str(error)}
-
-
-def _is_gone(connection: socket.socket) -> bool:
-    """Who stopped waiting while others were served has closed both halves."""
-    poll = select.poll()
-    poll.register(connection, 0)
-    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 if __name__ == "__main__":

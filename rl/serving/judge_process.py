@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 from django.conf import settings
 
 from rl.base.files import write_text
 from rl.base.find_process import find_process
 from rl.base.locks import try_lock
-from rl.serving.llama_server_process import end, server_environment
+from rl.serving.llama_server_process import end, read_tail, spawn_child
 
 MODULE: Final = "rl.serving.judge_child"
-_TAIL_BYTES = 1 << 12
 _LONGEST_ADDRESS = 100
 """Bytes of a socket's name that every system has room for."""
 _CACHES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME")
@@ -53,7 +49,6 @@ class Started:
         return self.request() == other.request()
 
     def request(self) -> dict[str, Any]:
-        """For the process."""
         return {"name": self.name, "base_model": self.base_model, "max_length": self.max_length}
 
 
@@ -94,23 +89,14 @@ def spawn(agent_id: int, wanted: Started) -> bool:
     """Does not wait until it answers; False where it lives already. The process inherits its lock, and no variable that is
     secret."""
     judges_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    where_models_lie = {name: os.environ[name] for name in _CACHES if name in os.environ}
     with path_of(agent_id, ".lock").open("wb") as lock, path_of(agent_id, ".log").open("wb") as log:
         if not try_lock(lock.fileno()):
             return False
-        process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, str(judges_folder()), str(agent_id)],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            cwd=settings.BASE_DIR,
-            env={**server_environment(), **_model_environment()},
-            pass_fds=(lock.fileno(),),
-            start_new_session=True,
+        variables = {"HF_HUB_OFFLINE": "1", **where_models_lie}
+        process, moment = spawn_child(
+            MODULE, judges_folder(), agent_id, wanted.request(), log, variables, (lock.fileno(),)
         )
-    assert process.stdin is not None  # noqa: S101
-    with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps(wanted.request()).encode())
-    moment = psutil.Process(process.pid).create_time()
     remember(agent_id, replace(wanted, pid=process.pid, pid_started=moment, error=""))
     return True
 
@@ -128,12 +114,8 @@ def end_judge(agent_id: int) -> bool:
 
 def cause_of_death(agent_id: int) -> str:
     """The last line of its log, after a colon; empty where it says nothing."""
-    try:
-        with path_of(agent_id, ".log").open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            lines = log.read().decode("utf-8", "replace").split("\n")
-    except FileNotFoundError:
-        return ""
+    log = path_of(agent_id, ".log")
+    lines = read_tail(log).split("\n") if log.exists() else []
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return f": {last[:300]}" if last else ""
 
@@ -149,8 +131,3 @@ def address_of(socket_path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{socket_path.name}"
     finally:
         os.close(folder)
-
-
-def _model_environment() -> dict[str, str]:
-    """Where models lie that were fetched; the judge fetches none."""
-    return {"HF_HUB_OFFLINE": "1", **{name: os.environ[name] for name in _CACHES if name in os.environ}}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from rl import auto_labels
@@ -22,7 +23,9 @@ from rl.base.errors import RatchetError, UsageError
 from rl.base.locks import device_lock
 from rl.base.records import Report, silent
 from rl.lm.base_models import loaded_name
-from rl.models import Agent, Arm, Deployment, Experiment, LabelModel, TrainingRun
+from rl.models import Agent, Arm, Deployment, Experiment, LabelModel, ModelVersion, TrainingRun
+from rl.models.serving import MOST_ANSWERS
+from rl.operations import audit
 from rl.serving.judge_process import (
     Started,
     address_of,
@@ -35,6 +38,7 @@ from rl.serving.judge_process import (
     remember,
     spawn,
 )
+from rl.serving.llama_server_process import Busy, not_now
 
 logger = logging.getLogger(__name__)
 MAX_RESTARTS = 3
@@ -45,8 +49,21 @@ START_SECONDS = 120.0
 _POLL_SECONDS, _CONNECT_SECONDS = 0.2, 2.0
 
 
-class _BusyError(Exception):
-    """Somebody else starts or ends judges at this moment."""
+def check_best_of(count: int) -> int:
+    """Raises UsageError."""
+    if not 1 <= count <= MOST_ANSWERS:
+        raise UsageError(f"the best of {count} answers cannot be asked for: choose 1 to {MOST_ANSWERS}")
+    return count
+
+
+def set_best_of(agent: Agent, version: ModelVersion | None, count: int) -> None:
+    """Wherever the version is deployed; the gateway does so within two seconds. Raises UsageError."""
+    check_best_of(count)
+    with transaction.atomic():
+        rows = Deployment.objects.filter(agent=agent, version=version).exclude(best_of=count)
+        if rows.update(best_of=count):
+            subject = version or f"base model of {agent.name}"
+            audit.record(audit.Action.CHANGED, subject, agent=agent, changes=f"Best of {count}.")
 
 
 def require_judge(agent: Agent) -> LabelModel:
@@ -103,7 +120,7 @@ def supervise() -> dict[str, int]:
     """One round: starts judges that are wanted, gives up those that do not stay up, ends those that nobody wants any more.
     It waits for nothing, and does nothing while somebody else starts one."""
     counts = {"started": 0, "given_up": 0, "ended": 0}
-    with suppress(_BusyError), _lock(_not_now):
+    with suppress(Busy), _lock(not_now):
         wanted = [] if _makes_way() else list(_wanted_agents())
         counts["ended"] = _end_others(wanted)
         for agent in wanted:
@@ -135,14 +152,8 @@ def _wanted_agents() -> QuerySet[Agent]:
     return Agent.objects.filter(Q(pk__in=deployed) | Q(pk__in=arms.values("experiment__agent")))
 
 
-@contextmanager
-def _lock(waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    with device_lock(settings.DATA_DIR / "locks", "judges", waiting):
-        yield
-
-
-def _not_now() -> None:
-    raise _BusyError
+def _lock(when_held: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
+    return device_lock(settings.DATA_DIR / "locks", "judges", when_held)
 
 
 def _makes_way() -> bool:
@@ -161,7 +172,8 @@ def _look_after(agent: Agent, forgiven: bool = False) -> str:
     before = read_started(agent.pk)
     if is_alive(agent.pk):
         if before is None or before.is_like(wanted):
-            _forgive(agent.pk, before)
+            if before is not None and before.restarts and time.time() - before.pid_started > STEADY_SECONDS:
+                remember(agent.pk, replace(before, restarts=0))
             return ""
         end_judge(agent.pk)
     elif before is not None and before.is_like(wanted) and before.label_model == wanted.label_model and not forgiven:
@@ -179,11 +191,6 @@ def _restart(agent: Agent, before: Started) -> str:
         return "given_up"
     logger.warning("the judge of %s died%s; restart %s of %s", agent.name, reason, before.restarts + 1, MAX_RESTARTS)
     return "started" if spawn(agent.pk, replace(before, restarts=before.restarts + 1)) else ""
-
-
-def _forgive(agent_id: int, started: Started | None) -> None:
-    if started is not None and started.restarts and time.time() - started.pid_started > STEADY_SECONDS:
-        remember(agent_id, replace(started, restarts=0))
 
 
 def _answers(agent_id: int) -> bool:

@@ -9,8 +9,8 @@ import http.client
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,8 +23,16 @@ from rl.base.locks import device_lock
 from rl.base.records import Report, silent
 from rl.export.llama_cpp.process import is_available
 from rl.models import Deployment, TrainingRun
-from rl.serving.llama_server_health import is_stuck
-from rl.serving.llama_server_process import Server, cause_of_death, end, servers_folder, spawn
+from rl.serving.llama_server_process import (
+    Busy,
+    Server,
+    cause_of_death,
+    end,
+    is_stuck,
+    not_now,
+    servers_folder,
+    spawn,
+)
 from rl.serving.upstreams import upstream_of
 
 logger = logging.getLogger(__name__)
@@ -40,10 +48,6 @@ _POLL_SECONDS = 0.1
 _SURE_SECONDS = 10.0
 
 
-class _Busy(Exception):
-    """Somebody else starts or ends servers at this moment."""
-
-
 def require() -> None:
     """Raises ExportFailed when the package that serves is not installed."""
     if not is_available():
@@ -51,17 +55,15 @@ def require() -> None:
 
 
 def start(deployment: Deployment, *, report: Report = silent) -> None:
-    """Starts the server of the row, which has a primary key, waits until it answers, and saves the row with its place.
-    What served the row until then goes on until the new one answers, and ends.
-
-    Raises ExportFailed, with the reason that llama.cpp gives, for a file that is not the exported one or that it cannot
-    load, and for a server that does not come up in time; nothing is saved then.
-    """
+    """Starts the server of the row, which has a primary key, waits until it answers, and saves the row with its place. What
+    served the row until then goes on until the new one answers, and ends. Raises ExportFailed, with the reason that
+    llama.cpp gives, for a file that is not the exported one or that it cannot load, and for a server that does not come up
+    in time; nothing is saved then."""
     require()
     path = model_path(deployment)
     if not path.is_file():
         raise ExportFailed(f"there is no file {path}; export the version again")
-    with _lock(_waiting(report)):
+    with _lock(waiting(report)):
         before = find_process(deployment.pid, deployment.pid_started)
         server = spawn(deployment)
         try:
@@ -78,7 +80,7 @@ def stop(deployment: Deployment) -> None:
     """Ends the process; nobody starts it again by itself. Raises RunConflict for another machine's."""
     if deployment.pid is not None and not _is_here(deployment):
         raise RunConflict(f"the server of {deployment.model_name} runs on {deployment.host}; stop it there")
-    with _lock(_waiting(silent)):
+    with _lock(waiting(silent)):
         if process := find_process(deployment.pid, deployment.pid_started):
             end(process)
         deployment.url, deployment.pid, deployment.pid_started = "", None, None
@@ -102,7 +104,7 @@ def memory_bytes(deployment: Deployment) -> int | None:
 
 def suspend(run: TrainingRun) -> list[str]:
     """Ends the servers of this machine for as long as the run is at work; their names."""
-    with _lock(_waiting(silent)):
+    with _lock(waiting(silent)):
         rows = [row for row in _meant_to_run() if is_alive(row) and _is_here(row)]
         for row in rows:
             _note(row, unloaded_for=run.pk)
@@ -113,7 +115,7 @@ def suspend(run: TrainingRun) -> list[str]:
 
 def resume(run: TrainingRun) -> list[str]:
     """Starts what was ended for the run, at the same addresses, without waiting; their names."""
-    with _lock(_waiting(silent)):
+    with _lock(waiting(silent)):
         rows = [row for row in _meant_to_run() if _is_here(row) and row.settings.get("unloaded_for") == run.pk]
         for row in rows:
             _come_back(row, _restarts(row))
@@ -124,7 +126,7 @@ def supervise() -> dict[str, int]:
     """One round: starts servers that died, gives up those that do not stay up, ends processes that belong to no row. It
     waits for nothing, and does nothing while somebody else starts or ends servers."""
     counts = {"started": 0, "given_up": 0, "ended": 0}
-    with suppress(_Busy), _lock(_not_now):
+    with suppress(Busy), _lock(not_now):
         rows = [row for row in _meant_to_run() if _is_here(row)]
         for row in rows:
             if _is_suspended(row):
@@ -141,7 +143,7 @@ def revive(number: int) -> bool:
     """Ends the server of the deployment where it stands still, and starts it at the same address; whether it did. What it
     was held up by says nothing against its file: this counts as no restart. Does nothing while somebody else starts or ends
     servers."""
-    with suppress(_Busy), _lock(_not_now):
+    with suppress(Busy), _lock(not_now):
         row = Deployment.objects.filter(pk=number, target=Deployment.Target.LLAMA_CPP).first()
         process = find_process(row.pid, row.pid_started) if row and _is_here(row) else None
         if (
@@ -258,15 +260,10 @@ def _answers(url: str) -> bool:
         connection.close()
 
 
-@contextmanager
-def _lock(waiting: Callable[[], None]) -> Iterator[None]:
-    with device_lock(settings.DATA_DIR / "locks", "servers", waiting):
-        yield
+def _lock(when_held: Callable[[], None]) -> AbstractContextManager[None]:
+    return device_lock(settings.DATA_DIR / "locks", "servers", when_held)
 
 
-def _waiting(report: Report) -> Callable[[], None]:
+def waiting(report: Report) -> Callable[[], None]:
+    """Reports that it goes on, for whoever waits for a lock."""
     return lambda: report("step", {"step": 0, "total_steps": 1, "metrics": {}})
-
-
-def _not_now() -> None:
-    raise _Busy

@@ -35,7 +35,10 @@ _PROMPT_CACHE_MIB = 256
 def main() -> None:
     give_way(_NICENESS)
     request = json.load(sys.stdin)
-    _check(request["path"], request["sha256"])
+    path, sha256 = request["path"], request["sha256"]
+    with Path(path).open("rb") as file:
+        if sha256 and hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+            sys.exit(f"{path} is not the file that was exported any more (its SHA-256 differs); export it again")
     import xllamacpp  # after the check: it takes a second
 
     server = xllamacpp.Server(_parameters(xllamacpp, request))
@@ -43,12 +46,6 @@ def main() -> None:
     while server is not None:
         _cut_log()
         time.sleep(_LOOK_SECONDS)
-
-
-def _check(path: str, sha256: str) -> None:
-    with Path(path).open("rb") as file:
-        if sha256 and hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-            sys.exit(f"{path} is not the file that was exported any more (its SHA-256 differs); export it again")
 
 
 def _parameters(library: Any, request: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -11,19 +12,50 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar, Final
+from urllib.parse import urlsplit
 
 import psutil
 from django.conf import settings
 
 from rl.export.llama_cpp.process import cause_in
 from rl.models import Deployment
-from rl.serving.upstreams import server_key
+from rl.serving.upstreams import Upstream, server_key
 
+STUCK_SECONDS: Final = 120.0
+"""It answers between two steps of its work: within a second, or a minute where a slow processor reads a long prompt."""
+PATH: Final = "/metrics"
+"""Answered where the tokens are made; ``/health`` would be answered by a process that makes none."""
 END_SECONDS = 10.0
+_CHOSEN = ("slots", "context", "threads", "gpu_layers", "kv_cache_type")
+"""Settings of a hosting profile that the process is given."""
 _TAIL_BYTES = 1 << 16
 _PASSED_ON = re.compile(r"(PATH|HOME|LANG|LC_\w+|TMPDIR|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|OMP|GGML)_\w+)")
 """Variables that the server gets: a model file that takes llama.cpp over should find no secret of the site in them."""
+
+
+class Busy(Exception):
+    """Somebody else starts or ends servers, or judges, at this moment."""
+
+
+def not_now() -> None:
+    """For whoever would wait for a lock and must not."""
+    raise Busy
+
+
+def is_stuck(upstream: Upstream, seconds: float = STUCK_SECONDS) -> bool:
+    """Whether it takes connections and says nothing for so long. One that takes none has ended, or reads its file."""
+    connection = http.client.HTTPConnection(urlsplit(upstream.base_url).netloc, timeout=seconds)
+    try:
+        connection.request("GET", PATH, headers=dict(upstream.headers))
+        connection.getresponse()
+    except TimeoutError:
+        return True
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +70,7 @@ class Server:
     """Bytes of the log that are older."""
 
     def cause(self) -> str:
-        return cause_in(_read(self.log, self.log_start))
+        return cause_in(read_tail(self.log, self.log_start))
 
 
 def servers_folder() -> Path:
@@ -49,23 +81,47 @@ def spawn(deployment: Deployment, port: int = 0) -> Server:
     """Does not wait for it. Its key goes by standard input: process lists and environments can be read by others."""
     servers_folder().mkdir(parents=True, exist_ok=True)
     log = _log_of(deployment)
-    port = port if port and _is_free(port) else _free_port()
+    port = _free_port(port)
+    request = {
+        "path": str(settings.DATA_DIR / deployment.path),
+        "sha256": deployment.sha256,
+        "name": deployment.model_name,
+        "key": server_key(deployment),
+        "port": port,
+        **{name: deployment.settings[name] for name in _CHOSEN},
+    }
     with log.open("ab") as output:
         log_start = output.tell()
-        process = subprocess.Popen(
-            [sys.executable, "-m", Server.MODULE, str(servers_folder()), str(deployment.pk)],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            cwd=settings.BASE_DIR,
-            env=server_environment(),
-            start_new_session=True,
-        )
+        process, started = spawn_child(Server.MODULE, servers_folder(), deployment.pk, request, output, {})
+    return Server(process, started, f"http://127.0.0.1:{port}", log, log_start)
+
+
+def spawn_child(
+    module: str,
+    folder: Path,
+    number: int,
+    request: dict[str, Any],
+    log: BinaryIO,
+    variables: dict[str, str],
+    inherited: tuple[int, ...] = (),
+) -> tuple[subprocess.Popen[bytes], float]:
+    """The process, which runs on by itself and reads the request, and when it started, in seconds since 1970.
+    ``variables`` are given to it beside those that a process which reads model files may have."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, str(folder), str(number)],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        cwd=settings.BASE_DIR,
+        env={name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)} | variables,
+        pass_fds=inherited,
+        start_new_session=True,
+    )
     started = psutil.Process(process.pid).create_time()
     assert process.stdin is not None  # noqa: S101
     with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps(_request(deployment, port)).encode())
-    return Server(process, started, f"http://127.0.0.1:{port}", log, log_start)
+        process.stdin.write(json.dumps(request).encode())
+    return process, started
 
 
 def end(process: psutil.Process | subprocess.Popen[bytes]) -> None:
@@ -82,44 +138,26 @@ def end(process: psutil.Process | subprocess.Popen[bytes]) -> None:
 def cause_of_death(deployment: Deployment) -> str:
     """What the end of its log says, after a colon; empty where it says nothing."""
     log = _log_of(deployment)
-    return cause_in(_read(log, 0)) if log.exists() else ""
+    return cause_in(read_tail(log)) if log.exists() else ""
 
 
-def _request(deployment: Deployment, port: int) -> dict[str, Any]:
-    chosen = deployment.settings
-    return {
-        "path": str(settings.DATA_DIR / deployment.path),
-        "sha256": deployment.sha256,
-        "name": deployment.model_name,
-        "key": server_key(deployment),
-        "port": port,
-        **{name: chosen[name] for name in ("slots", "context", "threads", "gpu_layers", "kv_cache_type")},
-    }
-
-
-def server_environment() -> dict[str, str]:
-    """Variables that a process which reads model files may have."""
-    return {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def _is_free(port: int) -> bool:
+def _free_port(wanted: int) -> int:
+    """``wanted`` where it is free; 0: any."""
     try:
-        socket.create_server(("127.0.0.1", port)).close()
+        with socket.create_server(("127.0.0.1", wanted)) as server:
+            return int(server.getsockname()[1])
     except OSError:
-        return False
-    return True
+        if not wanted:
+            raise
+    return _free_port(0)
 
 
 def _log_of(deployment: Deployment) -> Path:
     return servers_folder() / f"{deployment.pk}.log"
 
 
-def _read(log: Path, start: int) -> str:
+def read_tail(log: Path, start: int = 0) -> str:
+    """The last 64 KiB, from the byte ``start`` on."""
     with log.open("rb") as file:
         file.seek(max(start, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return file.read().decode("utf-8", "replace")

@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 
 from django.conf import settings
 from django.utils import timezone
 
+from rl.base.errors import ExportFailed
+from rl.base.records import Report
 from rl.hardware import usable_cores
-from rl.models import Deployment
-from rl.serving.activity import seconds_since_request
+from rl.models import Deployment, TrainingRun
+from rl.serving import judge_server, llama_server, on_ollama
 
 LONGEST_PAUSE = 60.0
 """Seconds. A site that is never quiet must not stop a training for ever: it goes on for a step then."""
+
+
+def note_request() -> None:
+    """Cheap enough for every request and every piece of a stream; a disk that refuses holds nobody up."""
+    path = _path()
+    with suppress(OSError):
+        try:
+            path.touch()
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+
+def seconds_since_request() -> float | None:
+    """None when there was none yet."""
+    try:
+        return max(0.0, time.time() - _path().stat().st_mtime)
+    except FileNotFoundError:
+        return None
+
+
+def _path() -> Path:
+    return settings.DATA_DIR / "gateway" / "last_request"
 
 
 def outside_training_hours(now: datetime | None = None) -> str:
@@ -40,10 +69,8 @@ def serving_threads() -> int:
 
 
 def training_threads(serving: int) -> int | None:
-    """Threads for a training beside what serves here; None where nothing does, and the training's own rule is right.
-
-    Where each thread has to share its core, they wait for each other in busy loops: one is faster than two then.
-    """
+    """Threads for a training beside what serves here; None where nothing does, and the training's own rule is right. Where
+    each thread has to share its core, they wait for each other in busy loops: one is faster than two then."""
     return max(1, usable_cores() - 1 - serving) if serving else None
 
 
@@ -73,3 +100,34 @@ def _ago(seconds: float) -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def memory_for_training(run: TrainingRun, report: Report) -> Iterator[None]:
+    """Does nothing unless UNLOAD_WHILE_TRAINING says so. A run that dies inside holds nothing back: whoever supervises the
+    servers starts them again when the run is not at work any more. Ollama loads a model again when it is asked,
+    and judges start again when no run is at work."""
+    if not settings.UNLOAD_WHILE_TRAINING:
+        yield
+        return
+    names = [*llama_server.suspend(run), *judge_server.suspend(), *_unload_from_ollama(report)]
+    if names:
+        report("log", {"text": f"taken out of memory while this run trains: {', '.join(names)}"})
+    try:
+        yield
+    finally:
+        if back := llama_server.resume(run):
+            report("log", {"text": f"loaded again: {', '.join(back)}"})
+
+
+def _unload_from_ollama(report: Report) -> list[str]:
+    """A server that does not answer does not keep the run from training."""
+    names = Deployment.objects.filter(target=Deployment.Target.OLLAMA).values_list("model_name", flat=True)
+    unloaded = []
+    try:
+        for name in names:
+            on_ollama.server().unload(name)
+            unloaded.append(name)
+    except ExportFailed as error:
+        report("log", {"text": f"not everything was unloaded: {error}"})
+    return unloaded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 
@@ -25,12 +25,20 @@ def server(timeout: float = 30.0) -> OllamaDeployer:
 
 
 def register(agent: Agent, model_name: str, file: ModelFile, profile: OllamaHostingProfile, report: Report) -> None:
-    """Registers the file as the agent asks, and writes a Modelfile and an environment file beside it.
-
-    Raises ExportFailed for a server that is down or refuses, a file that changed since it was exported, or a chat template
-    that Ollama has no equivalent of.
-    """
-    chat = _chat_settings(agent, file, profile, report)
+    """Registers the file as the agent asks, and writes a Modelfile and an environment file beside it. Raises ExportFailed
+    for a server that is down or refuses, a file that changed since it was exported, or a chat template that Ollama has no
+    equivalent of."""
+    family = leaf(CHAT_FORMAT).family_of_file(file.path)
+    if not family.takes_system:
+        if agent.system_prompt:
+            raise ExportFailed(
+                f"this model's chat template takes no system message, but {agent.name} has a system prompt"
+            )
+        report("log", {"text": "this model's chat template takes no system message; Ollama will leave them out"})
+    parameters = {**profile.parameters(), "num_predict": agent.response_length}
+    if family.stop:
+        parameters["stop"] = family.stop
+    chat = {"template": family.ollama_template(), "system": agent.system_prompt, "parameters": parameters}
     server().register(model_name, file.path, **chat, sha256=file.sha256, report=report)
     texts = {MODELFILE: profile.modelfile(file.path.name, **chat), ENV_FILE: profile.env_file()}
     try:
@@ -67,18 +75,3 @@ def point(agent: Agent, deployment: Deployment, report: Report) -> None:
         other.save(update_fields=["model_name"])
     ollama.copy(deployment.model_name, name)
     report("log", {"text": f"Ollama's {name} is {deployment.model_name} now"})
-
-
-def _chat_settings(agent: Agent, file: ModelFile, profile: OllamaHostingProfile, report: Report) -> dict[str, Any]:
-    """The model's own chat format, and how the agent asks: its system prompt, context and answer length."""
-    family = leaf(CHAT_FORMAT).family_of_file(file.path)
-    if not family.takes_system:
-        if agent.system_prompt:
-            raise ExportFailed(
-                f"this model's chat template takes no system message, but {agent.name} has a system prompt"
-            )
-        report("log", {"text": "this model's chat template takes no system message; Ollama will leave them out"})
-    parameters = {**profile.parameters(), "num_predict": agent.response_length}
-    if family.stop:
-        parameters["stop"] = family.stop
-    return {"template": family.ollama_template(), "system": agent.system_prompt, "parameters": parameters}

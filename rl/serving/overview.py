@@ -1,4 +1,8 @@
-"""What is served now, what a deployment would do, and the environment that leads applications to the version in use."""
+"""What is served now, what a deployment would do, and the environment that leads applications to the version in use.
+
+A page may ask for a deployment from a file that is there already; the queue does it. An export takes minutes and all the
+memory of a training, so that it is left to ``deploy_model``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import re
 import shlex
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Q
 
 from rl.base.errors import ExportFailed, UsageError
@@ -13,14 +18,14 @@ from rl.config.levels import check_level
 from rl.config.methods import scoring_methods
 from rl.export.ollama.deployer import full_name
 from rl.models import BASE, Agent, Deployment, Evaluation, ModelVersion, version_name
+from rl.operations import audit
 from rl.serving import judge_server, llama_server, on_ollama
-from rl.serving.deploy import Destination, default_name
+from rl.serving.deploy import Destination, default_name, deploy
 from rl.serving.hosting import hosting_profile
 from rl.serving.model_file import find_export
 from rl.serving.promotion import in_use
 from rl.serving.upstreams import upstream_of
-from rl.serving.version_retirement import beyond
-from rl.serving.withdrawal import rows_of
+from rl.serving.withdrawal import beyond, rows_of
 from rl.versions.versions import find_version
 
 _QUICK_SECONDS = 5.0
@@ -76,16 +81,13 @@ def destination_of(
     agent: Agent, version: ModelVersion | None, *, target: str, model_name: str, url: str, api_key_env: str
 ) -> Destination:
     """An empty target is the agent's, or another server where there is a ``url``; an empty name is the target's usual one.
-
-    Raises UsageError.
-    """
+    Raises UsageError."""
     target = target or (Target.OPENAI.value if url else agent.deploy_target)
     name = model_name or ("" if target == Target.OPENAI else default_name(agent, version))
     return Destination(target, name, url, api_key_env)
 
 
 def is_served(agent: Agent, version: ModelVersion | None) -> bool:
-    """Whether something serves it."""
     return rows_of(agent, version).exists()
 
 
@@ -135,3 +137,32 @@ def _entry(row: Deployment, known: set[str] | None, loaded: dict[str, int], unju
         "best_of": row.best_of,
         "unjudged": unjudged,
     }
+
+
+def why_not(version: ModelVersion) -> str:
+    """The reason why a page cannot ask for it; empty where it can."""
+    if version.is_reward_model:
+        return f"{version.name} is a reward model, which gives no answers"
+    if is_served(version.agent, version):
+        return f"{version.name} is served already"
+    level = version.agent.export_quantization
+    return "" if find_export(version, level) else f"{version.name} has no GGUF file at {level} yet"
+
+
+def enqueue(version: ModelVersion) -> None:
+    """On behalf of whoever acts now. Raises UsageError."""
+    from django_q.tasks import async_task  # reads the queue's settings when imported
+
+    if reason := why_not(version):
+        raise UsageError(reason)
+    actor = audit.actor()
+    transaction.on_commit(lambda: async_task("rl.tasks.deploy_version", version.pk, actor))
+
+
+def deploy_now(version_id: int, actor: str) -> str:
+    """For the queue: the name under which it is served; empty where that is not possible any more. Raises ExportFailed."""
+    version = ModelVersion.objects.select_related("agent").filter(pk=version_id).first()
+    if version is None or why_not(version):
+        return ""
+    with audit.acting_for(audit.Caller(actor)):
+        return deploy(version.agent, version, target=version.agent.deploy_target).model_name

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -111,12 +112,15 @@ def tick(*, report: Report = silent) -> list[Probation]:
 
 
 def compare(probation: Probation) -> Comparison:
-    """Three queries."""
     tally, kind = Tally(), kind_of_answers(probation.agent)
     before, after = _read_judged(probation, kind) if kind.has_right_answers else _read_ratings(probation)
     shares = _add(tally, _NEW, after, RATED_USERS), _add(tally, _BEFORE, before, RATINGS_BEFORE)
     right = shares if kind.has_right_answers else None
-    return Comparison(tally.n(_NEW), tally.n(_BEFORE), _difference(tally), right)
+    estimate, fewest = tally.difference(_BEFORE, _NEW), min(tally.n(_BEFORE), tally.n(_NEW))
+    difference = None
+    if estimate is not None and fewest >= VALID_FROM:
+        difference = clip_interval("rating", interval(estimate, SPREAD, ALPHA), -1.0, 1.0)
+    return Comparison(tally.n(_NEW), tally.n(_BEFORE), difference, right)
 
 
 def _add(tally: Tally, arm: int, values: _Values, most_users: int) -> Share:
@@ -215,13 +219,6 @@ def _ratings(agent: Agent, version: ModelVersion | None) -> QuerySet[Feedback, t
     return given.filter(answered_by(version, "trace__")).annotate(user_key=USER).values_list("user_key", "value")
 
 
-def _difference(tally: Tally) -> Interval | None:
-    estimate = tally.difference(_BEFORE, _NEW)
-    if estimate is None or min(tally.n(_BEFORE), tally.n(_NEW)) < VALID_FROM:
-        return None
-    return clip_interval("rating", interval(estimate, SPREAD, ALPHA), -1.0, 1.0)
-
-
 def _follow(probation: Probation, report: Report) -> bool:
     """Whether the version was taken back."""
     agent, previous = probation.agent, version_name(probation.previous)
@@ -242,15 +239,12 @@ def _follow(probation: Probation, report: Report) -> bool:
 
 
 def _can_answer(agent: Agent, version: ModelVersion | None) -> bool:
-    return any(_is_alive(row) for row in rows_of(agent, version).select_related("agent", "version"))
-
-
-def _is_alive(row: Deployment) -> bool:
-    try:
-        upstream_of(row)
-    except UsageError:
-        return False
-    return not row.settings.get("error")
+    for row in rows_of(agent, version).select_related("agent", "version"):
+        with suppress(UsageError):
+            upstream_of(row)
+            if not row.settings.get("error"):
+                return True
+    return False
 
 
 def _describe(probation: Probation) -> str:

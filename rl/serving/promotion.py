@@ -34,11 +34,9 @@ def in_use(agent: Agent) -> Deployment | None:
 
 
 def promote(agent: Agent, version: ModelVersion | None, *, report: Report = silent) -> None:
-    """Makes the version champion, and today's champion ``previous``; None goes back to the base model.
-
-    Raises UsageError for a reward model and for another agent's version, ExportFailed when Ollama serves the version and
-    does not take its name; nothing has moved then.
-    """
+    """Makes the version champion, and today's champion ``previous``; None goes back to the base model. Raises UsageError
+    for a reward model and for another agent's version, ExportFailed when Ollama serves the version and does not take its
+    name; nothing has moved then."""
     if version is not None and version.agent_id != agent.pk:
         raise UsageError(f"{version} is not a version of {agent.name}")
     if version is not None:
@@ -55,10 +53,8 @@ def roll_back(
 ) -> ModelVersion | None:
     """Champion and previous change places; the version in use then, None for the base model. Doing it twice changes
     nothing. ``instead_of``: only while this version is in use. ``reason``: for the audit log, where nobody asked for it.
-
     Raises UsageError when the agent has used its base model only, ExportFailed as ``promote`` does, RunConflict when
-    another version than ``instead_of`` is in use.
-    """
+    another version than ``instead_of`` is in use."""
     details = {"reason": reason} if reason else {}
     with _one_at_a_time(agent):
         _require_in_use(agent, instead_of)
@@ -118,7 +114,7 @@ def _move_alias(agent: Agent, version: ModelVersion | None) -> None:
     with transaction.atomic():
         before = Deployment.champion(agent)
         if version is None:
-            _to_base(agent)
+            _move_to_base(agent)
         else:
             Deployment.promote(version)
         if before != version:
@@ -132,16 +128,15 @@ def _audit_subject(agent: Agent, version: ModelVersion | None) -> ModelVersion |
     return version or f"base model of {agent.name}"
 
 
-def _to_base(agent: Agent) -> None:
-    with transaction.atomic():
-        rows = Deployment.objects.select_for_update().filter(agent=agent)
-        champion = rows.filter(alias=Alias.CHAMPION).first()
-        if champion is None or champion.version_id is None:
-            return
-        rows.filter(alias=Alias.PREVIOUS).update(alias="")
-        rows.filter(alias=Alias.CHAMPION).update(alias=Alias.PREVIOUS)
-        if base := _newest_row(agent, None):
-            rows.filter(pk=base.pk).update(alias=Alias.CHAMPION)
+def _move_to_base(agent: Agent) -> None:
+    rows = Deployment.objects.select_for_update().filter(agent=agent)
+    champion = rows.filter(alias=Alias.CHAMPION).first()
+    if champion is None or champion.version_id is None:
+        return
+    rows.filter(alias=Alias.PREVIOUS).update(alias="")
+    rows.filter(alias=Alias.CHAMPION).update(alias=Alias.PREVIOUS)
+    if base := _newest_row(agent, None):
+        rows.filter(pk=base.pk).update(alias=Alias.CHAMPION)
 
 
 @contextmanager

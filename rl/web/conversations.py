@@ -17,7 +17,7 @@ from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.models import Agent
 from rl.serving.gateway.routing import KnownKey, Route, route
-from rl.serving.gateway.snapshot import load
+from rl.serving.gateway.table import load
 from rl.web.front.questions import Question
 
 MOST_TURNS: Final = 199

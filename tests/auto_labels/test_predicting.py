@@ -16,12 +16,6 @@ from tests.auto_labels.labelled import GOOD, make_labelled
 pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("data_dir")]
 
 
-@pytest.fixture
-def learned(agent: Agent) -> auto_labels.Learned:
-    make_labelled(agent, 100)
-    return auto_labels.learn(agent)
-
-
 def test_of_a_stored_answer_it_says_what_was_proposed_and_loads_no_model(agent: Agent, learned, monkeypatch) -> None:
     good, bad = make_labelled(agent, 2, start=500, label=False)
     auto_labels.propose(learned)

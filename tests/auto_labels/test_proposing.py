@@ -14,12 +14,6 @@ from tests.auto_labels.labelled import make_labelled
 pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("data_dir")]
 
 
-@pytest.fixture
-def learned(agent: Agent) -> auto_labels.Learned:
-    make_labelled(agent, 100)
-    return auto_labels.learn(agent)
-
-
 def test_it_proposes_for_what_nobody_has_labelled(agent: Agent, learned, monkeypatch) -> None:
     monkeypatch.setattr(proposing, "CHUNK", 4)
     traces = make_labelled(agent, 10, start=200, label=False)

@@ -29,7 +29,7 @@ from django.conf import settings
 from django.utils import timezone
 from rl.collect.feedback import write
 from rl.models import Agent, Trace, WaitingRating, Quarantine
-from rl.serving.gateway import spool
+from rl.serving.gateway import pending
 agent = Agent.objects.get(name="support-chat")
 by = dict(source="test")
 def trace(prompt, response, **more):
@@ -51,9 +51,9 @@ write.compare(good, bad, choice="left", rater="user:charlie", notes=W[6], **by)
 now = timezone.now()
 WaitingRating.objects.create(agent=agent, entry_id="later", rater="user:charlie", value=1, notes=W[9], rated_at=now)
 Quarantine.objects.create(agent=agent, rater="user:charlie", reason="fast")
-spool.folder().mkdir(parents=True, exist_ok=True)
+pending.folder().mkdir(parents=True, exist_ok=True)
 document = {"agent_id": agent.pk, "unit": "user:charlie", "session_id": "", "response": W[10]}
-spool.path_of(uuid.uuid4()).with_suffix(".json.broken").write_text(json.dumps(document))
+pending.path_of(uuid.uuid4()).with_suffix(".json.broken").write_text(json.dumps(document))
 outbox = settings.DATA_DIR / "rl_outbox"
 outbox.mkdir()
 (outbox / "x.json").write_text(json.dumps({"user": "user:charlie", "response": W[10]}))

@@ -35,7 +35,7 @@ from rl.models import (
     TrainingSet,
     WaitingRating,
 )
-from rl.serving.gateway import spool
+from rl.serving.gateway import pending
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -221,14 +221,14 @@ def test_a_run_at_work_is_waited_for(learned):
 
 
 def test_answers_on_their_way_into_the_database_go_too(agent, data_dir):
-    spool.folder().mkdir(parents=True)
+    pending.folder().mkdir(parents=True)
     theirs, others = uuid4(), uuid4()
     for key, unit in ((theirs, CHARLIE), (others, "user:alice")):
         document = {"agent_id": agent.pk, "unit": unit, "session_id": ""}
-        spool.path_of(key).with_suffix(".json.broken").write_text(json.dumps(document))
+        pending.path_of(key).with_suffix(".json.broken").write_text(json.dumps(document))
     receipt = forget(find_person(CHARLIE))
     assert receipt["files"]["deleted"] == [f"gateway/pending/{theirs}.json.broken"]
-    assert [path.name for path in spool.folder().iterdir()] == [f"{others}.json.broken"]
+    assert [path.name for path in pending.folder().iterdir()] == [f"{others}.json.broken"]
 
 
 @pytest.mark.database

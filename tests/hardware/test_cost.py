@@ -30,6 +30,11 @@ def work(rows: int, tokens: float, **more) -> Workload:
     return Workload(**{"rows": rows, "tokens": tokens, "answer_tokens": tokens / 2, **more})
 
 
+def cost_of(rows: int, tokens: float, method: str = "dpo", machine=LAPTOP, name: str = "cpu", **overrides):
+    config = preset(name, method).with_overrides(overrides)
+    return estimate(work(rows, tokens), HALF_BILLION, config, machine, method)
+
+
 def parts_of(method: str = "dpo", model: ModelShape = SMALL, *, rows: int = 40, overrides=None, **more):
     """Seconds of each part of a run on texts of TIMED_TOKENS, half of each an answer."""
     config = preset("cpu", method).with_overrides({"epochs": 2, "sft_epochs": 0, **(overrides or {})})
@@ -37,9 +42,9 @@ def parts_of(method: str = "dpo", model: ModelShape = SMALL, *, rows: int = 40, 
 
 
 def test_steps_are_counted_as_the_trainer_counts_them():
-    config = preset("cpu").with_overrides({"batch_size": 4, "gradient_accumulation": 4, "epochs": 3})
-    assert estimate(work(100, 200), HALF_BILLION, config, LAPTOP).steps == 21  # 25 batches: 7 steps an epoch
-    assert estimate(work(0, 200), HALF_BILLION, config, LAPTOP).steps == 0
+    overrides = {"batch_size": 4, "gradient_accumulation": 4, "epochs": 3}
+    assert cost_of(100, 200, **overrides).steps == 21  # 25 batches: 7 steps an epoch
+    assert cost_of(0, 200, **overrides).steps == 0
 
 
 def test_the_time_is_the_sum_of_the_parts():
@@ -147,9 +152,10 @@ def test_bf16_is_faster_where_the_processor_has_it():
 
 
 def test_activation_checkpointing_saves_memory():
-    config = preset("default").with_overrides({"batch_size": 8})
-    lean = config.with_overrides({"activation_checkpointing": True})
-    memory, less = (estimate(work(10, 1000), HALF_BILLION, c, SERVER) for c in (config, lean))
+    memory, less = (
+        cost_of(10, 1000, machine=SERVER, name="default", batch_size=8, activation_checkpointing=saved)
+        for saved in (False, True)
+    )
     assert less.memory["a training pass"] < memory.memory["a training pass"]
     assert less.peak_memory_bytes < memory.peak_memory_bytes
 
@@ -173,24 +179,21 @@ def test_guards_hold_the_logits_of_two_models():
 
 
 def test_all_weights_take_sixteen_bytes_each_and_a_gradient_of_their_own():
-    config = preset("cpu")
-    full = config.with_overrides({"full": True})
-    adapter, whole = (estimate(work(50, 200), HALF_BILLION, one, LAPTOP) for one in (config, full))
+    adapter, whole = (cost_of(50, 200, full=full) for full in (False, True))
     assert whole.peak_memory_bytes > 494e6 * 16
     assert whole.peak_memory_bytes - adapter.peak_memory_bytes == pytest.approx(494e6 * 12, rel=0.05)
     assert whole.parts["steps"] > 1.3 * adapter.parts["steps"]
 
 
 def test_grpo_of_all_weights_keeps_a_reference_beside_them_unless_nothing_is_held_near_it():
-    held = preset("cpu", "grpo").with_overrides({"full": True})
-    free = held.with_overrides({"beta": 0.0})
-    more, less = (estimate(work(50, 200), HALF_BILLION, one, LAPTOP, "grpo").peak_memory_bytes for one in (held, free))
-    assert more - less == pytest.approx(494e6 * 4, rel=0.01)
+    more = cost_of(50, 200, "grpo", full=True)
+    less = cost_of(50, 200, "grpo", full=True, beta=0.0)
+    assert more.peak_memory_bytes - less.peak_memory_bytes == pytest.approx(494e6 * 4, rel=0.01)
 
 
 def test_no_tokens_is_a_mistake():
     with pytest.raises(ValueError, match="rows of 0 tokens"):
-        estimate(work(10, 0), HALF_BILLION, preset("cpu"), LAPTOP)
+        cost_of(10, 0)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -202,36 +205,28 @@ def test_every_method_can_be_estimated(method):
 
 
 def test_most_steps_end_a_run_early():
-    config = preset("cpu").with_overrides({"max_steps": 2})
-    whole, short = (estimate(work(320, 200), HALF_BILLION, one, LAPTOP) for one in (preset("cpu"), config))
+    whole, short = cost_of(320, 200), cost_of(320, 200, max_steps=2)
     assert (whole.steps, short.steps) == (60, 2)
     assert short.parts["steps"] == pytest.approx(whole.parts["steps"] / 30)
     assert short.parts["reference"] == whole.parts["reference"]
 
 
 def test_grpo_trains_on_groups():
-    config = preset("cpu", "grpo").with_overrides({"num_generations": 4, "epochs": 1})
-    assert estimate(work(40, 200), HALF_BILLION, config, LAPTOP, "grpo").steps == 10  # 16 answers a step: 4 prompts
-    more = config.with_overrides({"num_generations": 8})
-    few, many = (estimate(work(40, 200), HALF_BILLION, one, LAPTOP, "grpo").parts["steps"] for one in (config, more))
-    assert many == pytest.approx(2 * few)
+    few, many = (cost_of(40, 200, "grpo", num_generations=answers, epochs=1) for answers in (4, 8))
+    assert few.steps == 10  # 16 answers a step: 4 prompts
+    assert many.parts["steps"] == pytest.approx(2 * few.parts["steps"])
 
 
 def test_ppo_trains_on_each_batch_several_times():
-    config = preset("cpu", "ppo").with_overrides({"max_steps": 3, "ppo_epochs": 1})
-    once, twice = (
-        estimate(work(80, 200), HALF_BILLION, config.with_overrides({"ppo_epochs": passes}), LAPTOP, "ppo")
-        for passes in (1, 2)
-    )
+    once, twice = (cost_of(80, 200, "ppo", max_steps=3, ppo_epochs=passes) for passes in (1, 2))
     assert once.steps == 3
     assert once.parts["steps"] < twice.parts["steps"] < 2 * once.parts["steps"]
 
 
 def test_four_bits_hold_the_weights_in_less_memory(monkeypatch):
     monkeypatch.setattr("rl.hardware.precision.importlib.util.find_spec", lambda name: object())
-    config = preset("default")
     plain, small = (
-        estimate(work(10, 100), HALF_BILLION, config.with_overrides({"quantize_base": how}), SERVER).peak_memory_bytes
+        cost_of(10, 100, machine=SERVER, name="default", quantize_base=how).peak_memory_bytes
         for how in ("none", "4bit")
     )
     assert small < plain

@@ -345,14 +345,16 @@ def test_traces_are_found_by_an_index_and_never_sorted_whole(agent: Agent):
         assert "FOR ORDER BY" not in plan  # only FOR RIGHT PART OF: among traces of one moment
 
 
-@pytest.mark.learn
-def test_what_was_learned_from_labels_speaks_as_a_reward_where_it_was_proposed(
-    agent: Agent, data_dir, tiny_base
-) -> None:
+@pytest.fixture
+def learned(agent: Agent, data_dir, tiny_base):
     Agent.objects.update(base_model=str(tiny_base))
     agent.refresh_from_db()
     make_labelled(agent, 100)
-    learned = auto_labels.learn(agent)
+    return auto_labels.learn(agent)
+
+
+@pytest.mark.learn
+def test_what_was_learned_from_labels_speaks_as_a_reward_where_it_was_proposed(agent: Agent, learned):
     calls = [{"tool_name": "track", "success": True}]
     good, bad, late = (make_trace(agent, f"Where is {n}?", GOOD.format(n), tool_calls=calls) for n in range(3))
     bad.response = BAD.format(1)
@@ -370,11 +372,8 @@ def test_what_was_learned_from_labels_speaks_as_a_reward_where_it_was_proposed(
 
 
 @pytest.mark.learn
-def test_damaged_weights_stop_the_agent_and_not_the_others(agent: Agent, data_dir, tiny_base) -> None:
-    Agent.objects.update(base_model=str(tiny_base))
-    agent.refresh_from_db()
-    make_labelled(agent, 100)
-    auto_labels.learn(agent).model.path.write_bytes(b"damaged")
+def test_damaged_weights_stop_the_agent_and_not_the_others(learned):
+    learned.model.path.write_bytes(b"damaged")
     other = make_trace(Agent.objects.create(name="other"), tool_calls=[{"tool_name": "track", "success": True}])
     report = calculate()
     assert list(report.unusable) == ["support-chat"]

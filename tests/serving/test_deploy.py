@@ -28,6 +28,19 @@ NO_SYSTEM = CHATML.replace("%}<|im_start|>", "if message.role != 'system' %}<|im
 Stage = ModelVersion.Stage
 
 
+@pytest.fixture
+def artifact(agent: Agent, data_dir: Path) -> Artifact:
+    return exported(agent, "v15", data_dir)
+
+
+old = artifact
+
+
+@pytest.fixture
+def new(agent: Agent, data_dir: Path) -> Artifact:
+    return exported(agent, "v25", data_dir)
+
+
 def deploy(artifact: Artifact, name: str = "", **options: Any) -> Deployment:
     return deploy_version(
         artifact.version.agent, artifact.version, **{"target": "ollama", "model_name": name, **options}
@@ -44,11 +57,10 @@ def stage_of(artifact: Artifact) -> str:
 
 
 def test_a_deployed_version_is_served_as_the_agent_asks(
-    agent: Agent, data_dir: Path, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
+    artifact: Artifact, agent: Agent, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
 ):
     no_gpu(monkeypatch)
     agent.system_prompt, agent.context_length, agent.response_length = "Be kind.", 512, 64
-    artifact = exported(agent, "v15", data_dir)
     deployment = deploy(artifact)
     request = double.models["support-chat:v15"]
     assert request["system"] == "Be kind."
@@ -65,32 +77,28 @@ def test_a_deployed_version_is_served_as_the_agent_asks(
     assert stage_of(artifact) == Stage.DEPLOYED
 
 
-def test_deploying_again_makes_no_second_row(agent: Agent, data_dir: Path, double: OllamaDouble):
-    artifact = exported(agent, "v15", data_dir)
+def test_deploying_again_makes_no_second_row(artifact: Artifact, double: OllamaDouble):
     deploy(artifact, "support")
     deploy(artifact, "support:latest")
     assert [row.model_name for row in Deployment.objects.all()] == ["support"]
     assert stage_of(artifact) == Stage.DEPLOYED
 
 
-def test_the_version_that_had_the_name_is_retired(agent: Agent, data_dir: Path, double: OllamaDouble):
-    old, new = exported(agent, "v15", data_dir), exported(agent, "v25", data_dir)
+def test_the_version_that_had_the_name_is_retired(old: Artifact, new: Artifact, double: OllamaDouble):
     deploy(old, "support")
     deploy(new, "support")
     assert (stage_of(old), stage_of(new)) == (Stage.RETIRED, Stage.DEPLOYED)
     assert [row.version for row in Deployment.objects.all()] == [new.version]
 
 
-def test_a_version_with_another_name_stays_deployed(agent: Agent, data_dir: Path, double: OllamaDouble):
-    old, new = exported(agent, "v15", data_dir), exported(agent, "v25", data_dir)
+def test_a_version_with_another_name_stays_deployed(old: Artifact, new: Artifact, double: OllamaDouble):
     deploy(old, "support")
     deploy(old, "support:v15")
     deploy(new, "support")
     assert (stage_of(old), stage_of(new)) == (Stage.DEPLOYED, Stage.DEPLOYED)
 
 
-def test_the_champion_stays_champion(agent: Agent, data_dir: Path, double: OllamaDouble):
-    old, new = exported(agent, "v15", data_dir), exported(agent, "v25", data_dir)
+def test_the_champion_stays_champion(old: Artifact, new: Artifact, agent: Agent, double: OllamaDouble):
     deploy(old, "support")
     Deployment.promote(old.version)
     deploy(new, "support")
@@ -98,9 +106,8 @@ def test_the_champion_stays_champion(agent: Agent, data_dir: Path, double: Ollam
 
 
 def test_a_champion_whose_name_went_to_another_version_is_not_said_to_be_served(
-    agent: Agent, data_dir: Path, double: OllamaDouble
+    old: Artifact, new: Artifact, double: OllamaDouble
 ):
-    old, new = exported(agent, "v15", data_dir), exported(agent, "v25", data_dir)
     deploy(old, "support")
     Deployment.promote(old.version)
     deploy(new, "support")
@@ -110,8 +117,7 @@ def test_a_champion_whose_name_went_to_another_version_is_not_said_to_be_served(
     assert stage_of(old) == Stage.RETIRED
 
 
-def test_deploying_the_champion_again_leaves_its_row_as_it_is(agent: Agent, data_dir: Path, double: OllamaDouble):
-    artifact = exported(agent, "v15", data_dir)
+def test_deploying_the_champion_again_leaves_its_row_as_it_is(artifact: Artifact, double: OllamaDouble):
     deploy(artifact, "support")
     Deployment.promote(artifact.version)
     deploy(artifact, "support")
@@ -119,16 +125,14 @@ def test_deploying_the_champion_again_leaves_its_row_as_it_is(agent: Agent, data
 
 
 @pytest.mark.django_db
-def test_a_server_that_is_down_leaves_no_row(agent: Agent, data_dir: Path, settings: Any):
+def test_a_server_that_is_down_leaves_no_row(artifact: Artifact, settings: Any):
     settings.OLLAMA_URL = "http://127.0.0.1:9"
-    artifact = exported(agent, "v15", data_dir)
     with pytest.raises(ExportFailed, match="Ollama does not answer at http://127.0.0.1:9"):
         deploy(artifact, "support")
     assert (Deployment.objects.count(), stage_of(artifact)) == (0, Stage.EXPORTED)
 
 
-def test_a_file_that_changed_since_its_export_is_not_served(agent: Agent, data_dir: Path, double: OllamaDouble):
-    artifact = exported(agent, "v15", data_dir)
+def test_a_file_that_changed_since_its_export_is_not_served(artifact: Artifact, data_dir: Path, double: OllamaDouble):
     write_gguf(data_dir / artifact.path, CHATML + "{# changed #}")
     with pytest.raises(ExportFailed, match="is not the file that was exported any more"):
         deploy(artifact, "support")
@@ -169,9 +173,10 @@ def test_asking_beforehand_checks_the_name_and_the_server(double: OllamaDouble, 
         require_target("ollama")
 
 
-def test_a_modelfile_and_an_environment_file_lie_beside_the_model(agent: Agent, data_dir: Path, double: OllamaDouble):
+def test_a_modelfile_and_an_environment_file_lie_beside_the_model(
+    artifact: Artifact, agent: Agent, data_dir: Path, double: OllamaDouble
+):
     agent.system_prompt = "Be kind."
-    artifact = exported(agent, "v15", data_dir)
     deploy(artifact, profile="ryzen")
     folder = (data_dir / artifact.path).parent
     modelfile = (folder / "Modelfile").read_text().splitlines()
@@ -182,9 +187,8 @@ def test_a_modelfile_and_an_environment_file_lie_beside_the_model(agent: Agent, 
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_the_model_is_served(
-    agent: Agent, data_dir: Path, double: OllamaDouble
+    artifact: Artifact, data_dir: Path, double: OllamaDouble
 ):
-    artifact = exported(agent, "v15", data_dir)
     ((data_dir / artifact.path).parent / "Modelfile").mkdir()
     told: list[str] = []
     deploy(artifact, report=lambda event, values: told.append(str(values.get("text"))))
@@ -193,9 +197,8 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_model_is_served(
 
 
 def test_the_agents_own_name_stands_for_the_version_in_use_when_it_is_deployed_again(
-    agent: Agent, data_dir: Path, double: OllamaDouble
+    artifact: Artifact, double: OllamaDouble
 ):
-    artifact = exported(agent, "v15", data_dir)
     deploy(artifact)
     assert "support-chat:latest" not in double.models
     Deployment.promote(artifact.version)
@@ -204,8 +207,7 @@ def test_the_agents_own_name_stands_for_the_version_in_use_when_it_is_deployed_a
 
 
 @pytest.mark.database
-def test_another_server_is_only_written_down(agent: Agent, data_dir: Path, monkeypatch: pytest.MonkeyPatch):
-    artifact = exported(agent, "v15", data_dir)
+def test_another_server_is_only_written_down(artifact: Artifact, monkeypatch: pytest.MonkeyPatch):
     row = deploy(artifact, "support", target="openai", url="https://models.example.com/v1/", api_key_env="MODELS_KEY")
     assert (row.target, row.model_name, row.url) == ("openai", "support", "https://models.example.com")
     monkeypatch.setenv("MODELS_KEY", "k-123")
@@ -232,9 +234,8 @@ def test_another_server_is_only_written_down(agent: Agent, data_dir: Path, monke
     ],
 )
 def test_what_no_target_can_take_is_refused_before_anything_is_sent(
-    options: dict[str, str], said: str, agent: Agent, data_dir: Path, double: OllamaDouble
+    artifact: Artifact, options: dict[str, str], said: str, agent: Agent, double: OllamaDouble
 ):
-    artifact = exported(agent, "v15", data_dir)
     with pytest.raises(UsageError) as caught:
         deploy_version(agent, artifact.version, **{"target": "ollama", **options})
     assert said in str(caught.value)
@@ -242,8 +243,7 @@ def test_what_no_target_can_take_is_refused_before_anything_is_sent(
     assert (double.requests, Deployment.objects.count()) == ([], 0)
 
 
-def test_a_deployment_that_fails_leaves_the_earlier_one(agent: Agent, data_dir: Path, double: OllamaDouble):
-    old, new = exported(agent, "v15", data_dir), exported(agent, "v25", data_dir)
+def test_a_deployment_that_fails_leaves_the_earlier_one(old: Artifact, new: Artifact, double: OllamaDouble):
     deploy(old, "support")
     Deployment.promote(old.version)
     double.fail_create = "unsupported architecture"
@@ -254,26 +254,23 @@ def test_a_deployment_that_fails_leaves_the_earlier_one(agent: Agent, data_dir: 
     assert list(double.models) == ["support:latest"]
 
 
-def test_a_version_that_nothing_served_gets_its_place_in_the_row_that_it_has(
-    agent: Agent, data_dir: Path, double: OllamaDouble
-):
-    artifact = exported(agent, "v15", data_dir)
+def test_a_version_that_nothing_served_gets_its_place_in_the_row_that_it_has(artifact: Artifact, double: OllamaDouble):
     Deployment.promote(artifact.version)
     deploy(artifact)
     assert [(row.alias, row.target) for row in Deployment.objects.all()] == [("champion", "ollama")]
 
 
 @pytest.mark.database
-def test_the_alias_follows_a_version_to_where_it_was_deployed_last(agent: Agent, data_dir: Path, double: OllamaDouble):
-    artifact = exported(agent, "v15", data_dir)
+def test_the_alias_follows_a_version_to_where_it_was_deployed_last(artifact: Artifact, double: OllamaDouble):
     deploy(artifact)
     Deployment.promote(artifact.version)
     deploy(artifact, "mine", target="openai", url="http://127.0.0.1:8001")
     assert {row.target: row.alias for row in Deployment.objects.all()} == {"ollama": "", "openai": "champion"}
 
 
-def test_two_deployments_at_once_wait_for_each_other(agent: Agent, data_dir: Path, double: OllamaDouble):
-    artifact = exported(agent, "v15", data_dir)
+def test_two_deployments_at_once_wait_for_each_other(
+    artifact: Artifact, agent: Agent, data_dir: Path, double: OllamaDouble
+):
     waited: list[str] = []
 
     def give_up(event: str, values: dict[str, Any]) -> None:
@@ -298,9 +295,8 @@ def test_the_base_model_is_exported_and_served(
 
 
 def test_a_version_is_exported_when_there_is_no_file_yet(
-    agent: Agent, data_dir: Path, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
+    artifact: Artifact, agent: Agent, data_dir: Path, double: OllamaDouble, monkeypatch: pytest.MonkeyPatch
 ):
-    artifact = exported(agent, "v15", data_dir)
     version = artifact.version
     (data_dir / artifact.path).unlink()
     asked: list[tuple[str, str]] = []

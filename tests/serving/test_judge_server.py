@@ -15,12 +15,12 @@ import pytest
 from rl.base.errors import UsageError
 from rl.models import Agent, Deployment, Experiment, LabelModel, TrainingRun
 from rl.serving import judge_process, judge_server
-from rl.serving.best_of import set_best_of
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.lifecycle import Variant
-from rl.serving.gateway.judging import Unjudged, rate
+from rl.serving.gateway.best_of import Unjudged, rate
 from rl.serving.gateway.routing import KnownJudge
 from rl.serving.judge_process import end_judge, is_alive, known_judges, path_of, read_started
+from rl.serving.judge_server import set_best_of
 from tests.serving import light_judge
 from tests.serving.judged import make_judge
 from tests.waiting import until

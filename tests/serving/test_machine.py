@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from rl.models import Agent, Deployment
-from rl.serving import activity, machine
+from rl.serving import machine
 
 
 def requested(data_dir, seconds_ago: float) -> None:
-    activity.note_request()
+    machine.note_request()
     then = time.time() - seconds_ago
     os.utime(data_dir / "gateway" / "last_request", (then, then))
 
@@ -36,7 +36,7 @@ def test_runs_wait_for_their_hours(settings, hours, hour: int, waits: str):
 
 
 def test_a_machine_that_was_never_asked_is_not_busy(data_dir):
-    assert activity.seconds_since_request() is None
+    assert machine.seconds_since_request() is None
     assert not machine.busy()
 
 

@@ -16,10 +16,7 @@ from tests.admin.records import make_version
 from tests.operations.webhooks.receiver import SECRET, write_file
 from tests.serving.experiments.experimenting import create, rate
 
-
-@pytest.fixture(autouse=True)
-def _own_locks(data_dir) -> None:
-    """A rollback takes one."""
+pytestmark = pytest.mark.usefixtures("data_dir")  # a rollback takes a lock
 
 
 def serve(agent: Agent, version: ModelVersion | None) -> Deployment:

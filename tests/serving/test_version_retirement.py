@@ -8,7 +8,7 @@ import pytest
 from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.serving import promotion
 from rl.serving.deploy import deploy
-from rl.serving.version_retirement import beyond, retire_old
+from rl.serving.withdrawal import beyond, retire_old
 from rl.versions.checksums import artifact_fields
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported

@@ -41,7 +41,8 @@ def check_gemma(config: Any, variant: GemmaVariant) -> None:
     """Raises ExportFailed for what llama.cpp would compute differently."""
     name = config.architectures[0]
     layers = config.num_hidden_layers
-    if config.layer_types != [_layer_type(number, variant) for number in range(1, layers + 1)]:
+    kinds_of_layers = ("full_attention", "sliding_attention")
+    if config.layer_types != [kinds_of_layers[number % variant.period > 0] for number in range(1, layers + 1)]:
         raise ExportFailed(
             f"no GGUF export for {name} with other layer_types than one full_attention in {variant.period} layers"
         )
@@ -57,25 +58,8 @@ def check_gemma(config: Any, variant: GemmaVariant) -> None:
         if bool(getattr(config, cap)) != variant.soft_caps:
             allowed = "a number above 0" if variant.soft_caps else "null"
             raise ExportFailed(f"no GGUF export for {name} with {cap}={getattr(config, cap)}; only {allowed} works")
-    _check_rope(config.rope_parameters, name)
-
-
-def write_gemma(writer: gguf.GGUFWriter, config: Any) -> None:
-    """What only Gemma has."""
-    writer.add_sliding_window(config.sliding_window)
-    if config.attn_logit_softcapping:
-        writer.add_attn_logit_softcapping(float(config.attn_logit_softcapping))
-        writer.add_final_logit_softcapping(float(config.final_logit_softcapping))
-    if windowed := config.rope_parameters.get("sliding_attention"):
-        writer.add_rope_freq_base_swa(float(windowed["rope_theta"]))
-
-
-def _layer_type(number: int, variant: GemmaVariant) -> str:
-    return "sliding_attention" if number % variant.period else "full_attention"
-
-
-def _check_rope(rope: dict[str, Any], name: str) -> None:
-    """Gemma 3 has one for its windowed layers and one for the others, of which only the latter may be scaled."""
+    # Gemma 3 has one for its windowed layers and one for the others, of which only the latter may be scaled
+    rope = config.rope_parameters
     kinds = {where: rope[where]["rope_type"] for where in ("sliding_attention", "full_attention") if where in rope}
     odd = [kind for kind in kinds.values() if kind not in _ROPE] or [rope.get("rope_type", "default")]
     if odd[0] not in _ROPE:
@@ -179,7 +163,12 @@ def write_hyperparameters(writer: gguf.GGUFWriter, config: Any, architecture: Ar
     writer.add_value_length(head_dim(config))
     write_rope(writer, config, head_dim(config))
     if architecture.gemma:
-        write_gemma(writer, config)
+        writer.add_sliding_window(config.sliding_window)
+        if config.attn_logit_softcapping:
+            writer.add_attn_logit_softcapping(float(config.attn_logit_softcapping))
+            writer.add_final_logit_softcapping(float(config.final_logit_softcapping))
+        if windowed := config.rope_parameters.get("sliding_attention"):
+            writer.add_rope_freq_base_swa(float(windowed["rope_theta"]))
 
 
 def gguf_name(architecture: Architecture, config: Any, source: str) -> str:
@@ -240,7 +229,9 @@ def plan_tensors(checkpoint: Checkpoint, architecture: Architecture, config: Any
         for source in checkpoint.shapes
         if not source.endswith(_BUFFERS) and not (tied and source == "lm_head.weight")
     ]
-    tensors.sort(key=lambda tensor: _natural(tensor.name))
+    tensors.sort(
+        key=lambda tensor: [(int(part), "") if part.isdigit() else (-1, part) for part in tensor.name.split(".")]
+    )
     if (factors := llama3_factors(config, head_dim(config))) is not None:
         tensors.insert(0, PlannedTensor("rope_freqs.weight", factors.shape, lambda: factors))
     return tensors
@@ -252,10 +243,6 @@ def _plan_tensor(checkpoint: Checkpoint, source: str, architecture: Architecture
         shape = shape[::-1]
     name = gguf_name(architecture, config, source)
     return PlannedTensor(name, shape, lambda: rearrange(checkpoint.read(source), source, architecture, config))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
 
 
 def _context_length(config: Any, architecture: Architecture) -> int:

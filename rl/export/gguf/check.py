@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from rl.base.errors import ExportFailed
 from rl.export.gguf.tokenizer import render_chat
 from rl.export.hf.loading import load_config
-from rl.export.llama_cpp.process import LlamaAnswer, LogitsWanted, ask, is_available
+from rl.export.llama_cpp.process import NOT_RUN, LlamaAnswer, LogitsWanted, ask, is_available
 from rl.export.staging import scratch_directory
 from rl.lm.loading import read_tokenizer
 
@@ -84,15 +84,21 @@ class _Probe:
 
 def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
     """Figures for a person: what was compared, and how far the next-token distributions are apart (natural logarithms;
-    ``top3_max_difference`` is over the three likeliest tokens of the model at every position).
-
-    Raises ExportFailed with the first difference when llama.cpp cannot load the file, splits text or renders a chat
-    differently from transformers, or predicts something that the rounding of the level does not explain.
-    """
+    ``top3_max_difference`` is over the three likeliest tokens of the model at every position). Raises ExportFailed with the
+    first difference when llama.cpp cannot load the file, splits text or renders a chat differently from transformers, or
+    predicts something that the rounding of the level does not explain."""
     if not is_available():
-        return {"skipped": "the package xllamacpp is not installed (pip install xllamacpp), so the file was not run"}
+        return {"skipped": NOT_RUN}
     tokenizer = read_tokenizer(str(model_dir), ExportFailed)
-    probe = _probe(tokenizer, model_dir)
+    has_template = bool(tokenizer.chat_template)
+    texts = [render_chat(tokenizer, chat) for chat in _CHATS] if has_template else [_CHAT[0]["content"]]
+    probe = _Probe(
+        chats=[*_CHATS] if has_template else [*texts],
+        texts=texts,
+        tokens_of=[tokenizer(text, add_special_tokens=not has_template)["input_ids"] for text in texts],
+        probe_tokens=tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"],
+        most_tokens=getattr(load_config(str(model_dir)), "max_position_embeddings", None) or POSITIONS,
+    )
     with scratch_directory(gguf_path.parent, "logits") as folder:
         request = LogitsWanted(probe.tokens, probe.first, folder / "logits.f32")
         answer = ask(gguf_path, texts=[PROBE_TEXT, *probe.texts], chats=probe.chats, logits=request)
@@ -106,18 +112,6 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
         "positions": len(logits),
         **_compare(reference, logits, _MOST_LOST[level], probe.tokens[probe.first :], tokenizer, level),
     }
-
-
-def _probe(tokenizer: Any, model_dir: Path) -> _Probe:
-    has_template = bool(tokenizer.chat_template)
-    texts = [render_chat(tokenizer, chat) for chat in _CHATS] if has_template else [_CHAT[0]["content"]]
-    return _Probe(
-        chats=[*_CHATS] if has_template else [*texts],
-        texts=texts,
-        tokens_of=[tokenizer(text, add_special_tokens=not has_template)["input_ids"] for text in texts],
-        probe_tokens=tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"],
-        most_tokens=getattr(load_config(str(model_dir)), "max_position_embeddings", None) or POSITIONS,
-    )
 
 
 def _check_tokens(answer: LlamaAnswer, probe: _Probe, tokenizer: Any, name: str) -> None:

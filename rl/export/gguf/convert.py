@@ -13,7 +13,6 @@ from transformers import GenerationConfig
 from rl.base.errors import ExportFailed
 from rl.base.records import Report
 from rl.export.gguf.architectures import (
-    Architecture,
     PlannedTensor,
     find_architecture,
     kv_heads,
@@ -33,14 +32,14 @@ _HEADER_BYTES_PER_ROW = 40
 
 
 def convert(model_dir: Path, destination: Path, level: str, name: str, report: Report) -> dict[str, int]:
-    """Writes ``destination`` and returns how many tensors got which type, for example ``{"Q4_K": 14, "F32": 5}``.
-
-    Raises ExportFailed for a model that GGUF or this converter cannot express, and OSError when the disk refuses.
-    """
+    """Writes ``destination`` and returns how many tensors got which type, for example ``{"Q4_K": 14, "F32": 5}``. Raises
+    ExportFailed for a model that GGUF or this converter cannot express, and OSError when the disk refuses."""
     config = load_config(str(model_dir))
     architecture = find_architecture(config)
     tensors = plan_tensors(Checkpoint(model_dir), architecture, config)
-    mixture = _mixture(level, tensors, config)
+    untied = any(tensor.name == "output.weight" for tensor in tensors)
+    output = "output.weight" if untied else "token_embd.weight"
+    mixture = Mixture(level, config.num_hidden_layers, config.num_attention_heads // kv_heads(config), output)
     shapes = {tensor.name: tensor.shape for tensor in tensors}
     kinds = {tensor_name: mixture.type_of(tensor_name, shape) for tensor_name, shape in shapes.items()}
     rows = shapes["token_embd.weight"][0]
@@ -48,34 +47,18 @@ def convert(model_dir: Path, destination: Path, level: str, name: str, report: R
     require_space(destination.parent, size + rows * _HEADER_BYTES_PER_ROW)
     writer = gguf.GGUFWriter(destination, architecture.name)
     try:
-        _write_metadata(writer, model_dir, config, architecture, mixture, name, rows)
-        _write_tensors(writer, tensors, kinds, report)
+        writer.add_type(gguf.GGUFType.MODEL)
+        writer.add_name(name)
+        writer.add_file_type(mixture.file_type)
+        writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+        write_hyperparameters(writer, config, architecture)
+        write_tokenizer(
+            writer, model_dir, read_tokenizer(str(model_dir), ExportFailed), rows, _end_ids(model_dir, config)
+        )
+        write_tensors(writer, tensors, kinds, report)
     finally:
         writer.close()
     return dict(Counter(kind.name for kind in kinds.values()))
-
-
-def _mixture(level: str, tensors: list[PlannedTensor], config: Any) -> Mixture:
-    untied = any(tensor.name == "output.weight" for tensor in tensors)
-    output = "output.weight" if untied else "token_embd.weight"
-    return Mixture(level, config.num_hidden_layers, config.num_attention_heads // kv_heads(config), output)
-
-
-def _write_metadata(
-    writer: gguf.GGUFWriter,
-    model_dir: Path,
-    config: Any,
-    architecture: Architecture,
-    mixture: Mixture,
-    name: str,
-    rows: int,
-) -> None:
-    writer.add_type(gguf.GGUFType.MODEL)
-    writer.add_name(name)
-    writer.add_file_type(mixture.file_type)
-    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    write_hyperparameters(writer, config, architecture)
-    write_tokenizer(writer, model_dir, read_tokenizer(str(model_dir), ExportFailed), rows, _end_ids(model_dir, config))
 
 
 def _end_ids(model_dir: Path, config: Any) -> object:
@@ -85,10 +68,10 @@ def _end_ids(model_dir: Path, config: Any) -> object:
     return config.eos_token_id
 
 
-def _write_tensors(
+def write_tensors(
     writer: gguf.GGUFWriter, tensors: list[PlannedTensor], kinds: dict[str, gguf.GGMLQuantizationType], report: Report
 ) -> None:
-    """All names, shapes and types first, then the data, so that one tensor at a time is in memory."""
+    """The fields, all names, shapes and types first, then the data, so that one tensor at a time is in memory."""
     for tensor in tensors:
         kind = kinds[tensor.name]
         writer.add_tensor_info(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.config.levels import SMALL_LEVELS, check_level
-from rl.export.gguf.architectures import ARCHITECTURES, find_architecture
+from rl.export.gguf.architectures import ARCHITECTURES, PlannedTensor, find_architecture
 from rl.export.gguf.check import self_check
-from rl.export.gguf.convert import convert
-from rl.export.gguf.quantize import k_quant_library, quantize
+from rl.export.gguf.convert import convert, write_tensors
+from rl.export.gguf.quantize import k_quant_library
 from rl.export.gguf.types import Mixture, byte_size, describe_replaced
 from rl.export.gguf.weights import Array
 from rl.export.gguf_header import open_gguf
@@ -39,11 +40,9 @@ _OWN = ("GGUF.", "general.architecture", "general.file_type", "general.quantizat
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:
-    """Writes ``<output_dir>/gguf/<name>-<quantization>.gguf`` after comparing it with the model it came from.
-
-    Raises UsageError (an unknown level, no such model) or ExportFailed (an architecture that cannot be exported, a
-    missing package, a full disk, a file that llama.cpp runs differently); no file is left behind then.
-    """
+    """Writes ``<output_dir>/gguf/<name>-<quantization>.gguf`` after comparing it with the model it came from. Raises
+    UsageError (an unknown level, no such model) or ExportFailed (an architecture that cannot be exported, a missing
+    package, a full disk, a file that llama.cpp runs differently); no file is left behind then."""
     level = check_level(job.quantization)
     making = plan_making(load_config(job.base_model), level)
     folder = job.output_dir / "gguf"
@@ -78,14 +77,17 @@ class Making:
     quantizer: str
     """What rounds the weights, for a person to see."""
 
-    @property
-    def needs_exact_file(self) -> bool:
-        return self.program is not None or (self.script is not None and self.level in SMALL_LEVELS)
-
 
 def plan_making(config: Any, level: str) -> Making:
     """Raises ExportFailed for an architecture that nobody here converts, or a level that nobody here rounds to."""
-    script = None if _is_known(config) else _script_for(config)
+    name, script = (config.architectures or ["none named"])[0], None
+    if name in ARCHITECTURES:
+        find_architecture(config)  # refuses a variant that llama.cpp would run wrongly: its script would write it too
+    elif (script := convert_script()) is None:
+        raise ExportFailed(
+            f"no GGUF export for the architecture {name}; supported: {', '.join(ARCHITECTURES)}; for another one, set "
+            f"{VARIABLE} to a checkout of llama.cpp, whose converter is then used"
+        )
     exact = "bf16" if stored_dtype(config) == torch.bfloat16 else "f32"
     if level not in SMALL_LEVELS:
         return Making(level, exact, script, None, script.name if script else "gguf")
@@ -97,7 +99,7 @@ def plan_making(config: Any, level: str) -> Making:
 def make(making: Making, model_dir: Path, destination: Path, spare: Path, name: str, report: Report) -> dict[str, int]:
     """Writes ``destination``, with room in ``spare`` for a file in between. Returns how many tensors got which type, for
     example ``{"Q4_K": 14, "F32": 5}``."""
-    if not making.needs_exact_file:
+    if not (making.program is not None or (making.script is not None and making.level in SMALL_LEVELS)):
         return _convert(making.script, model_dir, destination, making.level, name, report)
     exact = spare / "exact.gguf"
     _convert(making.script, model_dir, exact, making.exact_level, name, report)
@@ -117,46 +119,30 @@ def _convert(
     return tensor_types(destination)
 
 
-def _is_known(config: Any) -> bool:
-    """Raises ExportFailed for a known architecture in a variant that llama.cpp would run wrongly: its script too."""
-    if (config.architectures or [""])[0] not in ARCHITECTURES:
-        return False
-    find_architecture(config)
-    return True
-
-
-def _script_for(config: Any) -> Path:
-    if script := convert_script():
-        return script
-    name = (config.architectures or ["none named"])[0]
-    raise ExportFailed(
-        f"no GGUF export for the architecture {name}; supported: {', '.join(ARCHITECTURES)}; for another one, set "
-        f"{VARIABLE} to a checkout of llama.cpp, whose converter is then used"
-    )
-
-
 def requantize(source: Path, destination: Path, level: str, report: Report) -> dict[str, int]:
     """Reads one tensor at a time of a file in f32, f16 or bf16, and returns how many tensors got which type."""
     reader = open_gguf(source)
-    mixture = _mixture(reader, level)
-    kinds = {tensor.name: _kind(mixture, tensor) for tensor in reader.tensors}
-    size = sum(byte_size(kinds[tensor.name], _shape(tensor)) for tensor in reader.tensors)
+    arch = _value(reader, "general.architecture", "")
+    heads, kv_heads = (_value(reader, f"{arch}.attention.{name}", 1) for name in ("head_count", "head_count_kv"))
+    layers = int(_value(reader, f"{arch}.block_count", 1))
+    untied = any(tensor.name == "output.weight" for tensor in reader.tensors)
+    output = "output.weight" if untied else "token_embd.weight"
+    mixture = Mixture(level, layers, _most(heads) // max(1, _most(kv_heads)), output)
+    tensors = [PlannedTensor(tensor.name, _shape(tensor), partial(_read, source, tensor)) for tensor in reader.tensors]
+    kinds = {
+        tensor.name: mixture.type_of(tensor.name, _shape(tensor)) if mixture.rounds(tensor.name) else tensor.tensor_type
+        for tensor in reader.tensors
+    }
+    size = sum(byte_size(kinds[tensor.name], tensor.shape) for tensor in tensors)
     require_space(destination.parent, size + source.stat().st_size - sum(tensor.n_bytes for tensor in reader.tensors))
     writer = gguf.GGUFWriter(destination, str(_value(reader, "general.architecture", "")))
     try:
-        _copy_fields(reader, writer, mixture)
-        for tensor in reader.tensors:
-            kind = kinds[tensor.name]
-            writer.add_tensor_info(
-                tensor.name, _shape(tensor), np.dtype(np.float32), byte_size(kind, _shape(tensor)), raw_dtype=kind
-            )
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_ti_data_to_file()
-        for number, tensor in enumerate(reader.tensors, start=1):
-            writer.write_tensor_data(quantize(_read(source, tensor), kinds[tensor.name]))
-            report("step", {"step": number, "total_steps": len(reader.tensors), "metrics": {}})
-        writer.flush()
+        for name, field in reader.fields.items():
+            if not name.startswith(_OWN):
+                writer.add_key_value(name, field.contents(), field.types[0], field.types[-1])
+        writer.add_file_type(mixture.file_type)
+        writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+        write_tensors(writer, tensors, kinds, report)
     finally:
         writer.close()
     return dict(Counter(kind.name for kind in kinds.values()))
@@ -170,22 +156,9 @@ def tensor_types(path: Path) -> dict[str, int]:
         raise ExportFailed(f"what was made is not a GGUF file: {error}") from error
 
 
-def _mixture(reader: gguf.GGUFReader, level: str) -> Mixture:
-    arch = _value(reader, "general.architecture", "")
-    heads, kv_heads = (_value(reader, f"{arch}.attention.{name}", 1) for name in ("head_count", "head_count_kv"))
-    layers = int(_value(reader, f"{arch}.block_count", 1))
-    untied = any(tensor.name == "output.weight" for tensor in reader.tensors)
-    output = "output.weight" if untied else "token_embd.weight"
-    return Mixture(level, layers, _most(heads) // max(1, _most(kv_heads)), output)
-
-
 def _most(heads: Any) -> int:
     """Some architectures give each layer its own number."""
     return int(max(heads)) if isinstance(heads, list) else int(heads)
-
-
-def _kind(mixture: Mixture, tensor: gguf.ReaderTensor) -> Type:
-    return mixture.type_of(tensor.name, _shape(tensor)) if mixture.rounds(tensor.name) else tensor.tensor_type
 
 
 def _shape(tensor: gguf.ReaderTensor) -> tuple[int, ...]:
@@ -202,14 +175,6 @@ def _read(source: Path, tensor: gguf.ReaderTensor) -> Array:
     rows = stored.reshape(*_shape(tensor)[:-1], -1)
     values: Array = gguf.quants.dequantize(rows, tensor.tensor_type)
     return values
-
-
-def _copy_fields(reader: gguf.GGUFReader, writer: gguf.GGUFWriter, mixture: Mixture) -> None:
-    for name, field in reader.fields.items():
-        if not name.startswith(_OWN):
-            writer.add_key_value(name, field.contents(), field.types[0], field.types[-1])
-    writer.add_file_type(mixture.file_type)
-    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
 
 
 def _value(reader: gguf.GGUFReader, name: str, missing: Any) -> Any:

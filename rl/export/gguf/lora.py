@@ -17,12 +17,11 @@ from rl.base.slugs import check_slug
 from rl.export.gguf.architectures import Architecture, find_architecture, gguf_name, reorder_rows
 from rl.export.gguf.convert import convert
 from rl.export.gguf.tokenizer import render_chat
-from rl.export.gguf.weights import Array
 from rl.export.hf.adapter import Adapter, Update
 from rl.export.hf.loading import load_config, load_tokenizer, stored_dtype
 from rl.export.hf.lora import open_adapter
 from rl.export.hf.merge import write_merged
-from rl.export.llama_cpp.process import LogitsWanted, ask, is_available
+from rl.export.llama_cpp.process import NOT_RUN, LogitsWanted, ask, is_available
 from rl.export.staging import require_space, scratch_directory, staged_file
 from rl.lm.loading import errors_as, put_adapter, quiet, read_model
 from rl.lm.model_path import ADAPTER_WEIGHTS
@@ -45,10 +44,8 @@ _MOST_OF_EFFECT = 0.25
 
 def export(job: ExportJob, report: Report) -> ExportResult:
     """Writes ``<output_dir>/gguf/<name>-lora-f16.gguf`` after comparing it with PEFT; ``job.quantization`` does not apply.
-
-    Raises UsageError without an adapter, and ExportFailed for one that is unfinished, does not belong to the base model,
-    or cannot be expressed as a GGUF adapter.
-    """
+    Raises UsageError without an adapter, and ExportFailed for one that is unfinished, does not belong to the base model, or
+    cannot be expressed as a GGUF adapter."""
     quiet()
     final = job.output_dir / "gguf" / f"{check_slug(job.name, 'export name')}-lora-{_LEVEL}.gguf"
     config = load_config(job.base_model)
@@ -63,7 +60,11 @@ def export(job: ExportJob, report: Report) -> ExportResult:
         report("stage", {"name": "convert"})
         count = convert_adapter(adapter, partial, config, architecture, job.name)
         report("stage", {"name": "check"})
-        figures = _check(job, adapter, partial, base_dir, spare / "base.gguf")
+        figures: dict[str, Any] = {"skipped": NOT_RUN}
+        if is_available():  # on a GGUF of the base model, made for this and thrown away
+            dtype = write_merged(replace(job, adapter_dir=None), base_dir, silent)
+            convert(base_dir, spare / "base.gguf", "bf16" if dtype == "bfloat16" else "f16", job.name, silent)
+            figures = check_in_llama_cpp(partial, spare / "base.gguf", base_dir, adapter.directory)
         size = partial.stat().st_size
     details = {"tensor_types": {"F16": count}, "self_check": figures, "size_bytes": size}
     return ExportResult(path=final, quantization=_LEVEL, details=details)
@@ -74,7 +75,12 @@ def convert_adapter(adapter: Adapter, destination: Path, config: Any, architectu
     require_space(destination.parent, (adapter.directory / ADAPTER_WEIGHTS).stat().st_size)
     writer = gguf.GGUFWriter(destination, architecture.name)
     try:
-        _write_metadata(writer, float(adapter.config["lora_alpha"]), name)
+        writer.add_type(gguf.GGUFType.ADAPTER)
+        writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
+        writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, float(adapter.config["lora_alpha"]))
+        writer.add_name(name)
+        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+        writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         for update in adapter.updates.values():
             target = gguf_name(architecture, config, update.weight)
             for side in "AB":
@@ -88,32 +94,19 @@ def convert_adapter(adapter: Adapter, destination: Path, config: Any, architectu
     return 2 * len(adapter.updates)
 
 
-def _write_metadata(writer: gguf.GGUFWriter, alpha: float, name: str) -> None:
-    writer.add_type(gguf.GGUFType.ADAPTER)
-    writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
-    writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, alpha)
-    writer.add_name(name)
-    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
-    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-
-
 def _convert_matrix(adapter: Adapter, update: Update, side: str, architecture: Architecture, config: Any) -> Any:
     """A stays; B takes the row order of its layer, and what the update's scale is beyond llama.cpp's own ``alpha / r``.
-
-    Layers stored as (in, out) need no transposition: PEFT keeps A as (r, in) and B as (out, r) for them too.
-    """
+    Layers stored as (in, out) need no transposition: PEFT keeps A as (r, in) and B as (out, r) for them too."""
     values = adapter.weights.read(adapter.key(update, side))
     if side == "B":
         values = reorder_rows(values, update.weight, architecture, config)
         values = values * np.float32(update.scale / (adapter.config["lora_alpha"] / values.shape[1]))
-    return _as_f16(values, adapter.key(update, side))
-
-
-def _as_f16(values: Array, key: str) -> Any:
     with np.errstate(over="ignore"):
         halves = values.astype(np.float16)
     if not np.isfinite(halves).all():
-        raise ExportFailed(f"the adapter weight {key} is beyond the range of float16: export merged or gguf instead")
+        raise ExportFailed(
+            f"the adapter weight {adapter.key(update, side)} is beyond the range of float16: export merged or gguf instead"
+        )
     return halves
 
 
@@ -127,20 +120,9 @@ def _require_expressible(adapter: Adapter, config: Any) -> None:
         raise ExportFailed(f"this adapter cannot be a GGUF adapter, because {why}: export merged or gguf instead")
 
 
-def _check(job: ExportJob, adapter: Adapter, adapter_file: Path, base_dir: Path, base_file: Path) -> dict[str, Any]:
-    """On a GGUF of the base model, made for this and thrown away."""
-    if not is_available():
-        return {"skipped": "the package xllamacpp is not installed (pip install xllamacpp), so the file was not run"}
-    dtype = write_merged(replace(job, adapter_dir=None), base_dir, silent)
-    convert(base_dir, base_file, "bf16" if dtype == "bfloat16" else "f16", job.name, silent)
-    return check_in_llama_cpp(adapter_file, base_file, base_dir, adapter.directory)
-
-
 def check_in_llama_cpp(adapter_file: Path, base_file: Path, base_dir: Path, adapter_dir: Path) -> dict[str, Any]:
     """Figures for a person. ``mean_kl`` is the divergence of llama.cpp from PEFT, ``adapter_kl`` that of the bare base.
-
-    Raises ExportFailed when llama.cpp cannot load the file, or predicts something else than PEFT.
-    """
+    Raises ExportFailed when llama.cpp cannot load the file, or predicts something else than PEFT."""
     tokens = _tokens(base_dir)
     with scratch_directory(adapter_file.parent, "logits") as folder:
         request = LogitsWanted(tokens, max(0, len(tokens) - _POSITIONS), folder / "logits.f32")

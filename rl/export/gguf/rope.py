@@ -29,25 +29,19 @@ def write_rope(writer: gguf.GGUFWriter, config: Any, head_dim: int) -> None:
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(float(rope["factor"]))
     if kind == "yarn":
-        _write_yarn(writer, rope, config)
-
-
-def _write_yarn(writer: gguf.GGUFWriter, rope: dict[str, Any], config: Any) -> None:
-    """With YaRN's default ramp and attention factor, which llama.cpp computes itself."""
-    if odd := sorted(key for key in set(rope) - _YARN_KNOWN if rope[key] is not None):
-        raise ExportFailed(f"no GGUF export for YaRN rope scaling with {', '.join(odd)} set")
-    original = rope.get("original_max_position_embeddings") or config.max_position_embeddings
-    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
-    writer.add_rope_scaling_factor(float(rope["factor"]))
-    writer.add_rope_scaling_orig_ctx_len(int(original))
+        # llama.cpp computes YaRN's default ramp and attention factor itself
+        if odd := sorted(key for key in set(rope) - _YARN_KNOWN if rope[key] is not None):
+            raise ExportFailed(f"no GGUF export for YaRN rope scaling with {', '.join(odd)} set")
+        original = rope.get("original_max_position_embeddings") or config.max_position_embeddings
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(float(rope["factor"]))
+        writer.add_rope_scaling_orig_ctx_len(int(original))
 
 
 def llama3_factors(config: Any, head_dim: int) -> Array | None:
-    """What llama.cpp divides each frequency by, shape (head_dim / 2,); None without Llama 3's scaling.
-
-    Wavelengths below ``original / high_freq_factor`` positions stay, those above ``original / low_freq_factor`` are
-    stretched by ``factor``, and those between are blended.
-    """
+    """What llama.cpp divides each frequency by, shape (head_dim / 2,); None without Llama 3's scaling. Wavelengths below
+    ``original / high_freq_factor`` positions stay, those above ``original / low_freq_factor`` are stretched by ``factor``,
+    and those between are blended."""
     rope = _parameters(config)
     if rope["rope_type"] != "llama3":
         return None
@@ -59,9 +53,7 @@ def llama3_factors(config: Any, head_dim: int) -> Array | None:
 
 
 def _parameters(config: Any) -> dict[str, Any]:
-    """transformers keeps them under ``rope_parameters``; architectures without rotary embeddings have none.
-
-    Where there are two, for windowed layers and for the others, they are the others'.
-    """
+    """transformers keeps them under ``rope_parameters``; architectures without rotary embeddings have none. Where there are
+    two, for windowed layers and for the others, they are the others'."""
     parameters = getattr(config, "rope_parameters", None) or {}
     return {"rope_type": "default", **parameters.get("full_attention", parameters)}

@@ -28,9 +28,7 @@ _PROBE_CHAT = [{"role": "user", "content": "hello"}]
 
 def write_tokenizer(writer: gguf.GGUFWriter, model_dir: Path, tokenizer: Any, rows: int, model_eos: object) -> None:
     """``rows``: of the embedding matrix, which may be more than the vocabulary. ``model_eos``: the configured id or ids.
-
-    Raises ExportFailed for a tokenizer that llama.cpp cannot reproduce.
-    """
+    Raises ExportFailed for a tokenizer that llama.cpp cannot reproduce."""
     parts = _read(model_dir)
     if _is_byte_level(parts):
         writer.add_tokenizer_model("gpt2")
@@ -41,8 +39,15 @@ def write_tokenizer(writer: gguf.GGUFWriter, model_dir: Path, tokenizer: Any, ro
         writer.add_tokenizer_model("llama")
         _check_sentencepiece(parts)
         vocabulary = _write_vocabulary(writer, parts, rows)
-        writer.add_token_scores(_scores(parts, vocabulary))
-        writer.add_add_space_prefix(_prefixes_a_space(parts))
+        # llama.cpp merges the highest score first: a piece scores minus the rank of the merge that makes it
+        rank: dict[str, int] = {}
+        for position, merge in enumerate(_merges(parts)):
+            rank.setdefault("".join(merge.split(" ")), position)
+        writer.add_token_scores([-float(rank.get(text, len(rank))) for text in vocabulary])
+        steps = _steps(parts["normalizer"]) + _steps(parts["pre_tokenizer"])
+        writer.add_add_space_prefix(
+            any(step["type"] == "Prepend" or step.get("prepend_scheme", "never") != "never" for step in steps)
+        )
     _write_special_tokens(writer, tokenizer, model_eos)
 
 
@@ -64,10 +69,8 @@ def render_chat(tokenizer: Any, messages: list[dict[str, str]]) -> str:
 
 
 def pre_tokenizer_name(parts: dict[str, Any]) -> str:
-    """llama.cpp's name for how a byte-level tokenizer splits text before merging; ``parts`` is tokenizer.json.
-
-    Decided by the rule itself: a hash over probe texts, the usual way, knows no vocabulary trained at home.
-    """
+    """llama.cpp's name for how a byte-level tokenizer splits text before merging; ``parts`` is tokenizer.json. Decided by
+    the rule itself: a hash over probe texts, the usual way, knows no vocabulary trained at home."""
     steps = _steps(parts["pre_tokenizer"])
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"] and steps[0].get("use_regex", True):
@@ -138,11 +141,6 @@ def _check_sentencepiece(parts: dict[str, Any]) -> None:
         )
 
 
-def _prefixes_a_space(parts: dict[str, Any]) -> bool:
-    steps = _steps(parts["normalizer"]) + _steps(parts["pre_tokenizer"])
-    return any(step["type"] == "Prepend" or step.get("prepend_scheme", "never") != "never" for step in steps)
-
-
 def _steps(part: dict[str, Any] | None) -> list[dict[str, Any]]:
     """A normalizer or pre-tokenizer as the list of its steps."""
     if part is None:
@@ -185,14 +183,6 @@ def _merges(parts: dict[str, Any]) -> list[str]:
     return [merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]]
 
 
-def _scores(parts: dict[str, Any], vocabulary: list[str]) -> list[float]:
-    """llama.cpp merges the highest score first, so a piece scores minus the rank of the merge that makes it."""
-    rank: dict[str, int] = {}
-    for position, merge in enumerate(_merges(parts)):
-        rank.setdefault("".join(merge.split(" ")), position)
-    return [-float(rank.get(text, len(rank))) for text in vocabulary]
-
-
 def _write_special_tokens(writer: gguf.GGUFWriter, tokenizer: Any, model_eos: object) -> None:
     configured = model_eos if isinstance(model_eos, list) else [model_eos]
     written = [answer_form(tokenizer).end_id] if tokenizer.chat_template and tokenizer.eos_token else []
@@ -211,9 +201,9 @@ def _write_special_tokens(writer: gguf.GGUFWriter, tokenizer: Any, model_eos: ob
     writer.add_add_bos_token(starts_with_bos(tokenizer))
     writer.add_add_eos_token(False)
     if tokenizer.chat_template:
-        writer.add_chat_template(_with_date(tokenizer.get_chat_template()))
-
-
-def _with_date(template: str) -> str:
-    """The date that was trained with stands in the file: llama.cpp would fill in the day on which it answers."""
-    return f'{{%- set date_string = "{DATE}" -%}}{template}' if "date_string" in template else template
+        template = tokenizer.get_chat_template()
+        if (
+            "date_string" in template
+        ):  # llama.cpp would fill in the day on which it answers, not the date of the training
+            template = f'{{%- set date_string = "{DATE}" -%}}{template}'
+        writer.add_chat_template(template)

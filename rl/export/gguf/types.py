@@ -6,6 +6,7 @@ made here equals one made there: the tensors that hurt most when rounded get mor
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,23 +16,6 @@ from gguf import GGMLQuantizationType as Type
 
 from rl.config.levels import PLAIN_LEVELS
 
-_BASE = {
-    "f32": Type.F32,
-    "f16": Type.F16,
-    "bf16": Type.BF16,
-    "q8_0": Type.Q8_0,
-    "q6_k": Type.Q6_K,
-    "q5_k_m": Type.Q5_K,
-    "q5_k_s": Type.Q5_K,
-    "q5_0": Type.Q5_0,
-    "q4_k_m": Type.Q4_K,
-    "q4_k_s": Type.Q4_K,
-    "q4_0": Type.Q4_0,
-    "q3_k_l": Type.Q3_K,
-    "q3_k_m": Type.Q3_K,
-    "q3_k_s": Type.Q3_K,
-    "q2_k": Type.Q2_K,
-}
 _SMALLER_BLOCK = {
     Type.Q2_K: Type.Q4_0,
     Type.Q3_K: Type.Q4_0,
@@ -58,8 +42,6 @@ _LAYER = re.compile(r"blk\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """A level applied to one model."""
-
     level: str
     layers: int
     heads_per_kv_head: int
@@ -78,63 +60,47 @@ class Mixture:
     def type_of(self, name: str, shape: tuple[int, ...]) -> Type:
         if len(shape) < 2 or name.endswith(_UNQUANTISED):
             return Type.F32
-        return _fitting(self._choose_type(name), shape[-1])
+        wanted = self._choose_type(name)
+        for kind in (wanted, _SMALLER_BLOCK.get(wanted, Type.F16)):
+            if shape[-1] % GGML_QUANT_SIZES[kind][0] == 0:
+                return kind
+        return Type.F16
 
     def _choose_type(self, name: str) -> Type:
-        base = _BASE[self.level]
+        base = Type["_".join(self.level.split("_")[:2]).upper()]  # q4_k_m and q4_k_s: Q4_K
         if self.level in PLAIN_LEVELS:
             return base
         if name == self.output:
             return Type.Q6_K
         match = _LAYER.match(name)
         layer = int(match.group(1)) if match else 0
-        if name.endswith(("attn_v.weight", "attn_qkv.weight")):
-            return self._value(base, layer)
-        if name.endswith("ffn_down.weight"):
-            return self._down(base, layer)
+        if name.endswith(("attn_v.weight", "attn_qkv.weight", "ffn_down.weight")):
+            return self._choose_delicate(base, layer, is_value="attn" in name)
         if name.endswith("attn_output.weight"):
             return {"q2_k": Type.Q3_K, "q3_k_m": Type.Q4_K, "q3_k_l": Type.Q5_K}.get(self.level, base)
         return base
 
-    def _value(self, base: Type, layer: int) -> Type:
-        match self.level:
-            case "q2_k":
-                return Type.Q4_K if self.heads_per_kv_head >= 4 else Type.Q3_K
-            case "q3_k_m":
-                return Type.Q5_K if layer < 2 else Type.Q4_K
-            case "q3_k_l":
-                return Type.Q5_K
-            case "q4_k_s":
-                return Type.Q5_K if layer < 4 else base
-            case "q4_k_m" | "q5_k_m":
-                return Type.Q6_K if self._more_bits(layer) else base
-        return base
-
-    def _down(self, base: Type, layer: int) -> Type:
-        match self.level:
-            case "q2_k":
-                return Type.Q3_K
-            case "q3_k_m":
-                return Type.Q5_K if layer < self.layers // 16 else Type.Q4_K
-            case "q3_k_l":
-                return Type.Q5_K
-            case "q4_k_s":
-                return Type.Q5_K if layer < self.layers // 8 else base
-            case "q4_k_m" | "q5_k_m":
-                return Type.Q6_K if self._more_bits(layer) else base
-        return base
-
-    def _more_bits(self, layer: int) -> bool:
-        """The first and the last eighth of the layers, and every third between."""
+    def _choose_delicate(self, base: Type, layer: int, *, is_value: bool) -> Type:
+        """For the values of the attention, and for what leads out of the feed-forward layer."""
         eighth = self.layers // 8
-        return layer < eighth or layer >= 7 * self.layers // 8 or (layer - eighth) % 3 == 2
+        match self.level:
+            case "q2_k":
+                return Type.Q4_K if is_value and self.heads_per_kv_head >= 4 else Type.Q3_K
+            case "q3_k_m":
+                return Type.Q5_K if layer < (2 if is_value else self.layers // 16) else Type.Q4_K
+            case "q3_k_l":
+                return Type.Q5_K
+            case "q4_k_s":
+                return Type.Q5_K if layer < (4 if is_value else eighth) else base
+            case "q4_k_m" | "q5_k_m":  # the first and the last eighth of the layers, and every third between
+                more = layer < eighth or layer >= 7 * self.layers // 8 or (layer - eighth) % 3 == 2
+                return Type.Q6_K if more else base
+        return base
 
 
 def describe_replaced(level: str, counts: Mapping[str, int]) -> str:
-    """A warning where most matrices are too narrow for the level's blocks; empty otherwise.
-
-    ``counts``: of tensors, by the name of their type.
-    """
+    """A warning where most matrices are too narrow for the level's blocks; empty otherwise. ``counts``: of tensors, by the
+    name of their type."""
     if "_k" not in level:
         return ""
     replaced = sum(counts.get(kind.name, 0) for kind in {*_SMALLER_BLOCK.values(), Type.F16})
@@ -149,14 +115,4 @@ def describe_replaced(level: str, counts: Mapping[str, int]) -> str:
 
 def byte_size(kind: Type, shape: tuple[int, ...]) -> int:
     block, block_bytes = GGML_QUANT_SIZES[kind]
-    count = 1
-    for width in shape:
-        count *= width
-    return count // block * block_bytes
-
-
-def _fitting(wanted: Type, width: int) -> Type:
-    for kind in (wanted, _SMALLER_BLOCK.get(wanted, Type.F16)):
-        if width % GGML_QUANT_SIZES[kind][0] == 0:
-            return kind
-    return Type.F16
+    return math.prod(shape) // block * block_bytes

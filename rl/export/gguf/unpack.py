@@ -39,14 +39,17 @@ from rl.lm.loading import errors_as, quiet
 from rl.lm.text_splitting import PRE_TOKENIZERS
 
 _BYTES_PER_WEIGHT = 2
+_BYTE_LEVEL = "gpt2"
+_NORMALIZED = ("qwen2",)
+"""Rules of tokenizers that bring text into Unicode's form NFC first, which llama.cpp does not."""
+_ADDED: Final = {TokenType.CONTROL: True, TokenType.UNKNOWN: True, TokenType.USER_DEFINED: False}
+"""Kinds of tokens that are looked for in a text before it is split; whether they are special."""
 
 
 def unpack(file: Path, target_dir: Path, report: Report) -> Path:
     """Writes ``target_dir`` (bfloat16 weights, tokenizer, chat template), which appears whole or not at all; returns it.
-
-    Raises BadFile for a file that is not GGUF, and UsageError for an architecture or a tokenizer that is not supported,
-    for a tensor that is missing or unknown, and for too little room.
-    """
+    Raises BadFile for a file that is not GGUF, and UsageError for an architecture or a tokenizer that is not supported, for
+    a tensor that is missing or unknown, and for too little room."""
     quiet()
     reader = open_gguf(file)
     with errors_as(UsageError, f"{file} cannot be unpacked"):
@@ -63,7 +66,11 @@ def unpack(file: Path, target_dir: Path, report: Report) -> Path:
         require_modest(tokenizer.chat_template, file, UsageError)
         tokenizer.save_pretrained(unfinished)
         _read_model(reader, config, report).save_pretrained(unfinished)
-        write_text(unfinished / "README.md", _card(reader, file))
+        fields: dict[str, Any] = {
+            name: field.contents() for name in ("name", "license") if (field := reader.get_field(f"general.{name}"))
+        }
+        head = f"---\nlicense: {fields['license']}\n---\n\n" if "license" in fields else ""
+        write_text(unfinished / "README.md", f"{head}# {fields.get('name', file.stem)}\n\nUnpacked from {file.name}.\n")
     return target_dir
 
 
@@ -90,21 +97,6 @@ def _read_model(reader: gguf.GGUFReader, config: PretrainedConfig, report: Repor
     return model
 
 
-def _card(reader: gguf.GGUFReader, file: Path) -> str:
-    fields: dict[str, Any] = {
-        name: field.contents() for name in ("name", "license") if (field := reader.get_field(f"general.{name}"))
-    }
-    head = f"---\nlicense: {fields['license']}\n---\n\n" if "license" in fields else ""
-    return f"{head}# {fields.get('name', file.stem)}\n\nUnpacked from {file.name}.\n"
-
-
-_BYTE_LEVEL = "gpt2"
-_NORMALIZED = ("qwen2",)
-"""Rules of tokenizers that bring text into Unicode's form NFC first, which llama.cpp does not."""
-_ADDED: Final = {TokenType.CONTROL: True, TokenType.UNKNOWN: True, TokenType.USER_DEFINED: False}
-"""Kinds of tokens that are looked for in a text before it is split; whether they are special."""
-
-
 def read_tokenizer(reader: gguf.GGUFReader, file: Path) -> PreTrainedTokenizerBase:
     """Raises UsageError for a splitting rule that is not known, and what the libraries raise."""
     metadata = Metadata(reader)
@@ -117,19 +109,15 @@ def read_tokenizer(reader: gguf.GGUFReader, file: Path) -> PreTrainedTokenizerBa
         metadata.whole("tokenizer.ggml.model") == "llama"
         and metadata.whole("tokenizer.ggml.add_space_prefix") is not False
     ):
-        return _put_space_first(tokenizer)
+        # also where the text begins with a space, which transformers' reader leaves as it is
+        backend = tokenizer.backend_tokenizer
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        document = {**json.loads(backend.to_str()), "pre_tokenizer": None}
+        names = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+        whole = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(document)), **names)
+        whole.chat_template, whole.model_max_length = tokenizer.chat_template, tokenizer.model_max_length
+        return whole
     return tokenizer
-
-
-def _put_space_first(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
-    """Also where the text begins with one, which transformers' reader leaves as it is."""
-    backend = tokenizer.backend_tokenizer
-    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    document = {**json.loads(backend.to_str()), "pre_tokenizer": None}
-    names = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
-    whole = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(document)), **names)
-    whole.chat_template, whole.model_max_length = tokenizer.chat_template, tokenizer.model_max_length
-    return whole
 
 
 def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast:
@@ -142,13 +130,14 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
     if len(kinds) != len(tokens):
         raise UsageError(f"{file.name} has {len(tokens)} tokens, and says of {len(kinds)} what kind they are")
     ids_by_token = {token: number for number, token in enumerate(tokens) if kinds[number] != TokenType.UNUSED}
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     parts = {
         "version": "1.0",
         "normalizer": {"type": "NFC"} if rule in _NORMALIZED else None,
         "pre_tokenizer": PRE_TOKENIZERS[rule],
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "added_tokens": [
-            _added_token(token, number, kinds[number])
+            {"id": number, "content": token, **plain, "special": _ADDED[TokenType(kinds[number])]}
             for token, number in ids_by_token.items()
             if kinds[number] in _ADDED
         ],
@@ -163,8 +152,3 @@ def _build_byte_level(metadata: Metadata, file: Path) -> PreTrainedTokenizerFast
     if context := metadata.get("context_length"):
         tokenizer.model_max_length = int(context)
     return tokenizer
-
-
-def _added_token(token: str, number: int, kind: int) -> dict[str, Any]:
-    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    return {"id": number, "content": token, **plain, "special": _ADDED[TokenType(kind)]}

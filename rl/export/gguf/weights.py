@@ -22,8 +22,21 @@ class Checkpoint:
         self.directory = directory
         self._file_of: dict[str, str] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
-        for file in _weight_files(directory, single_file):
-            self._list(file)
+        has_index = (directory / f"{single_file}.index.json").is_file()
+        if not (directory / single_file).is_file() and not has_index:
+            raise ExportFailed(f"{directory} has no {single_file}")
+        try:
+            files = weight_files(directory, single_file)
+        except (OSError, ValueError) as error:
+            raise ExportFailed(f"{directory}: {error}") from error
+        for file in files:
+            try:
+                with safe_open(self.directory / file, framework="pt") as handle:
+                    for name in handle.keys():  # noqa: SIM118 - not a mapping
+                        self._file_of[name] = file
+                        self.shapes[name] = tuple(handle.get_slice(name).get_shape())
+            except (OSError, SafetensorError) as error:
+                raise ExportFailed(f"cannot read {self.directory / file}: {error}") from error
 
     def tensor(self, name: str) -> torch.Tensor:
         """As it is stored, and still on disk until it is used. Raises ExportFailed when a value is not finite."""
@@ -41,28 +54,8 @@ class Checkpoint:
         values: Array = self.tensor(name).to(torch.float32).numpy()
         return values
 
-    def _list(self, file: str) -> None:
-        try:
-            with safe_open(self.directory / file, framework="pt") as handle:
-                for name in handle.keys():  # noqa: SIM118 - not a mapping
-                    self._file_of[name] = file
-                    self.shapes[name] = tuple(handle.get_slice(name).get_shape())
-        except (OSError, SafetensorError) as error:
-            raise ExportFailed(f"cannot read {self.directory / file}: {error}") from error
-
 
 def require_finite(values: torch.Tensor, name: str) -> None:
     """By the extremes, which are NaN where any value is: 15 times faster than a mask, which would also take memory."""
     if values.is_floating_point() and values.numel() and not all(torch.isfinite(end) for end in values.aminmax()):
         raise ExportFailed(f"the weight {name} holds NaN or infinity: the model is damaged, or its training diverged")
-
-
-def _weight_files(directory: Path, single_file: str) -> list[str]:
-    """A single file comes before an index, as in transformers."""
-    index = directory / f"{single_file}.index.json"
-    if not (directory / single_file).is_file() and not index.is_file():
-        raise ExportFailed(f"{directory} has no {single_file}")
-    try:
-        return weight_files(directory, single_file)
-    except (OSError, ValueError) as error:
-        raise ExportFailed(f"{directory}: {error}") from error

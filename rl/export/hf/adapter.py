@@ -61,18 +61,27 @@ class Update:
 
 
 class Adapter:
-    """``special`` says what is not plain LoRA about it; where it is empty, all of it is in ``updates``, by weight.
-
-    Raises ExportFailed for one that is unfinished or damaged, and, if it is plain, for one of another base model.
-    """
+    """``special`` says what is not plain LoRA about it; where it is empty, all of it is in ``updates``, by weight. Raises
+    ExportFailed for one that is unfinished or damaged, and, if it is plain, for one of another base model."""
 
     def __init__(self, directory: Path, model: PreTrainedModel, base_model: str) -> None:
         """``model`` has no weights (see ``loading.skeleton``), and gains the adapter's layers."""
         self.directory = check_adapter(directory, ExportFailed)
-        self.config = read_adapter_config(directory)
+        path = directory / ADAPTER_CONFIG
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ExportFailed(f"cannot read {path}: {error}") from error
+        if not isinstance(config, dict):
+            raise ExportFailed(f"{path} is not a JSON object")
+        self.config = config
         self.weights = Checkpoint(directory, ADAPTER_WEIGHTS)
         self.updates: dict[str, Update] = {}
-        self.special = self._find_special()
+        options = (
+            f"{key} is {config[key]!r}" for key, plain in _PLAIN.items() if config.get(key, plain[0]) not in plain
+        )
+        trained = (f"it trains {key}" for key in self.weights.shapes if not _KEY.fullmatch(key))
+        self.special = next(itertools.chain(options, trained), "")
         if not self.special:
             self._find_updates(model, base_model)
 
@@ -85,18 +94,12 @@ class Adapter:
     def key(self, update: Update, side: str) -> str:
         return f"{_PREFIX}{update.module}.lora_{side}.weight"
 
-    def _find_special(self) -> str:
-        options = (
-            f"{key} is {self.config[key]!r}"
-            for key, plain in _PLAIN.items()
-            if self.config.get(key, plain[0]) not in plain
-        )
-        trained = (f"it trains {key}" for key in self.weights.shapes if not _KEY.fullmatch(key))
-        return next(itertools.chain(options, trained), "")
-
     def _find_updates(self, model: PreTrainedModel, base_model: str) -> None:
         with errors_as(ExportFailed, f"the adapter {self.directory} does not fit {base_model}"):
-            adapted = _on(model, self.directory)
+            config = LoraConfig.from_pretrained(str(self.directory))
+            config.init_lora_weights = False
+            with torch.device("meta"):
+                adapted = PeftModel(model, config)
             layers = {name: layer for name, layer in adapted.named_modules() if isinstance(layer, LoraLayer)}
             if odd := [name for name, layer in layers.items() if type(layer) is not Linear or layer.lora_variant]:
                 self.special = f"it trains {odd[0].removeprefix(_PREFIX)} ({type(layers[odd[0]]).__name__})"
@@ -117,21 +120,3 @@ class Adapter:
         if odd := [name for name, shape in shapes.items() if self.weights.shapes[name] != shape]:
             actual = list(self.weights.shapes[odd[0]])
             raise ValueError(f"{odd[0]} has the shape {actual} instead of {list(shapes[odd[0]])}")
-
-
-def read_adapter_config(directory: Path) -> dict[str, Any]:
-    path = directory / ADAPTER_CONFIG
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ExportFailed(f"cannot read {path}: {error}") from error
-    if not isinstance(config, dict):
-        raise ExportFailed(f"{path} is not a JSON object")
-    return config
-
-
-def _on(model: PreTrainedModel, directory: Path) -> PeftModel:
-    config = LoraConfig.from_pretrained(str(directory))
-    config.init_lora_weights = False
-    with torch.device("meta"):
-        return PeftModel(model, config)

@@ -17,15 +17,17 @@ from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:
-    """Writes ``<output_dir>/lora``; ``job.quantization`` does not apply.
-
-    Raises UsageError without an adapter, and ExportFailed for one that is unfinished, damaged or of another base model.
-    """
+    """Writes ``<output_dir>/lora``; ``job.quantization`` does not apply. Raises UsageError without an adapter, and
+    ExportFailed for one that is unfinished, damaged or of another base model."""
     check_slug(job.name, "export name")
     quiet()
     adapter = open_adapter(job, "merged or gguf")
     report("stage", {"name": "copy"})
-    dtype = _check_weights(adapter)
+    # every one is read, so that a damaged one is found
+    dtypes = [str(adapter.weights.tensor(name).dtype).removeprefix("torch.") for name in adapter.weights.shapes]
+    if not dtypes:
+        raise ExportFailed(f"the adapter {adapter.directory} holds no weights")
+    dtype = dtypes[0]
     final = job.output_dir / "lora"
     with staged_directory(final) as directory:
         require_space(job.output_dir, (adapter.directory / ADAPTER_WEIGHTS).stat().st_size)
@@ -41,11 +43,3 @@ def open_adapter(job: ExportJob, instead: str) -> Adapter:
     if job.adapter_dir is None:
         raise UsageError(f"there is no adapter to export, but a whole model: export it as {instead}")
     return Adapter(job.adapter_dir, skeleton(load_config(job.base_model), job.base_model), job.base_model)
-
-
-def _check_weights(adapter: Adapter) -> str:
-    """The name of their dtype. Reads every one, so that a damaged one is found."""
-    dtypes = [str(adapter.weights.tensor(name).dtype).removeprefix("torch.") for name in adapter.weights.shapes]
-    if not dtypes:
-        raise ExportFailed(f"the adapter {adapter.directory} holds no weights")
-    return dtypes[0]

@@ -36,11 +36,9 @@ _ROOM = 1e-4
 
 
 def export(job: ExportJob, report: Report) -> ExportResult:
-    """Writes ``<output_dir>/onnx`` after comparing it with the model; ``job.quantization`` does not apply.
-
-    Raises UsageError (no such model) or ExportFailed (an adapter that does not fit, a model that neither exporter can
-    express, other logits in onnxruntime, a full disk).
-    """
+    """Writes ``<output_dir>/onnx`` after comparing it with the model; ``job.quantization`` does not apply. Raises
+    UsageError (no such model) or ExportFailed (an adapter that does not fit, a model that neither exporter can express,
+    other logits in onnxruntime, a full disk)."""
     check_slug(job.name, "export name")
     quiet()
     final = job.output_dir / "onnx"

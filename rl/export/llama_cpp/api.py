@@ -153,11 +153,9 @@ def _defaults(library: Any, name: str, kind: type[c.Structure], table: dict[str,
 
 
 class Reader:
-    """A GGUF file, with or without an adapter, that tells the logits after each token of given text.
-
-    Computed exactly where there is a choice: float32 attention cache, no flash attention, on the processor. The process
-    ends with it, so nothing is freed.
-    """
+    """A GGUF file, with or without an adapter, that tells the logits after each token of given text. Computed exactly where
+    there is a choice: float32 attention cache, no flash attention, on the processor. The process ends with it, so nothing
+    is freed."""
 
     def __init__(self, model: str, adapter: str | None, context: int, threads: int) -> None:
         """``context``: tokens of the longest text. Raises RuntimeError for what llama.cpp cannot load."""
@@ -203,16 +201,18 @@ class Reader:
             raise RuntimeError("the adapter cannot be applied to this model")
 
     def logits(self, tokens: Sequence[int], first: int) -> numpy.ndarray:
-        """float32 (len(tokens) - first, vocabulary): what may come after each token from number ``first`` on.
-
-        What the text before has in common with this one is not computed again.
-        """
+        """float32 (len(tokens) - first, vocabulary): what may come after each token from number ``first`` on. What the text
+        before has in common with this one is not computed again."""
         rows = numpy.empty((len(tokens) - first, self.vocabulary), numpy.float32)
         for start in range(self._keep(tokens[:first]), len(tokens), BATCH):
             part = tokens[start : start + BATCH]
             self._compute(part, start, first)
             for number in range(max(first, start), start + len(part)):
-                rows[number - first] = self._row(number - start)
+                slot = number - start
+                row = self.library.llama_get_logits_ith(self.context, slot)
+                if not row:
+                    raise RuntimeError(f"llama.cpp has no logits in slot {slot}")
+                rows[number - first] = numpy.ctypeslib.as_array(row, (self.vocabulary,))
         self._known = list(tokens)
         return rows
 
@@ -235,12 +235,6 @@ class Reader:
                 raise RuntimeError(f"llama.cpp gives no logits at position {number}")
         if status := self.library.llama_process(self.context, _DECODE, self.batch):
             raise RuntimeError(f"llama.cpp could not compute {len(tokens)} tokens (status {status})")
-
-    def _row(self, slot: int) -> numpy.ndarray:
-        row = self.library.llama_get_logits_ith(self.context, slot)
-        if not row:
-            raise RuntimeError(f"llama.cpp has no logits in slot {slot}")
-        return numpy.ctypeslib.as_array(row, (self.vocabulary,))
 
 
 def log_prob(reader: Reader, prompt: Sequence[int], answer: Sequence[int]) -> float:

@@ -46,7 +46,12 @@ def main() -> int:
     answer_to = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.load(sys.stdin)
-    _limit(Path(request["model"]).stat().st_size)
+    # no core dumps of models, no debugger to trace a crash, and no more memory than a sound file can need
+    os.environ["GGML_NO_BACKTRACE"] = "1"
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        room = _ROOM_BYTES + _ROOM_TIMES * Path(request["model"]).stat().st_size
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
     with answer_to:
         try:
             for line in _lines(request):
@@ -56,15 +61,6 @@ def main() -> int:
             sys.stderr.write(f"{_describe_error(error)}\n")
             return 1
     return 0
-
-
-def _limit(file_bytes: int) -> None:
-    """No core dumps of models, no debugger to trace a crash, and no more memory than a sound file of this size can need."""
-    os.environ["GGML_NO_BACKTRACE"] = "1"
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
-        room = _ROOM_BYTES + _ROOM_TIMES * file_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (room, room))
 
 
 def _describe_error(error: Exception) -> str:
@@ -98,20 +94,18 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     rendered = [_render(server, key, chat) for chat in request["chats"]]
     chat_tokens = [[] if text is None else _tokens(server, key, text, as_prompt=True) for text in rendered]
     continuations = [_continue(server, key, prompt, request["new_tokens"]) for prompt in request["prompts"]]
+    vocabulary = 0  # the width of the rows
+    if logits := request["logits"]:
+        reader = _reader(request)
+        reader.logits(logits["tokens"], logits["first"]).tofile(logits["file"])
+        vocabulary = reader.vocabulary
     return {
         "tokens": texts,
         "rendered": rendered,
         "chat_tokens": chat_tokens,
         "continuations": continuations,
-        "vocabulary": _write_logits(request) if request["logits"] else 0,
+        "vocabulary": vocabulary,
     }
-
-
-def _write_logits(request: dict[str, Any]) -> int:
-    """The width of the rows."""
-    logits, reader = request["logits"], _reader(request)
-    reader.logits(logits["tokens"], logits["first"]).tofile(logits["file"])
-    return reader.vocabulary
 
 
 def _parameters(request: dict[str, Any], key: str) -> Any:
@@ -163,10 +157,8 @@ def _render(server: Any, key: str, chat: list[dict[str, str]] | str) -> str | No
 
 
 def _continue(server: Any, key: str, prompt: str | list[int], new_tokens: int) -> list[dict[str, Any]]:
-    """Each new token's id and natural-log probability; the last may be the end of the text.
-
-    The probability is null for the bytes of an unfinished character, of which llama.cpp tells only the id.
-    """
+    """Each new token's id and natural-log probability; the last may be the end of the text. The probability is null for the
+    bytes of an unfinished character, of which llama.cpp tells only the id."""
     body = {"prompt": prompt, "n_predict": new_tokens, "temperature": 0, "n_probs": 1, "return_tokens": True}
     answer = _post(server, key, "/completion", body)
     known = [(entry["id"], entry["logprob"]) for entry in answer.get("completion_probabilities", [])]

@@ -18,6 +18,7 @@ from typing import IO, Any
 from rl.base.errors import ExportFailed
 from rl.base.records import Report, silent
 
+NOT_RUN = "the package xllamacpp is not installed (pip install xllamacpp), so the file was not run"
 _PROJECT = Path(__file__).resolve().parents[3]
 _BASE_SECONDS = 300.0
 _SLOWEST_BYTES_PER_SECOND = 5e6
@@ -69,10 +70,8 @@ def token_log_probs(
 ) -> list[float]:
     """For each prompt and answer (token ids) the sum of the natural-log probabilities of the answer's tokens, each after
     all that is before it. Computed in float32, whatever the types of the file. Answers to one prompt are best given one
-    after the other: what texts have in common with the one before is not computed again.
-
-    Raises ExportFailed as ``ask`` does, and for a prompt without a token; whatever ``report`` raises ends the process.
-    """
+    after the other: what texts have in common with the one before is not computed again. Raises ExportFailed as ``ask``
+    does, and for a prompt without a token; whatever ``report`` raises ends the process."""
     if any(not prompt for prompt, _ in sequences):
         raise ExportFailed("the first token of an answer has a probability only after a prompt of at least one token")
     longest = max((len(prompt) + len(answer) for prompt, answer in sequences), default=0)
@@ -95,11 +94,12 @@ def ask(
     adapter: Path | None = None,
     logits: LogitsWanted | None = None,
 ) -> LlamaAnswer:
-    """``chats``: each messages, or plain text for a model without a template.
-
-    Raises ExportFailed when xllamacpp is not installed, or when it refuses the file, crashes on it or hangs.
-    """
-    lengths = [_most_tokens(prompt) + new_tokens + 16 for prompt in prompts]
+    """``chats``: each messages, or plain text for a model without a template. Raises ExportFailed when xllamacpp is not
+    installed, or when it refuses the file, crashes on it or hangs."""
+    # text may become a token for every byte, and a BOS
+    lengths = [
+        (len(prompt.encode()) + 1 if isinstance(prompt, str) else len(prompt)) + new_tokens + 16 for prompt in prompts
+    ]
     request = {
         **_about(gguf_path, adapter),
         "texts": list(texts),
@@ -121,11 +121,6 @@ def _about(gguf_path: Path, adapter: Path | None) -> dict[str, Any]:
         if not path.is_file():
             raise ExportFailed(f"there is no file {path}")
     return {"model": str(gguf_path.resolve()), "adapter": str(adapter.resolve()) if adapter else None}
-
-
-def _most_tokens(prompt: str | list[int]) -> int:
-    """Text may become a token for every byte, and a BOS."""
-    return len(prompt.encode()) + 1 if isinstance(prompt, str) else len(prompt)
 
 
 def _lines(request: dict[str, Any], gguf_path: Path) -> Generator[Any]:

@@ -32,7 +32,6 @@ class StoredModel:
     name: str
     """With its tag."""
     size_bytes: int
-    digest: str
     quantization: str
 
 
@@ -42,8 +41,6 @@ class LoadedModel:
 
     name: str
     size_bytes: int
-    gpu_bytes: int
-    """How many of these bytes are on the GPU."""
     context_length: int
 
 
@@ -101,10 +98,8 @@ class OllamaDeployer:
         report: Report = silent,
     ) -> None:
         """Makes Ollama serve the file under the name; a model that has the name already is replaced at the end.
-
         ``template`` is in Ollama's own language and never left to its guess, which goes by likeness. ``sha256``, where
-        given, is what the file must have. The model is made of the file alone, so Ollama has nothing to fetch elsewhere.
-        """
+        given, is what the file must have. The model is made of the file alone, so Ollama has nothing to fetch elsewhere."""
         check_model_name(model_name)
         if not template.strip():
             raise UsageError(f"the template for {model_name} is empty: Ollama would guess one")
@@ -121,18 +116,16 @@ class OllamaDeployer:
     def running(self) -> list[LoadedModel]:
         with self._asking("to say what is in memory") as client:
             models = client.ps().models
-        return [
-            LoadedModel(model.model or "", int(model.size or 0), int(model.size_vram or 0), model.context_length or 0)
-            for model in models
-        ]
+        return [LoadedModel(model.model or "", int(model.size or 0), model.context_length or 0) for model in models]
 
     def list(self) -> list[StoredModel]:
         """What the server has, the newest first."""
         with self._asking("to list its models") as client:
             models = client.list().models
+        levels = [(model.details.quantization_level or "") if model.details else "" for model in models]
         return [
-            StoredModel(model.model or "", int(model.size or 0), model.digest or "", _level(model.details))
-            for model in models
+            StoredModel(model.model or "", int(model.size or 0), level)
+            for model, level in zip(models, levels, strict=True)
         ]
 
     def show(self, name: str) -> dict[str, Any] | None:
@@ -191,10 +184,6 @@ class OllamaDeployer:
             raise ExportFailed(
                 f"Ollama stopped before {model_name} was created; the last it said was {last!r}. Try again"
             )
-
-
-def _level(details: Any) -> str:
-    return (details.quantization_level or "") if details else ""
 
 
 def _digest(gguf: Path, report: Report) -> str:

@@ -55,10 +55,8 @@ class Family:
         return replace(self, generation=self.generation + text[len(own) :]) if text.startswith(own) else self
 
     def fit_to(self, plain: str, with_system: str, content: str) -> Family:
-        """With the texts that one template adds to system messages. Both texts are that of a one-question chat.
-
-        Some put a date before the message (``content``), some bring a message for chats that have none.
-        """
+        """With the texts that one template adds to system messages. Both texts are that of a one-question chat. Some put a
+        date before the message (``content``), some bring a message for chats that have none."""
         before, after = self.system
         if self.placement != "own" or not with_system.startswith(before) or content not in with_system:
             return self

@@ -46,11 +46,9 @@ def family_of_file(gguf_file: Path) -> Family:
 
 
 def find_family(jinja: str, *, bos: str, eos: str) -> Family:
-    """Raises ExportFailed for a template that is broken, or that no family writes exactly.
-
-    A begin-of-text token before the chat is left out: Ollama adds it itself, as the GGUF file says. Where a template
-    writes the date, the date that it falls back on is kept.
-    """
+    """Raises ExportFailed for a template that is broken, or that no family writes exactly. A begin-of-text token before the
+    chat is left out: Ollama adds it itself, as the GGUF file says. Where a template writes the date, the date that it falls
+    back on is kept."""
     plain, with_system = _write(jinja, bos, eos)
     for family in (known.open_as(plain[0], _PLAIN[0]) for known in FAMILIES):
         candidates = [family.without_system()]
@@ -71,10 +69,8 @@ def _writes(family: Family, chats: list[list[Message]], expected: list[str] | No
 
 
 def _write(jinja: str, bos: str, eos: str) -> tuple[list[str], list[str] | None]:
-    """The plain chats, and those with a system message: None when the template takes none, and raises in one way or another.
-
-    In a process of its own, because it came with a model from somewhere.
-    """
+    """The plain chats, and those with a system message: None when the template takes none, and raises in one way or
+    another. In a process of its own, because it came with a model from somewhere."""
     settings = {"tools": None, "add_generation_prompt": True, **template_settings()}
     chats = [{"messages": chat, **settings} for chat in (*_PLAIN, *_WITH_SYSTEM)]
     try:

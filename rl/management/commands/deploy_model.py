@@ -12,9 +12,9 @@ from rl.management.base import NOTHING, RatchetCommand, choose_agent, two_column
 from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent, ModelVersion, version_name
 from rl.serving import judge_server, overview, promotion, withdrawal
-from rl.serving.best_of import set_best_of
 from rl.serving.deploy import TARGETS, deploy
 from rl.serving.hosting import PROFILES
+from rl.serving.judge_server import set_best_of
 
 
 class Options(CommandOptions):

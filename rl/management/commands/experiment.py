@@ -15,11 +15,11 @@ from rl.management.base import ActionsCommand
 from rl.management.options import CommandOptions, option
 from rl.models import BASE, Agent, Experiment
 from rl.serving import judge_server
-from rl.serving.best_of import check_best_of
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.lifecycle import Side, Variant, find_running
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document
+from rl.serving.judge_server import check_best_of
 
 FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures")
 

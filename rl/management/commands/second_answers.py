@@ -6,8 +6,7 @@ from rl.base.errors import RunConflict, UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import CommandOptions, option
 from rl.models import Agent
-from rl.serving.second_answers.choosing import waiting
-from rl.serving.second_answers.making import make, why_not_now
+from rl.serving.second_answers import make, waiting, why_not_now
 
 
 class Options(CommandOptions):

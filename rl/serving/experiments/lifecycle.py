@@ -16,8 +16,8 @@ from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
 from rl.operations import audit
 from rl.operations.webhooks.events import experiment_decided
 from rl.serving import judge_server
-from rl.serving.best_of import check_best_of, set_best_of
-from rl.serving.experiments.looks import Look, look
+from rl.serving.experiments.looks import look
+from rl.serving.judge_server import check_best_of, set_best_of
 from rl.serving.promotion import promote
 
 logger = logging.getLogger(__name__)
@@ -25,8 +25,6 @@ _State, _Verdict = Experiment.State, Experiment.Verdict
 
 
 class Variant(NamedTuple):
-    """What an arm serves."""
-
     version: ModelVersion | None
     """None: the base model."""
     best_of: int | None = None
@@ -38,10 +36,8 @@ Side = tuple[Variant, float]
 
 
 def create(agent: Agent, name: str, arms: Sequence[Side], control: Variant, **settings: Any) -> Experiment:
-    """A draft. ``settings``: the experiment's other fields, by name.
-
-    Raises UsageError for arms that make no experiment, ValidationError for a field that is out of its range.
-    """
+    """A draft. ``settings``: the experiment's other fields, by name. Raises UsageError for arms that make no experiment,
+    ValidationError for a field that is out of its range."""
     for field, value in settings.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{field} must be a finite number, not {value}")
@@ -61,10 +57,8 @@ def create(agent: Agent, name: str, arms: Sequence[Side], control: Variant, **se
 
 
 def start(experiment: Experiment) -> None:
-    """From now on its agent's users are divided between its arms.
-
-    Raises UsageError for arms that make no experiment, RunConflict when it is not a draft or another one is running.
-    """
+    """From now on its agent's users are divided between its arms. Raises UsageError for arms that make no experiment,
+    RunConflict when it is not a draft or another one is running."""
     _check(experiment.agent, list(experiment.arms.select_related("version")))
     drafts = Experiment.objects.filter(pk=experiment.pk, state=_State.DRAFT)
     try:
@@ -89,10 +83,8 @@ def stop(experiment: Experiment, by: str) -> None:
 
 
 def conclude(experiment: Experiment, arm: Arm, by: str, *, report: Report = silent) -> None:
-    """A person chooses the arm that answers everybody from now on; a running experiment ends with that.
-
-    Raises UsageError for an arm of another experiment, RunConflict for a draft, and what ``promote`` raises.
-    """
+    """A person chooses the arm that answers everybody from now on; a running experiment ends with that. Raises UsageError
+    for an arm of another experiment, RunConflict for a draft, and what ``promote`` raises."""
     if arm.experiment_id != experiment.pk:
         raise UsageError(f"{arm.name} is not an arm of {experiment.name}")
     if experiment.state == _State.DRAFT:
@@ -150,24 +142,19 @@ def follow(experiment: Experiment, *, report: Report = silent) -> bool:
                 "arm %s of experiment %s is stopped: %s", arm_look.arm.name, experiment.name, decision.reason
             )
     if decision.verdict and experiment.automatic:
-        return _end_by_itself(current, report)
+        # the row is ended before anything is put in use, so that of two processes with one answer one acts
+        if not _end(experiment, decision.verdict, decision.reason):
+            return False
+        arm = next(arm_look.arm for arm_look in current.arms if arm_look.arm.pk == decision.arm)
+        try:
+            _put_in_use(experiment, arm, report)
+        except RatchetError:
+            logger.exception("experiment %s: %s was not put in use", experiment.name, arm.name)
+        return True
     reason = f"Waits for a person. {decision.reason}" if decision.verdict else decision.reason
     if reason != experiment.reason:
         Experiment.objects.filter(pk=experiment.pk, state=_State.RUNNING).update(reason=reason)
     return False
-
-
-def _end_by_itself(current: Look, report: Report) -> bool:
-    """The row is ended before anything is put in use, so that of two processes with one answer one acts."""
-    experiment, decision = current.experiment, current.decision
-    if not _end(experiment, decision.verdict, decision.reason):
-        return False
-    arm = next(arm_look.arm for arm_look in current.arms if arm_look.arm.pk == decision.arm)
-    try:
-        _put_in_use(experiment, arm, report)
-    except RatchetError:
-        logger.exception("experiment %s: %s was not put in use", experiment.name, arm.name)
-    return True
 
 
 def _put_in_use(experiment: Experiment, arm: Arm, report: Report) -> None:
@@ -223,7 +210,6 @@ def _check(agent: Agent, arms: Sequence[Arm]) -> None:
 
 
 def _answers_of(agent: Agent, arms: Sequence[Arm]) -> list[int]:
-    """How many answers each arm asks for."""
     rows = Deployment.objects.filter(agent=agent).exclude(target=Deployment.Target.NONE).order_by("created_at")
     deployed: dict[int | None, int] = dict(rows.values_list("version", "best_of"))
     return [arm.best_of or deployed.get(arm.version_id, 1) for arm in arms]

@@ -126,7 +126,11 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     counted only."""
     arms = list(experiment.arms.select_related("version"))
     question = question_of(experiment, arms)
-    now_shares = shares_now(experiment, arms)
+    start = experiment.started_at
+    end = experiment.stopped_at or timezone.now()
+    hours = (end - start).total_seconds() / 3600 if start else 0.0
+    control = next((arm.pk for arm in arms if arm.is_control), None)
+    now_shares = shares({arm.pk: arm.weight for arm in arms if not arm.is_stopped}, control, experiment.ramp, hours)
     tally = metrics.new_tally(question.metric, question.minimum_effect)
     past = _Past(question) if with_history else None
     _fill(tally, experiment, arms, question.metric, past)
@@ -144,16 +148,6 @@ def question_of(experiment: Experiment, arms: Sequence[Arm]) -> Question:
     fields = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
     values = {name: getattr(experiment, name) for name in fields}
     return Question(names={arm.pk: arm.name for arm in arms}, control=control, **values)
-
-
-def shares_now(experiment: Experiment, arms: Sequence[Arm]) -> dict[int, float]:
-    """By arm; of a draft as they would be at its start, of a stopped experiment as they were at its end. A stopped arm has
-    none."""
-    start = experiment.started_at
-    end = experiment.stopped_at or timezone.now()
-    hours = (end - start).total_seconds() / 3600 if start else 0.0
-    control = next((arm.pk for arm in arms if arm.is_control), None)
-    return shares({arm.pk: arm.weight for arm in arms if not arm.is_stopped}, control, experiment.ramp, hours)
 
 
 def _fill(tally: Tally, experiment: Experiment, arms: list[Arm], metric: str, past: _Past | None = None) -> None:

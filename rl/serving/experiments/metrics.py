@@ -87,7 +87,7 @@ def users_by_step(experiment: Experiment, arms: Collection[int]) -> dict[int, di
 
 
 def _ratings(experiment: Experiment, metric: str) -> Iterator[Observation]:
-    events, column = _events(experiment), "value"
+    events, column = _events(experiment, trace__arm__experiment=experiment), "value"
     if metric.startswith(OUTCOME):
         events = events.filter(kind=Feedback.Kind.OUTCOME, metric=metric.removeprefix(OUTCOME))
         column = "raw_value"
@@ -108,7 +108,8 @@ def _comparisons(experiment: Experiment) -> Iterator[Observation]:
     """Picks between the control and a challenger; one rater and pair is one unit. 1: the challenger won, 0.5: a tie, or both
     are bad."""
     arms = {arm.pk: arm.is_control for arm in experiment.arms.all()}
-    rows = _events(experiment).filter(kind=Feedback.Kind.COMPARISON, other_trace__arm__experiment=experiment)
+    both = {"trace__arm__experiment": experiment, "other_trace__arm__experiment": experiment}
+    rows = _events(experiment, kind=Feedback.Kind.COMPARISON, **both)
     names = ("trace__arm", "other_trace__arm", "trace_id", "other_trace_id", "rater", "choice")
     for left, right, trace, other, rater, choice in rows.values_list(*names).iterator(chunk_size=CHUNK):
         if arms[left] == arms[right]:
@@ -121,16 +122,10 @@ def _duels(experiment: Experiment) -> Iterator[Observation]:
     """Blind picks between any answers of the control's version and of a challenger's, whoever asked; values as for
     comparisons. An arm with a number of answers of its own has none: each of a duel's answers is the only one."""
     arms = {arm.version_id: arm for arm in experiment.arms.filter(best_of=None)}
-    rows = _during(experiment).filter(kind=Feedback.Kind.COMPARISON, agent=experiment.agent_id, **_BOTH_OURS)
-    names = (
-        "trace__model_version",
-        "other_trace__model_version",
-        "trace_id",
-        "other_trace_id",
-        "rater",
-        "choice",
-        "tags",
-    )
+    then = {"trace__occurred_at__gte": experiment.started_at, "agent": experiment.agent_id, **_BOTH_OURS}
+    rows = _events(experiment, kind=Feedback.Kind.COMPARISON, **then)
+    versions = ("trace__model_version", "other_trace__model_version")
+    names = (*versions, "trace_id", "other_trace_id", "rater", "choice", "tags")
     for left, right, trace, other, rater, choice, tags in rows.values_list(*names).iterator(chunk_size=CHUNK):
         ours, theirs = arms.get(left), arms.get(right)
         if ours is None or theirs is None or ours.is_control == theirs.is_control or NOT_BLIND in tags:
@@ -146,18 +141,10 @@ def _value(choice: str, control_is_left: bool) -> float:
     return float((choice == Feedback.Choice.RIGHT) == control_is_left)
 
 
-def _events(experiment: Experiment) -> QuerySet[Feedback]:
-    """Current ones on its arms' answers. Only answers that it gave itself carry its arms."""
+def _events(experiment: Experiment, **on: Any) -> QuerySet[Feedback]:
+    """Current ones that came until it ended. Only answers that it gave itself carry its arms."""
     until = Q(created_at__lte=experiment.stopped_at) if experiment.stopped_at else Q()
-    rows = Feedback.objects.filter(until, is_current=True, trace__arm__experiment=experiment)
-    return rows.order_by("created_at", "id")
-
-
-def _during(experiment: Experiment) -> QuerySet[Feedback]:
-    """Current ones that came while it ran, on answers of that time."""
-    until = Q(created_at__lte=experiment.stopped_at) if experiment.stopped_at else Q()
-    rows = Feedback.objects.filter(until, is_current=True, trace__occurred_at__gte=experiment.started_at)
-    return rows.order_by("created_at", "id")
+    return Feedback.objects.filter(until, is_current=True, **on).order_by("created_at", "id")
 
 
 def _step(experiment: Experiment, moment: str) -> Any:

@@ -25,6 +25,7 @@ def document(look: Look) -> dict[str, Any]:
     control = look.control.arm.name if look.control else "the control"
     names = [arm_look.arm.name for arm_look in look.challengers]
     settings = ("name", "state", *Experiment.QUESTION, "automatic", "started_at", "stopped_at")
+    ratio = look.sample_ratio
     return {
         "id": experiment.pk,
         "agent": experiment.agent.name,
@@ -34,7 +35,7 @@ def document(look: Look) -> dict[str, Any]:
         "verdict": experiment.verdict or look.decision.verdict,
         "answer": MISMATCH if look.is_mismatched else answer(experiment, look.decision.verdict),
         "reason": _reason(look),
-        "sample_ratio": _sample_ratio(look),
+        "sample_ratio": {"p_value": ratio.p_value, "is_mismatched": ratio.is_mismatched} if ratio else None,
         "progress": round(look.progress, 4),
         "predicted": max((arm_look.predicted or 0 for arm_look in look.challengers), default=0) or None,
         "arms": [_arm(experiment, arm_look, look.users.get(arm_look.arm.pk, 0)) for arm_look in look.arms],
@@ -58,11 +59,6 @@ def _reason(look: Look) -> str:
     if look.sample_ratio is None or not look.is_mismatched or MISMATCH in ended:
         return ended
     return f"{look.sample_ratio.text} {ended}".strip()
-
-
-def _sample_ratio(look: Look) -> dict[str, Any] | None:
-    ratio = look.sample_ratio
-    return {"p_value": ratio.p_value, "is_mismatched": ratio.is_mismatched} if ratio else None
 
 
 def history(look: Look) -> list[dict[str, Any]]:
@@ -100,26 +96,22 @@ def _arm(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, Any
 
 
 def _texts(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, str]:
-    arm, reading = arm_look.arm, arm_look.reading
+    arm, reading, mean, metric = arm_look.arm, arm_look.reading, arm_look.mean, experiment.metric
     return {
         "share": "stopped" if arm.is_stopped else f"{arm_look.share * 100:.3g} %",
         "users": f"{users:,}",
         "samples": f"{arm_look.samples:,}",
-        "mean": _mean_text(experiment.metric, arm_look.mean),
+        "mean": f"{wording.value_text(metric, mean.value)}\n({wording.value_interval(metric, mean)})"
+        if mean
+        else NOTHING,
         "difference": "control"
         if arm.is_control
-        else _difference_text(experiment.metric, reading.difference if reading else None),
+        else _difference_text(metric, reading.difference if reading else None),
         "p": NOTHING if reading is None else "below 0.001" if reading.p_value < 0.001 else f"{reading.p_value:.3f}",
         "guard": _difference_text(experiment.guard_metric, arm_look.guard.difference if arm_look.guard else None),
         "requests": f"{arm.requests:,}",
         "failures": f"{arm.failures:,}",
     }
-
-
-def _mean_text(metric: str, mean: Interval | None) -> str:
-    if mean is None:
-        return NOTHING
-    return f"{wording.value_text(metric, mean.value)}\n({wording.value_interval(metric, mean)})"
 
 
 def _difference_text(metric: str, difference: Interval | None) -> str:

@@ -81,9 +81,7 @@ def predicted_sample(
     minimum_effect: float, variance: float, confidence: float, power: float = 0.8, *, challengers: int = 1
 ) -> int:
     """Observations an arm, arms of one size, after which an effect of ``minimum_effect`` is found with that power.
-
-    ``variance``: of one observation. Looking all the way finds it earlier in most experiments.
-    """
+    ``variance``: of one observation. Looking all the way finds it earlier in most experiments."""
     alpha = (1 - confidence) / challengers
     return math.ceil(2 * variance / needed_variance(minimum_effect, alpha, power))
 

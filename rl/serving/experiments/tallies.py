@@ -74,7 +74,8 @@ class Tally:
         known = self._units.get((arm, unit))
         if known is None:
             self._units[arm, unit] = _Unit(step, value)
-            self._enter(arm, step, value)
+            self.samples.setdefault(arm, Sample()).add(value)
+            self._by_step.setdefault(arm, {}).setdefault(step, Sample()).add(value)
             return True
         before = known.value
         known.count += 1
@@ -125,10 +126,6 @@ class Tally:
             information += weight
             score += weight * (ours[step].mean - theirs[step].mean)
         return Estimate(score / information, 1 / information) if information else None
-
-    def _enter(self, arm: int, step: int, value: float) -> None:
-        self.samples.setdefault(arm, Sample()).add(value)
-        self._by_step.setdefault(arm, {}).setdefault(step, Sample()).add(value)
 
     def _range(self) -> tuple[float, float]:
         if self.limits is not None:

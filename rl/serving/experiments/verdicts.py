@@ -81,8 +81,6 @@ class Decision:
 
 @dataclass(slots=True)
 class Evidence:
-    """What is known of an experiment at one moment."""
-
     tally: Tally
     guard: Tally | None = None
     stopped: frozenset[int] = frozenset()
@@ -165,20 +163,18 @@ def _harmful(question: Question, evidence: Evidence) -> list[int]:
 
 
 def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float) -> Reading | None:
-    estimate, samples = _estimate(question, metric, tally, arm)
+    if metric in wording.PAIRWISE:
+        mean, samples = tally.mean(arm), tally.n(arm)
+        estimate = Estimate(mean.value - EVEN, mean.variance) if mean else None
+    else:
+        estimate = tally.difference(question.control, arm)
+        samples = min(tally.n(question.control), tally.n(arm))
     if estimate is None:
         return None
     target = needed_variance(spread, question.alpha)
     most = EVEN if metric in wording.PAIRWISE else 1.0
     difference = clip_interval(metric, interval(estimate, spread, question.alpha), -most, most)
     return Reading(difference, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
-
-
-def _estimate(question: Question, metric: str, tally: Tally, arm: int) -> tuple[Estimate | None, int]:
-    if metric in wording.PAIRWISE:
-        mean = tally.mean(arm)
-        return (Estimate(mean.value - EVEN, mean.variance) if mean else None), tally.n(arm)
-    return tally.difference(question.control, arm), min(tally.n(question.control), tally.n(arm))
 
 
 def _variances(question: Question, metric: str, tally: Tally, arm: int) -> tuple[float, float]:
@@ -202,14 +198,9 @@ def _is_small(question: Question, reading: Reading) -> bool:
     return max(abs(reading.difference.low), abs(reading.difference.high)) < question.minimum_effect
 
 
-def _is_exhausted(question: Question, reading: Reading) -> bool:
-    if question.max_samples is not None:
-        return reading.samples >= question.max_samples
-    return reading.progress >= PATIENCE
-
-
 def _is_settled(question: Question, reading: Reading) -> bool:
-    return _is_small(question, reading) or _is_exhausted(question, reading)
+    most, is_over = question.max_samples, reading.progress >= PATIENCE
+    return _is_small(question, reading) or (is_over if most is None else reading.samples >= most)
 
 
 def _is_decided(question: Question, reading: Reading) -> bool:
@@ -285,10 +276,6 @@ def _more(question: Question, evidence: Evidence, arm: int, reading: Reading) ->
     if question.max_samples is not None:
         wanted = min(wanted, (question.max_samples - reading.samples) / min(rates))
     wanted = max(wanted, (_least(question) - reading.samples) / min(rates), 1)
-    return _round_up(wanted)
-
-
-def _round_up(number: float) -> int:
-    """The number rounded up to two digits: more would claim to know."""
-    digits = max(0, len(str(math.ceil(number))) - 2)
-    return math.ceil(number / 10**digits) * 10**digits
+    # rounded up to two digits: more would claim to know
+    digits = max(0, len(str(math.ceil(wanted))) - 2)
+    return math.ceil(wanted / 10**digits) * 10**digits

@@ -24,7 +24,6 @@ def name_of(metric: str) -> str:
 
 
 def observation_name(metric: str) -> str:
-    """What its observations are."""
     if metric.startswith(OUTCOME):
         return f"users with {metric.removeprefix(OUTCOME)}"
     return _COUNTED.get(metric, "rated users")
@@ -56,7 +55,6 @@ def difference_interval(metric: str, interval: Interval) -> str:
 
 
 def question(metric: str, control: str, challengers: list[str], minimum_effect: float) -> str:
-    """The experiment in one sentence."""
     names = " or ".join(challengers) or "anything"
     if metric in PAIRWISE:
         better = f"win against {control}"

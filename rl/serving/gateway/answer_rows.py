@@ -44,7 +44,9 @@ def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered]
     arm_ids = {document["arm_id"] for document in documents.values()} | {request.arm_id for request in unanswered}
     with transaction.atomic():
         follow_each_other(documents.values())
-        arms = _lock_arms(arm_ids - {None})
+        # Whoever stores the same answers at this moment waits here, and then finds them.
+        rows = Arm.objects.select_for_update(no_key=True).filter(pk__in=arm_ids - {None}).order_by("pk")
+        arms = set(rows.values_list("pk", flat=True))
         new = _new(documents)
         joined = join(new)
         _insert(joined.documents, arms)
@@ -53,15 +55,15 @@ def store(documents: Mapping[UUID, Document], unanswered: Collection[Unanswered]
         answered = [document for document in new.values() if document["arm_id"] in arms]
         failed = [request for request in unanswered if request.arm_id in arms]
         _count(answered, failed)
-        _assign([*map(_unit_of, answered), *failed])
+        # the latest wins; one row each, as PostgreSQL changes no row twice in one statement
+        latest = {(document["experiment_id"], document["unit"]): document["arm_id"] for document in answered}
+        latest |= {(request.experiment_id, request.unit): request.arm_id for request in failed}
+        assigned = [Assignment(experiment_id=trial, unit=unit, arm_id=arm) for (trial, unit), arm in latest.items()]
+        Assignment.objects.bulk_create(
+            assigned, update_conflicts=True, unique_fields=["experiment", "unit"], update_fields=["arm"]
+        )
         keys = {document["api_key_id"] for document in new.values()} - {None}
         ApiKey.objects.filter(pk__in=keys).update(last_used_at=timezone.now())
-
-
-def _lock_arms(arm_ids: Iterable[int]) -> set[int]:
-    """The arms that are still there. Whoever stores the same answers at this moment waits here, and then finds them."""
-    rows = Arm.objects.select_for_update(no_key=True).filter(pk__in=arm_ids).order_by("pk")
-    return set(rows.values_list("pk", flat=True))
 
 
 def _deliver_ratings(documents: Mapping[UUID, Document]) -> None:
@@ -133,10 +135,6 @@ def _messages(document: Document) -> dict[str, Any]:
     return {"messages": [*messages, document["turn"]]} if has_calls(document["prompt"]) else {}
 
 
-def _unit_of(document: Document) -> Unanswered:
-    return Unanswered(document["experiment_id"], document["arm_id"], document["unit"])
-
-
 def _count(answered: Iterable[Document], failed: Iterable[Unanswered]) -> None:
     failures = Counter(request.arm_id for request in failed)
     requests = Counter(document["arm_id"] for document in answered) + failures
@@ -145,15 +143,3 @@ def _count(answered: Iterable[Document], failed: Iterable[Unanswered]) -> None:
         Arm.objects.filter(pk=arm_id).update(
             requests=F("requests") + requests[arm_id], failures=F("failures") + failures[arm_id]
         )
-
-
-def _assign(units: Iterable[Unanswered]) -> None:
-    """The latest wins; one row each, as PostgreSQL changes no row twice in one statement."""
-    latest = {(request.experiment_id, request.unit): request.arm_id for request in units}
-    rows = [
-        Assignment(experiment_id=experiment_id, unit=unit, arm_id=arm_id)
-        for (experiment_id, unit), arm_id in latest.items()
-    ]
-    Assignment.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["experiment", "unit"], update_fields=["arm"]
-    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -21,24 +23,22 @@ from starlette.routing import Route as Path
 from rl.base import disk_space, logs
 from rl.base.errors import UsageError
 from rl.models import ApiKey
-from rl.serving.activity import note_request
 from rl.serving.advice import deploy_command
 from rl.serving.gateway.best_of import answer_best, as_events, asks_for_several
 from rl.serving.gateway.chat_request import ChatRequest, parse_request
 from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.forms import Forms
-from rl.serving.gateway.limiting import RequestsPerMinute
-from rl.serving.gateway.pulse import Pulse
-from rl.serving.gateway.recorder import Recorder
 from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, route
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.gateway.table import Table
-from rl.serving.gateway.turns import Turns
+from rl.serving.gateway.turns import Pulse, Turns
 from rl.serving.gateway.upstream import new_client
-from rl.serving.gateway.writer import Writer
+from rl.serving.gateway.writer import Recorder, Writer
+from rl.serving.machine import note_request
 
+WINDOW_SECONDS: Final = 60
 CALLER: Final = "ratchet.caller"
 """In the ASGI scope of a request: the KnownKey of somebody whom the site has checked already. No client can put it there."""
 BLIND_ID: Final = "ratchet.blind_id"
@@ -50,6 +50,24 @@ SWITCH_SECONDS: Final = 0.001
 """How long a thread that computes (a page of the site, rows being stored) may keep the requests of the gateway waiting; it
 is five times that in Python's default."""
 log = logging.getLogger(__name__)
+
+
+class RequestsPerMinute:
+    """API_REQUESTS_PER_MINUTE for each key or person, as in the API, but in the memory of this process: a shared cache would
+    be asked over the network, and each worker counts for itself therefore."""
+
+    def __init__(self) -> None:
+        self._window = 0
+        self._counts: Counter[Hashable] = Counter()
+
+    def wait(self, caller: Hashable) -> int:
+        """Counts a request; 0, or the seconds until the next one is taken."""
+        now = int(time.time())
+        if now // WINDOW_SECONDS != self._window:
+            self._window = now // WINDOW_SECONDS
+            self._counts.clear()
+        self._counts[caller] += 1
+        return WINDOW_SECONDS - now % WINDOW_SECONDS if self._counts[caller] > settings.API_REQUESTS_PER_MINUTE else 0
 
 
 class Gateway:
@@ -77,7 +95,6 @@ class Gateway:
         return key
 
     async def _key_of(self, request: Request) -> KnownKey:
-        """Raises Refusal."""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Refusal(401, "send an API key as 'Authorization: Bearer sk_…'", code="missing_api_key")
@@ -106,7 +123,6 @@ class Gateway:
 
 
 def _require(key: KnownKey, scopes: Sequence[ApiKey.Scope]) -> None:
-    """Raises Refusal."""
     if not key.is_secret:
         raise Refusal(403, "this needs a secret key (sk_…); a publishable key may only rate", code="secret_key_needed")
     if key.scopes.isdisjoint(scopes):
@@ -119,24 +135,24 @@ async def chat(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
     key = await gateway.caller(request, ApiKey.Scope.INGEST)
     chat_request = parse_request(await request.body(), request.headers, key)
-    exchange = _begin(request, key, chat_request, await gateway.route(key, chat_request))
+    blind_id = request.scope.get(BLIND_ID)
+    exchange = Exchange(
+        key, chat_request, await gateway.route(key, chat_request), blind_id or uuid4(), is_blind=blind_id is not None
+    )
     logs.trace_id.set(str(exchange.id))
     note_request()
     if disk_space.is_full(settings.DATA_DIR):  # an answer that could not be kept is not asked for
         raise out_of_room()
     try:
         if exchange.route.served.upstream is None:
-            raise _not_served(exchange.route)
+            agent, served = exchange.route.agent.name, exchange.route.served
+            message = f"{served.problem}; deploy it: {deploy_command(agent, served.version)}"
+            raise Refusal(503, message, param="model", code="model_not_served", blames_version=True)
         return await unless_gone(request.receive, _answer(gateway, exchange)) or Response(status_code=499)
     except Refusal as refusal:
         exchange.failed = refusal.blames_version
         gateway.recorder.record(exchange)
         return _without_names(request, refusal).response(exchange.side_headers())
-
-
-def _begin(request: Request, key: KnownKey, chat_request: ChatRequest, chosen: Route) -> Exchange:
-    blind_id = request.scope.get(BLIND_ID)
-    return Exchange(key, chat_request, chosen, blind_id or uuid4(), is_blind=blind_id is not None)
 
 
 def _without_names(request: Request, refusal: Refusal) -> Refusal:
@@ -207,11 +223,6 @@ def _models_of(agent: KnownAgent) -> list[dict[str, Any]]:
     names = [agent.name, *(f"{agent.name}@{version}" for version in agent.pins())]
     created = int(agent.created_at.timestamp())
     return [{"id": name, "object": "model", "created": created, "owned_by": "ratchet"} for name in names]
-
-
-def _not_served(chosen: Route) -> Refusal:
-    message = f"{chosen.served.problem}; deploy it: {deploy_command(chosen.agent.name, chosen.served.version)}"
-    return Refusal(503, message, param="model", code="model_not_served", blames_version=True)
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------------

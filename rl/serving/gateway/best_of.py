@@ -11,26 +11,60 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from rl.base.records import Message
 from rl.serving.gateway.answer import Answer
 from rl.serving.gateway.exchange import Exchange, columns_of
 from rl.serving.gateway.forms import Forms
-from rl.serving.gateway.judging import Unjudged, rate
 from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.routing import KnownJudge
 from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import Piece
+from rl.serving.judge_process import address_of
 
+JUDGE_SECONDS: Final = 5.0
+"""How long an answer waits for its judge, its turn included."""
 TEMPERATURE: Final = 0.8
 """Where the request names none: answers that are alike are not worth choosing from. The default of llama.cpp and Ollama."""
 log = logging.getLogger(__name__)
 
 
+class Unjudged(Exception):
+    """The judge cannot say; the text is the reason."""
+
+
+async def rate(judge: KnownJudge, prompt: Sequence[Message], answers: Sequence[str]) -> list[float]:
+    """A number for each answer, the larger the better. Raises Unjudged."""
+    request = {"head": judge.head, "prompt": list(prompt), "answers": list(answers)}
+    try:
+        async with asyncio.timeout(JUDGE_SECONDS):
+            document = json.loads(await _ask(judge, json.dumps(request).encode()))
+    except TimeoutError:
+        raise Unjudged(f"the judge did not answer within {JUDGE_SECONDS:g} seconds") from None
+    except (OSError, ValueError) as error:
+        raise Unjudged(f"the judge does not run: {type(error).__name__}") from None
+    if problem := document.get("error"):
+        raise Unjudged(f"the judge broke: {problem}"[:500])
+    ratings: list[float] = document["ratings"]
+    return ratings
+
+
+async def _ask(judge: KnownJudge, request: bytes) -> Any:
+    with address_of(judge.socket) as address:
+        reader, writer = await asyncio.open_unix_connection(address)
+    try:
+        writer.write(request)
+        writer.write_eof()
+        return await reader.read()
+    finally:
+        writer.close()
+
+
 @dataclass(slots=True)
 class Draw:
-    """One of the answers."""
-
     document: Piece
     """The completion as the server sent it."""
     answer: Answer
@@ -94,7 +128,6 @@ async def _ask_all(forms: Forms, turns: Turns, exchange: Exchange) -> list[Draw]
 
 
 async def _ask_one(forms: Forms, turns: Turns, exchange: Exchange, number: int) -> Draw:
-    """Raises Refusal."""
     body = exchange.request.document
     changed: dict[str, Any] = {"temperature": body.get("temperature", TEMPERATURE)}
     if "seed" in body:
@@ -126,7 +159,14 @@ def as_events(exchange: Exchange, document: Piece) -> bytes:
     head = {**exchange.under_our_name(kept), "object": "chat.completion.chunk"}
     chunks: list[Piece] = []
     for number, choice in enumerate(document["choices"]):
-        words = {"index": number, "delta": _delta(choice.get("message")), "finish_reason": None}
+        # in a stream each tool call has its number
+        message = choice.get("message")
+        delta: Piece = {**message} if isinstance(message, dict) else {}
+        if isinstance(calls := delta.get("tool_calls"), list):
+            delta["tool_calls"] = [
+                {"index": index, **call} for index, call in enumerate(calls) if isinstance(call, dict)
+            ]
+        words = {"index": number, "delta": delta, "finish_reason": None}
         if choice.get("logprobs"):
             words["logprobs"] = choice["logprobs"]
         end = {"index": number, "delta": {}, "finish_reason": choice.get("finish_reason")}
@@ -135,11 +175,3 @@ def as_events(exchange: Exchange, document: Piece) -> bytes:
         chunks.append({**head, "choices": [], "usage": document.get("usage")})
     lines = [json.dumps(chunk, separators=(",", ":")) for chunk in chunks]
     return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
-
-
-def _delta(message: Any) -> dict[str, Any]:
-    """In a stream each tool call has its number."""
-    delta: Piece = {**message} if isinstance(message, dict) else {}
-    if isinstance(calls := delta.get("tool_calls"), list):
-        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls) if isinstance(call, dict)]
-    return delta

@@ -63,9 +63,8 @@ class ChatRequest:
         return replace(self, document={name: document[name] for name in document if name not in _STREAMING})
 
     def for_upstream(self, route: Route) -> dict[str, Any]:
-        """``route`` leads to an upstream. Raises Refusal for what a server of ours cannot read."""
-        assert route.served.upstream is not None  # noqa: S101
-        upstream = route.served.upstream
+        """Raises Refusal for what a server of ours cannot read."""
+        upstream = route.upstream
         if route.served.is_ours and (part := find_media(self.document["messages"])):
             raise unsupported_content(f"{part} is not text, and the model of {route.model} reads texts alone", part)
         changed = {**self.document, "model": upstream.model}
@@ -109,14 +108,11 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
     session = _check_label(headers.get(SESSION_HEADER) or document.get("metadata", {}).get("session_id"), "session_id")
     unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
     unit = _check_label(unit, "user") or session or _conversation(key, messages)
-    raters = _raters(headers.get(RATERS_HEADER, "1"))
-    return ChatRequest(document, model, messages, unit, session, raters, left_out)
-
-
-def _raters(text: str) -> int:
+    text = headers.get(RATERS_HEADER, "1")
     if not (text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= MOST_RATERS):
         raise Refusal(400, f"{RATERS_HEADER} must be a whole number from 1 to {MOST_RATERS}", param=RATERS_HEADER)
-    return int(text)
+    raters = int(text)
+    return ChatRequest(document, model, messages, unit, session, raters, left_out)
 
 
 def _parse_json(body: bytes) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Chooser:
 
     def chooses(self, exchange: Exchange) -> bool:
         """Whether it is to be one of a closed set, and its server can be brought to that."""
-        return is_chosen(exchange) and (exchange.route.served.is_ours or self.forms.has_left(exchange))
+        return is_chosen(exchange) and (exchange.route.served.is_ours or bool(self.forms.choices_left(exchange)))
 
     async def answer(self, turns: Turns, exchange: Exchange) -> Piece:
         """A completion; the exchange says how it was chosen. Raises Refusal."""
@@ -225,9 +225,7 @@ class Chooser:
         self._trusts[key] = len(closed.answered), trust
 
     async def _call(self, route: Route, path: str, body: Mapping[str, Any]) -> Piece:
-        assert route.served.upstream is not None  # noqa: S101  whoever has none does not get here
-        base = route.served.upstream.base_url.removesuffix("/v1")
-        return await call(self.client, route.served, f"{base}/{path}", body)
+        return await call(self.client, route.served, f"{route.upstream.base_url.removesuffix('/v1')}/{path}", body)
 
 
 def is_chosen(exchange: Exchange) -> bool:
@@ -242,15 +240,14 @@ def completion_of(choice: Choice, exchange: Exchange, tokens_in: int, tokens_out
     """In OpenAI's shape; where log probabilities are asked for, the whole answer counts as one token."""
     document: Piece = {"index": 0, "message": {"role": "assistant", "content": choice.answer}, "finish_reason": "stop"}
     if exchange.request.document.get("logprobs"):
-        every = [_logprob(answer, share) for answer, share in choice.shares.items()]
+        every = [
+            {"token": answer, "logprob": math.log(max(share, 1e-12)), "bytes": list(answer.encode())}
+            for answer, share in choice.shares.items()
+        ]
         own = next(entry for entry in every if entry["token"] == choice.answer)
         document["logprobs"] = {"content": [{**own, "top_logprobs": every}], "refusal": None}
     usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
     return {"object": "chat.completion", "created": int(time.time()), "choices": [document], "usage": usage}
-
-
-def _logprob(answer: str, share: float) -> Piece:
-    return {"token": answer, "logprob": math.log(max(share, 1e-12)), "bytes": list(answer.encode())}
 
 
 def _mean(scores: Sequence[Scores]) -> Scores:

@@ -14,7 +14,7 @@ from rl.base.records import ReasoningStep, ToolCall
 from rl.collect.feedback.tokens import Subject, sign
 from rl.collect.otlp.history import split, turn
 from rl.collect.otlp.messages import with_calls
-from rl.serving.gateway.answer import Answer, Choice, clean
+from rl.serving.gateway.answer import Answer, clean
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.routing import KnownKey, Route
 
@@ -46,24 +46,21 @@ class Exchange:
 
     def headers(self) -> dict[str, str]:
         unbuffered = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-        return {**({} if self.is_blind else self._name_trace()), **self.side_headers(), **unbuffered}
-
-    def _name_trace(self) -> dict[str, str]:
-        """Which trace it becomes, and what lets a widget rate it."""
-        token = sign(Subject(self.id, self.route.agent.id, self.request.raters))
-        return {"x-ratchet-trace": str(self.id), "x-ratchet-token": token}
+        if self.is_blind:
+            return unbuffered
+        token = sign(Subject(self.id, self.route.agent.id, self.request.raters))  # lets a widget rate it
+        return {"x-ratchet-trace": str(self.id), "x-ratchet-token": token, **self.side_headers(), **unbuffered}
 
     def side_headers(self) -> dict[str, str]:
         """Headers that refusals get too, of which there is no trace."""
         if self.is_blind:
             return {}
-        arm = {"x-ratchet-arm": str(self.route.arm_id)} if self.route.arm_id is not None else {}
-        names = ", ".join(quote(name[:40]) for name in self.request.left_out[:_MOST_NAMES])
-        return {
-            "x-ratchet-version": self.route.served.version,
-            **arm,
-            **({"x-ratchet-left-out": names} if names else {}),
-        }
+        headers = {"x-ratchet-version": self.route.served.version}
+        if self.route.arm_id is not None:
+            headers["x-ratchet-arm"] = str(self.route.arm_id)
+        if names := ", ".join(quote(name[:40]) for name in self.request.left_out[:_MOST_NAMES]):
+            headers["x-ratchet-left-out"] = names
+        return headers
 
     def under_our_name(self, piece: Mapping[str, Any]) -> dict[str, Any]:
         """A chunk or a completion whose id is the trace's."""
@@ -111,11 +108,12 @@ def columns_of(answer: Answer) -> dict[str, Any]:
     """The columns of a trace that hold it, and with the calls as data its ``turn``."""
     choice = answer.first
     text, calls = clean("".join(choice.text)), choice.tool_calls()
+    thoughts = clean("".join(choice.thoughts))
     return {
         "response": with_calls(text, calls),
         "turn": turn(text, calls),
         "tool_calls": [asdict(ToolCall(call.name, call.arguments)) for call in calls],
-        "reasoning_steps": _thoughts(choice),
+        "reasoning_steps": [asdict(ReasoningStep(thoughts, "reasoning"))] if thoughts else [],
         "tokens_in": answer.tokens("prompt_tokens"),
         "tokens_out": answer.tokens("completion_tokens"),
     }
@@ -125,23 +123,18 @@ def details_of(answer: Answer) -> dict[str, Any]:
     details = {
         "finish_reason": answer.first.finish_reason,
         "error": answer.error,
-        "choices": [_other(index, choice) for index, choice in sorted(answer.choices.items()) if index != 0],
+        "choices": [
+            {
+                "index": index,
+                "response": with_calls(clean("".join(choice.text)), choice.tool_calls()),
+                "finish_reason": choice.finish_reason,
+            }
+            for index, choice in sorted(answer.choices.items())
+            if index != 0
+        ],
     }
     return {"complete": answer.complete, **_drop_empty(details)}
 
 
 def _drop_empty(details: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in details.items() if value not in (None, "", [], {})}
-
-
-def _other(index: int, choice: Choice) -> dict[str, Any]:
-    return {
-        "index": index,
-        "response": with_calls(clean("".join(choice.text)), choice.tool_calls()),
-        "finish_reason": choice.finish_reason,
-    }
-
-
-def _thoughts(choice: Choice) -> list[dict[str, Any]]:
-    text = clean("".join(choice.thoughts))
-    return [asdict(ReasoningStep(text, "reasoning"))] if text else []

@@ -82,13 +82,10 @@ def _messages(value: Any, name: str, schemas: Schemas) -> Any:
 
 def _stop(value: Any, name: str, schemas: Schemas) -> Any:
     words = [value] if isinstance(value, str) else value
-    if not isinstance(words, list) or len(words) > MOST_STOPS or not all(map(_is_stop, words)):
+    is_right = isinstance(words, list) and len(words) <= MOST_STOPS
+    if not is_right or not all(isinstance(word, str) and 0 < len(word) <= LONGEST_STOP for word in words):
         raise _refuse(name, f"must be at most {MOST_STOPS} texts of 1 to {LONGEST_STOP} characters")
     return value
-
-
-def _is_stop(word: object) -> bool:
-    return isinstance(word, str) and 0 < len(word) <= LONGEST_STOP
 
 
 def _stream_options(value: Any, name: str, schemas: Schemas) -> Any:

@@ -6,8 +6,9 @@ JSON goes by ``response_format``, which llama.cpp, vLLM and Ollama know: Ollama 
 not know, so what counts is the answer. To Ollama the set goes as a schema too: its answer is a JSON text, of which the
 quotation marks are taken off.
 
-A server that refuses a request (400, 422) is asked once more without what it refuses (``changes.py``), and from then on.
-One of ours whose model has no tools gets them in words.
+A server that refuses a request (400, 422) is asked once more without what it refuses, and from then on. Usage in streams is
+asked for by the gateway itself, and many servers are strict about fields that they do not know; of the two names for the
+length each is refused by somebody. A server of ours takes all of it; where its model has no tools it gets them in words.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import httpx
 
 from rl.collect.feedback.structured_answers import StructuredAnswers
 from rl.serving.gateway import tools_in_words
-from rl.serving.gateway.changes import REFUSES, SCHEMA, apply, next_change
 from rl.serving.gateway.chat_request import LENGTHS
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal
@@ -30,6 +30,10 @@ from rl.serving.gateway.routing import Route
 from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import Piece, ask, call, completion
 
+REFUSES: Final = (400, 422)
+SCHEMA: Final = "response_format"
+"""The field of the agent's schema, where it goes along."""
+Body = Mapping[str, Any]
 MOST_KEPT: Final = 100
 """Servers, with a set or schema each, of which something is known."""
 _OTHER: Final = ("response_format", "tools", "tool_choice")
@@ -41,6 +45,39 @@ Form = Mapping[str, Any]
 Key = tuple[Any, ...]
 Value = TypeVar("Value")
 log = logging.getLogger(__name__)
+
+
+def _rename(old: str, new: str) -> Callable[[Body], Body]:
+    return lambda body: {new: body.get(new, body[old]), old: None}
+
+
+_CHANGES: Final[Mapping[str, Callable[[Body], Body]]] = {
+    "stream_options": lambda body: {"stream_options": None},
+    "max_tokens": _rename(*LENGTHS),
+    "max_completion_tokens": _rename(*reversed(LENGTHS)),
+}
+"""By the field that is refused: the fields with other values, None for none."""
+
+
+def apply(body: Body, changes: Sequence[str]) -> dict[str, Any]:
+    for name in changes:
+        if name in _CHANGES and body.get(name) is not None:
+            body = {**body, **_CHANGES[name](body)}
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def next_change(refusal: Refusal, body: Body, changes: Sequence[str], *, is_ours: bool, has_schema: bool) -> str | None:
+    """What to change of ``body``, to which ``changes`` were made, so that it may be taken: what the refusal names, else what
+    the client has not asked for. None: it is the client's own fault, or nothing is left."""
+    left = [name for name in _CHANGES if body.get(name) is not None and not is_ours]
+    if any(name in LENGTHS for name in changes):
+        left = [name for name in left if name not in LENGTHS]
+    left += [SCHEMA] if has_schema else []
+    text = f"{refusal.param or ''} {refusal.message}"
+    named = sorted((name for name in left if name in text), key=text.index)
+    says_what = refusal.param or any(name in text for name in (*_CHANGES, SCHEMA))
+    unasked = [] if says_what else [name for name in left if name not in LENGTHS]
+    return next(iter([*named, *unasked]), None) if refusal.status in REFUSES else None
 
 
 def json_schema(schema: Mapping[str, Any]) -> Form:
@@ -153,17 +190,17 @@ class Forms:
             self._knows_tools = keep(self._knows_tools, key, tools_in_words.knows_tools(written))
         return self._knows_tools[key]
 
-    def has_left(self, exchange: Exchange) -> bool:
-        """Whether a form is known, or still to be tried, in which its server takes the set."""
-        return bool(self._choices_left(exchange))
-
     async def choose(self, turns: Turns, exchange: Exchange) -> Piece:
         """A completion with an answer of the closed set, in the first form in which the server keeps to it; as it answers
         without where there is none. Raises Refusal."""
         closed = exchange.route.agent.closed
         assert closed is not None  # noqa: S101  whoever has none does not get here
-        whole = _as_whole(exchange, closed.values)
-        left = self._choices_left(exchange)
+        # without a stream, for the likeliest answer, with room for the longest
+        room = max(len(value.encode()) for value in closed.values) + _AROUND
+        body = exchange.request.document
+        lengths = {name: max(body[name], room) for name in LENGTHS if name in body}
+        whole = replace(exchange, request=exchange.request.as_whole(temperature=0, **lengths))
+        left = self.choices_left(exchange)
         async with turns.of(exchange):
             for number, form in enumerate(left):
                 document = await self._try(whole, form, closed.values)
@@ -192,7 +229,8 @@ class Forms:
         choice = document["choices"][0]
         return {**document, "choices": [{**choice, "message": {**choice["message"], "content": text}}]}
 
-    def _choices_left(self, exchange: Exchange) -> tuple[str, ...]:
+    def choices_left(self, exchange: Exchange) -> tuple[str, ...]:
+        """Forms that are known, or still to be tried, in which its server takes the set."""
         upstream = exchange.route.served.upstream
         return self._left.get(self._key(exchange), upstream.choice_forms if upstream else ())
 
@@ -208,14 +246,6 @@ def _with_room(exchange: Exchange, structure: StructuredAnswers) -> Form:
     if upstream is None or not exchange.route.served.is_ours or names_length or not structure.ends:
         return form
     return {**form, "max_tokens": upstream.context}
-
-
-def _as_whole(exchange: Exchange, values: Sequence[str]) -> Exchange:
-    """The request without a stream, for the likeliest answer, with room for the longest."""
-    room = max(len(value.encode()) for value in values) + _AROUND
-    body = exchange.request.document
-    lengths = {name: max(body[name], room) for name in LENGTHS if name in body}
-    return replace(exchange, request=exchange.request.as_whole(temperature=0, **lengths))
 
 
 def _text_of(document: Piece) -> str:

@@ -1,6 +1,6 @@
 """Which version answers a request: the running experiment decides, else the champion does.
 
-Everything here looks at one snapshot of the database (``rl/serving/gateway/snapshot.py``), so that no request waits for it.
+Everything here looks at one snapshot of the database (``rl/serving/gateway/table.py``), so that no request waits for it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from rl.serving.upstreams import Upstream
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A deployment, and where it answers."""
-
     version_id: int | None
     """None: the base model of the agent."""
     version: str
@@ -35,6 +33,11 @@ class Served:
     """Ollama has the agent's system prompt in the model."""
     best_of: int = 1
     """Answers of which the judge picks one."""
+
+    @property
+    def reached(self) -> Upstream:
+        assert self.upstream is not None  # noqa: S101  whoever has none is refused before
+        return self.upstream
 
     @property
     def is_ours(self) -> bool:
@@ -57,8 +60,6 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A running experiment."""
-
     experiment_id: int
     started_at: datetime
     ramp: list[dict[str, Any]]
@@ -75,8 +76,6 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class KnownJudge:
-    """Who picks the best of several answers."""
-
     socket: Path
     head: str
     """The path of its weights."""
@@ -106,7 +105,6 @@ class KnownAgent:
         return _answering([served for served in self.deployed if served.version_id == version_id])
 
     def pins(self) -> list[str]:
-        """The names of what answers."""
         return list(dict.fromkeys(served.version for served in self.deployed if served.upstream))
 
 
@@ -125,16 +123,13 @@ class KnownKey:
 
     @classmethod
     def of_person(cls, user_id: int, agent_id: int) -> KnownKey:
-        """He may ask this agent."""
         return cls(None, True, agent_id, frozenset({ApiKey.Scope.INGEST.value}), user_id=user_id)
 
     @property
     def caller(self) -> tuple[int | None, int | None]:
-        """Who asks, for whatever is counted."""
         return self.id, self.user_id
 
     def has_expired(self) -> bool:
-        """Since the snapshot was read."""
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
 
@@ -161,16 +156,19 @@ class Route:
     """Answers of which the judge picks one."""
 
     @property
+    def upstream(self) -> Upstream:
+        """For whoever asks it; a route without one is refused before."""
+        return self.served.reached
+
+    @property
     def model(self) -> str:
         """What the answer is said to come from; as the ``model`` of a request it asks for this version."""
         return f"{self.agent.name}@{self.served.version}"
 
 
 def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetime) -> Route:
-    """``model`` is ``agent``, ``agent@version`` or ``agent@base``. The route may lead to what nothing serves.
-
-    Raises UsageError for an agent that the key does not see, or a version that was never deployed.
-    """
+    """``model`` is ``agent``, ``agent@version`` or ``agent@base``. The route may lead to what nothing serves. Raises
+    UsageError for an agent that the key does not see, or a version that was never deployed."""
     name, pinned, version = model.partition("@")
     agent = snapshot.agents.get(name.lower())
     if agent is None or key.agent_id not in (None, agent.id):
@@ -180,7 +178,8 @@ def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetim
         served = _find_pinned(agent, version)
         return Route(agent, served, best_of=served.best_of)
     if agent.split and (side := agent.split.side_of(unit, now)):
-        served = _of_side(agent, side)
+        nowhere = Served(side.version_id, side.version, None, f"{side.version} of {agent.name} is not deployed")
+        served = agent.serving(side.version_id) or nowhere
         count = side.best_of or served.best_of
         return Route(agent, served, agent.split.experiment_id, side.arm_id, best_of=count)
     return _in_use(agent)
@@ -200,11 +199,6 @@ def _answering(rows: Sequence[Served]) -> Served | None:
     return next((row for row in rows if row.upstream), rows[0] if rows else None)
 
 
-def _of_side(agent: KnownAgent, side: Side) -> Served:
-    nowhere = Served(side.version_id, side.version, None, f"{side.version} of {agent.name} is not deployed")
-    return agent.serving(side.version_id) or nowhere
-
-
 def _in_use(agent: KnownAgent) -> Route:
     """The champion; without such a row the base model is in use. Where the champion is not served: the one before; where
     nothing was ever promoted: the newest. Never what a person went back from."""
@@ -212,15 +206,11 @@ def _in_use(agent: KnownAgent) -> Route:
     first = agent.serving(champion.version_id if champion else None)
     if first and first.upstream:
         return Route(agent, first, best_of=first.best_of)
-    if others := _stand_ins(agent, champion):
+    others = [served for served in agent.deployed if served.upstream]
+    if champion:
+        others = [served for served in others if served.alias == Deployment.Alias.PREVIOUS]
+    if others and (champion or not any(served.alias for served in agent.deployed)):
         return Route(agent, others[0], stands_in=True, best_of=others[0].best_of)
     name = champion.version if champion else "the base model"
     reason = first.problem if first else f"{name} of {agent.name} is in use, and nothing serves it"
     return Route(agent, Served(None, champion.version if champion else BASE, None, reason))
-
-
-def _stand_ins(agent: KnownAgent, champion: Served | None) -> list[Served]:
-    answering = [served for served in agent.deployed if served.upstream]
-    if champion:
-        return [served for served in answering if served.alias == Deployment.Alias.PREVIOUS]
-    return [] if any(served.alias for served in agent.deployed) else answering

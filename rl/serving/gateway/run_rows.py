@@ -93,7 +93,13 @@ def _decide(run: joining.Run, joined: Joined) -> None:
     if run.answer is not None:
         joined.documents[last] = _with_run(joined.documents[last], run)
     elif run.trace is not None:
-        joined.grown.append(_grow(run.trace, run))
+        for name, value in joining.sums_of(run).items():
+            setattr(run.trace, name, value)
+        run.trace.occurred_at = datetime.fromisoformat(run.parts[0]["at"])
+        run.trace.reasoning_steps = [*as_json_items(run.reasoning), *run.trace.reasoning_steps]
+        run.trace.details = _details(run, run.trace.details)
+        run.trace.reward_pending = True
+        joined.grown.append(run.trace)
     if run.trace is not None and run.trace.pk != last:
         joined.replaced.add(run.trace.pk)
 
@@ -109,16 +115,6 @@ def _with_run(document: Document, run: joining.Run) -> Document:
         "occurred_at": run.parts[0]["at"],
         "details": _details(run, document["details"]),
     }
-
-
-def _grow(trace: Trace, run: joining.Run) -> Trace:
-    for name, value in joining.sums_of(run).items():
-        setattr(trace, name, value)
-    trace.occurred_at = datetime.fromisoformat(run.parts[0]["at"])
-    trace.reasoning_steps = [*as_json_items(run.reasoning), *trace.reasoning_steps]
-    trace.details = _details(run, trace.details)
-    trace.reward_pending = True
-    return trace
 
 
 def _details(run: joining.Run, details: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,8 +138,12 @@ def _stored_runs(documents: Iterable[Document]) -> tuple[defaultdict[Kind, list[
     kinds = set(map(_kind, documents))
     near = Trace.objects.filter(source=GATEWAY, details__has_key=RUN)
     for number, name in enumerate((*_SAME, "prompt_key")):
-        near = near.filter(_is_any_of(name, {kind[number] for kind in kinds}))
-    traces = _lock(near.order_by("-created_at").values_list("pk", flat=True)[: joining.NEWEST])
+        values = {kind[number] for kind in kinds}
+        known = Q(**{f"{name}__in": values - {None}})
+        near = near.filter(known | Q(**{name: None}) if None in values else known)
+    newest = list(near.order_by("-created_at").values_list("pk", flat=True)[: joining.NEWEST])
+    # in the order in which all writers lock them; nobody can rate them until the end of the transaction
+    traces = list(Trace.objects.select_for_update().filter(pk__in=newest).order_by("pk"))
     runs: defaultdict[Kind, list[joining.Run]] = defaultdict(list)
     for trace in traces:
         if run := joining.stored_run(trace, RUN):
@@ -151,16 +151,6 @@ def _stored_runs(documents: Iterable[Document]) -> tuple[defaultdict[Kind, list[
     here = Trace.objects.filter(pk__in=[trace.pk for trace in traces])
     judged = here.exclude(feedback=None) | here.exclude(compared=None) | here.exclude(memberships=None)
     return runs, set(judged.order_by().values_list("pk", flat=True))
-
-
-def _is_any_of(name: str, values: set[Any]) -> Q:
-    known = Q(**{f"{name}__in": values - {None}})
-    return known | Q(**{name: None}) if None in values else known
-
-
-def _lock(keys: Iterable[UUID]) -> list[Trace]:
-    """In the order in which all writers lock them; nobody can rate them until the end of the transaction."""
-    return list(Trace.objects.select_for_update().filter(pk__in=list(keys)).order_by("pk"))
 
 
 def _as_answer(key: UUID, document: Document) -> FoundAnswer:

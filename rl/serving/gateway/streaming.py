@@ -14,12 +14,12 @@ from django.conf import settings
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rl.serving.activity import note_request
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.recorder import Recorder
 from rl.serving.gateway.refusals import Refusal, too_slow, unkept
 from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import Piece, pieces
+from rl.serving.gateway.writer import Recorder
+from rl.serving.machine import note_request
 
 NOTE_SECONDS: Final = 1.0
 RECORD_SECONDS: Final = 0.25
@@ -70,7 +70,21 @@ class EventStream(Response):
         """What is still to be sent, once the answer is recorded."""
         answer = self._exchange.answer
         try:
-            await self._pass_pieces(send)
+            try:
+                async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
+                    async for piece in pieces(self._exchange, self._upstream):
+                        piece = self._exchange.answer.take(piece)
+                        if event := self._event(piece):
+                            if piece:
+                                await self._record(event)
+                            event = _words_alone(piece) if self._exchange.is_blind else event
+                            await send({"type": "http.response.body", "body": event, "more_body": True})
+                        now = time.monotonic()
+                        if now - self._noted > NOTE_SECONDS:
+                            self._noted = now
+                            note_request()
+            except TimeoutError:
+                raise too_slow(self._exchange.route.served.version) from None
         except Refusal as fault:
             answer.error = fault.message
             self._exchange.failed = fault.blames_version
@@ -80,21 +94,6 @@ class EventStream(Response):
             return _event(fault.body())
         answer.complete = True
         return _DONE
-
-    async def _pass_pieces(self, send: Send) -> None:
-        """Within GATEWAY_TIMEOUT, however many signs of life come and however slowly the client reads. Raises Refusal."""
-        try:
-            async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
-                async for piece in pieces(self._exchange, self._upstream):
-                    piece = self._exchange.answer.take(piece)
-                    if event := self._event(piece):
-                        if piece:
-                            await self._record(event)
-                        event = _words_alone(piece) if self._exchange.is_blind else event
-                        await send({"type": "http.response.body", "body": event, "more_body": True})
-                    self._note()
-        except TimeoutError:
-            raise too_slow(self._exchange.route.served.version) from None
 
     def _event(self, piece: Piece) -> bytes:
         """The chunk with the usage goes to clients that asked for it."""
@@ -121,12 +120,6 @@ class EventStream(Response):
     def _write_lines(self) -> None:
         self._recorder.add(self._exchange, b"".join(self._lines or ()))
         self._lines, self._timer = [], None
-
-    def _note(self) -> None:
-        now = time.monotonic()
-        if now - self._noted > NOTE_SECONDS:
-            self._noted = now
-            note_request()
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result | None:

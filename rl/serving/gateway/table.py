@@ -1,27 +1,120 @@
-"""The snapshot that requests are routed by, read again every two seconds in a thread of its own."""
+"""The snapshot that requests are routed by, read again all the time in a thread of its own: agents, deployments, running
+experiments, keys and the newest feedback in five queries; more for agents whose answers are judged, or kept to a form."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Final
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, close_old_connections, connections
 
-from rl.collect.feedback.kept_answers import Reader
-from rl.serving.connections import own_connection
-from rl.serving.gateway.routing import Snapshot
-from rl.serving.gateway.snapshot import load
+from rl.base.errors import UsageError
+from rl.collect.feedback.closed_answers import ClosedAnswers
+from rl.collect.feedback.kept_answers import SETTINGS, Reader
+from rl.collect.feedback.structured_answers import StructuredAnswers
+from rl.models import Agent, ApiKey, Deployment, Experiment
+from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, Split
+from rl.serving.judge_process import path_of
+from rl.serving.judge_server import require_judge
+from rl.serving.upstreams import upstream_of
 
+_OF_AGENTS = ("name", "created_at", "response_length", *SETTINGS)
 REFRESH_SECONDS: Final = 0.7
 """How late a revoked key, a new champion, a change of an experiment or a correction may be noticed."""
 FRESH_SECONDS: Final = 0.2
 """From the beginning of a reading to the next, however many requests ask for what is unknown."""
 PATIENCE_SECONDS: Final = 2.0
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def own_connection() -> Iterator[None]:
+    """One that is alive; it is not held longer than it may be."""
+    close_old_connections()
+    try:
+        yield
+    finally:
+        close_old_connections()
+
+
+def load(reader: Reader | None = None) -> Snapshot:
+    """``reader``: of what answers are kept to; without it nothing is known of that."""
+    deployed = defaultdict(list)
+    for deployment in Deployment.objects.select_related("agent", "version").order_by("-created_at", "-pk"):
+        upstream, problem = None, ""
+        try:
+            upstream = upstream_of(deployment)
+        except UsageError as error:
+            problem = str(error)
+        knows, version = deployment.target == Deployment.Target.OLLAMA, (deployment.version_id, deployment.version_name)
+        served = Served(*version, upstream, problem, deployment.alias, knows, deployment.best_of)
+        deployed[deployment.agent_id].append(served)
+    splits = _splits()
+    if reader:
+        reader.look()
+    agents = {
+        row.name.lower(): KnownAgent(
+            row.pk,
+            row.name,
+            row.created_at,
+            row.system_prompt,
+            row.response_length,
+            tuple(deployed[row.pk]),
+            splits.get(row.pk),
+            *_judge(row, deployed[row.pk], splits.get(row.pk)),
+            *_read_kept(row, deployed[row.pk], reader),
+        )
+        for row in Agent.objects.only(*_OF_AGENTS)
+    }
+    columns = ("digest", "pk", "kind", "agent_id", "scopes", "expires_at")
+    keys = {
+        digest: KnownKey(pk, kind == ApiKey.Kind.SECRET, agent, frozenset(scopes), expiry)
+        for digest, pk, kind, agent, scopes, expiry in ApiKey.valid().values_list(*columns).order_by()
+    }
+    return Snapshot(agents, keys)
+
+
+def _read_kept(
+    agent: Agent, deployed: Sequence[Served], reader: Reader | None
+) -> tuple[ClosedAnswers | None, StructuredAnswers | None]:
+    kept = reader.of(agent) if reader and any(served.upstream for served in deployed) else None
+    return kept if isinstance(kept, ClosedAnswers) else None, kept if isinstance(kept, StructuredAnswers) else None
+
+
+def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tuple[KnownJudge | None, str]:
+    """With the reason where several answers are asked for and nobody can judge them."""
+    counts = [*(served.best_of for served in deployed), *(side.best_of or 1 for side in (split.sides if split else ()))]
+    if max(counts, default=1) == 1:
+        return None, ""
+    try:
+        label_model = require_judge(agent)
+    except UsageError as error:
+        return None, str(error)
+    return KnownJudge(path_of(agent.pk, ".sock"), str(label_model.path), label_model.pk), ""
+
+
+def _splits() -> dict[int, Split]:
+    """The split of traffic by agent; arms that were stopped are left out."""
+    running = Experiment.objects.filter(state=Experiment.State.RUNNING).prefetch_related("arms__version")
+    return {
+        row.agent_id: Split(
+            row.pk,
+            row.started_at or row.created_at,
+            row.ramp,
+            tuple(
+                Side(arm.pk, arm.version_id, arm.version_name, arm.weight, arm.is_control, arm.best_of)
+                for arm in row.arms.all()
+                if not arm.is_stopped
+            ),
+        )
+        for row in running
+    }
 
 
 class Table:

@@ -1,26 +1,71 @@
-"""Who is answered next: a server gives as many answers at once as it has slots, and no caller takes all from the others."""
+"""Who is answered next: a server gives as many answers at once as it has slots, and no caller takes all from the others.
+
+How many a caller has under way in all processes of the site together is told by the locks of files, which the operating
+system lets go of when their holder dies. A llama.cpp process that is asked something and stands still is ended and started
+again: what holds one up, such as a grammar that it follows in too many ways, holds up all who ask it, whoever sent it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
+from threading import Thread
 from typing import IO, Final
 
 from django.conf import settings
+from django.db import connections
 
+from rl.base.locks import try_lock
+from rl.serving import llama_server
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal, too_slow
-from rl.serving.gateway.shares import KEPT_SECONDS, LOOK_SECONDS, Shares
+from rl.serving.gateway.table import own_connection
+from rl.serving.llama_server_process import is_stuck
 from rl.serving.upstreams import Upstream
 
+KEPT_SECONDS: Final = 60.0
+"""How long a slot is kept for whoever asked."""
+LOOK_SECONDS: Final = 0.02
+"""Between two looks whether another process has ended an answer of the caller."""
 MOST_WAITING: Final = 64
 """Requests of one caller that wait for one server."""
 MOST_WAITING_OF_ALL: Final = 512
 BUSY_SECONDS: Final = 5
 """What Retry-After says."""
+PULSE_SECONDS: Final = 5.0
+log = logging.getLogger(__name__)
+
+
+class Shares:
+    def __init__(self, server: Hashable) -> None:
+        self._folder = settings.DATA_DIR / "shares" / _digest(server)
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def take(self, caller: Hashable, slots: int) -> IO[bytes] | None:
+        """What is closed when the answer ends; None while the caller has all that he may have: every slot where nobody else
+        asked lately, else all but one."""
+        mine = _digest(caller)
+        since = time.time() - KEPT_SECONDS
+        others = (path for path in self._folder.glob("*-0") if path.name != f"{mine}-0")
+        most = max(1, slots - 1) if any(path.stat().st_mtime > since for path in others) else slots
+        for number in range(most):
+            file = (self._folder / f"{mine}-{number}").open("wb")
+            if number == 0:
+                os.utime(file.fileno())
+            if try_lock(file.fileno()):
+                return file
+            file.close()
+        return None
+
+
+def _digest(value: Hashable) -> str:
+    return sha256(repr(value).encode()).hexdigest()[:16]
 
 
 class Turns:
@@ -43,7 +88,7 @@ class Turns:
 
     async def take(self, exchange: Exchange) -> None:
         """Whoever has taken a turn leaves it. Raises Refusal where too many wait, or it does not come in GATEWAY_TIMEOUT."""
-        upstream = _upstream(exchange)
+        upstream = exchange.route.upstream
         server = self._servers.setdefault(_name(upstream), _Server(upstream))
         server.upstream = upstream
         try:
@@ -53,16 +98,11 @@ class Turns:
             raise _too_many("no turn came in time: too many requests wait for this model") from None
 
     def leave(self, exchange: Exchange) -> None:
-        self._servers[_name(_upstream(exchange))].leave(exchange.key.caller)
+        self._servers[_name(exchange.route.upstream)].leave(exchange.key.caller)
 
     def busy(self) -> list[Upstream]:
         """The servers that are answering."""
         return [server.upstream for server in self._servers.values() if server.running]
-
-
-def _upstream(exchange: Exchange) -> Upstream:
-    assert exchange.route.served.upstream is not None  # noqa: S101  whoever has none does not get here
-    return exchange.route.served.upstream
 
 
 def _name(upstream: Upstream) -> Hashable:
@@ -87,7 +127,9 @@ class _Server:
         self._look: asyncio.TimerHandle | None = None
 
     async def take(self, caller: Hashable) -> None:
-        self._note(caller)
+        now = time.monotonic()
+        self._seen = {who: at for who, at in self._seen.items() if now - at < KEPT_SECONDS} | {caller: now}
+        self._called = {who: at for who, at in self._called.items() if who in self._seen}
         turn = asyncio.get_running_loop().create_future()
         self._queue(caller).append(turn)
         self._call()
@@ -105,11 +147,6 @@ class _Server:
         if not self.running[caller]:
             del self.running[caller]
         self._call()
-
-    def _note(self, caller: Hashable) -> None:
-        now = time.monotonic()
-        self._seen = {who: at for who, at in self._seen.items() if now - at < KEPT_SECONDS} | {caller: now}
-        self._called = {who: at for who, at in self._called.items() if who in self._seen}
 
     def _queue(self, caller: Hashable) -> deque[asyncio.Future[None]]:
         """Raises Refusal where it is full."""
@@ -142,13 +179,10 @@ class _Server:
             self._called[caller] = max(self._called.values(), default=0) + 1
             turn.set_result(None)
         if held_up:
-            self._look_again()
-
-    def _look_again(self) -> None:
-        """Another process does not tell when it has ended an answer."""
-        if self._look:
-            self._look.cancel()
-        self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._call)
+            # another process does not tell when it has ended an answer
+            if self._look:
+                self._look.cancel()
+            self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._call)
 
     def _may_run(self, caller: Hashable) -> bool:
         """One slot is kept for whoever asked lately and has nothing under way, where there are several."""
@@ -157,3 +191,39 @@ class _Server:
             self.upstream.slots > 1 and caller in self.running and self._seen.keys() - self.running.keys() - {caller}
         )
         return free > (1 if is_kept else 0)
+
+
+class Pulse:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._looked_at: set[int] = set()
+        """Deployments that a thread waits for. Nobody waits for the threads: at the end of the process they end."""
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.create_task(self._look())
+
+    async def stop(self) -> None:
+        if self._looking:
+            self._looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._looking
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(PULSE_SECONDS)
+            for upstream in self._turns.busy():
+                if upstream.server is not None and upstream.server not in self._looked_at:
+                    self._looked_at.add(upstream.server)
+                    Thread(target=self._revive, args=(upstream, upstream.server), daemon=True).start()
+
+    def _revive(self, upstream: Upstream, number: int) -> None:
+        try:
+            if is_stuck(upstream):
+                with own_connection():
+                    llama_server.revive(number)
+                connections.close_all()
+        except Exception:
+            log.exception("the server of deployment %s stands still and cannot be started anew", number)
+        finally:
+            self._looked_at.discard(number)

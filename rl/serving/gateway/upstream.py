@@ -45,8 +45,7 @@ def new_client() -> httpx.AsyncClient:
 async def ask(client: httpx.AsyncClient, exchange: Exchange, body: Mapping[str, Any]) -> httpx.Response:
     """An answer with 2xx whose body is still to be read; whoever gets it closes it. Raises Refusal."""
     served = exchange.route.served
-    assert served.upstream is not None  # noqa: S101  whoever has none does not get here
-    return await _post(client, served, f"{served.upstream.base_url}/chat/completions", body)
+    return await _post(client, served, f"{served.reached.base_url}/chat/completions", body)
 
 
 async def call(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> Piece:
@@ -56,9 +55,8 @@ async def call(client: httpx.AsyncClient, served: Served, url: str, document: Ma
 
 
 async def _post(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> httpx.Response:
-    assert served.upstream is not None  # noqa: S101  whoever has none does not get here
     body = json.dumps(document, separators=(",", ":")).encode()
-    headers = {"Content-Type": "application/json", **served.upstream.headers}
+    headers = {"Content-Type": "application/json", **served.reached.headers}
     try:
         response = await client.send(client.build_request("POST", url, content=body, headers=headers), stream=True)
         if response.is_success:
@@ -82,7 +80,6 @@ async def completion(exchange: Exchange, response: httpx.Response) -> Piece:
 
 
 async def _read(served: Served, response: httpx.Response) -> bytes:
-    """The whole body. Raises Refusal."""
     try:
         return await response.aread()
     except httpx.HTTPError as error:

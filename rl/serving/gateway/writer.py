@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
@@ -13,16 +14,68 @@ from uuid import UUID
 
 from django.db import close_old_connections, connections
 
-from rl.serving.gateway import pending, spool
+from rl.serving.gateway import pending
 from rl.serving.gateway.answer_rows import Unanswered, store
-from rl.serving.gateway.open_streams import OpenStreams
+from rl.serving.gateway.exchange import Exchange
+from rl.serving.gateway.pending import OpenStreams
 
+PATIENCE_SECONDS: Final = 1.0
+"""A disk that takes longer holds no answer up; the file follows."""
 GATHER_SECONDS: Final = 0.5
 """Answers that end within it share a transaction."""
 RETRY_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 3.0
 """What is not stored by then waits in its file for the next start."""
 log = logging.getLogger(__name__)
+
+
+class Recorder:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._open: set[asyncio.Task[Any]] = set()
+
+    def watch(self) -> None:
+        """The task that calls is streaming, and records its exchange at its end."""
+        if task := asyncio.current_task():
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+
+    async def settle(self) -> None:
+        """Waits until all streams have ended; at a stop they were told to."""
+        if self._open:
+            await asyncio.wait(self._open, timeout=PATIENCE_SECONDS)
+
+    async def begin(self, exchange: Exchange, piece: bytes) -> OSError | None:
+        """Before a stream's first byte goes out it is in its file; otherwise, the error that prevented it."""
+        return await _patiently(self._writer.begin(exchange.id, exchange.document(), piece))
+
+    def add(self, exchange: Exchange, pieces: bytes) -> None:
+        self._writer.add(exchange.id, pieces)
+
+    def record(self, exchange: Exchange) -> Future[OSError | None] | None:
+        """None where there is nothing to wait for: it is recorded already, or nothing was said. An exchange without a word
+        is only counted as a failure of its arm, if its version is to blame."""
+        if exchange.is_recorded:
+            return None
+        exchange.is_recorded = True
+        if exchange.answer.says_something:
+            return self._writer.keep(exchange.id, exchange.document())
+        self._writer.drop(exchange.id)
+        route = exchange.route
+        if exchange.failed and route.experiment_id is not None and route.arm_id is not None:
+            self._writer.count(Unanswered(route.experiment_id, route.arm_id, exchange.request.unit))
+        return None
+
+    async def record_and_wait(self, exchange: Exchange) -> OSError | None:
+        """Nobody is given the end of an answer that is not in its file; returns the error that prevented it."""
+        future = self.record(exchange)
+        return await _patiently(future) if future else None
+
+
+async def _patiently(future: Future[OSError | None]) -> OSError | None:
+    waiting = asyncio.wrap_future(future)
+    await asyncio.wait({waiting}, timeout=PATIENCE_SECONDS)
+    return waiting.result() if waiting.done() else None
 
 
 class Writer:
@@ -66,7 +119,7 @@ class Writer:
         self._queue.put(unanswered)
 
     def _keep(self, trace_id: UUID, document: Mapping[str, Any]) -> OSError | None:
-        error = _try_to_write(spool.write, trace_id, document)
+        error = _try_to_write(pending.write, trace_id, document)
         self._open_streams.end(trace_id, keep=error is not None)
         if error is None:
             self._queue.put(trace_id)
@@ -77,18 +130,14 @@ class Writer:
     def _run(self) -> None:
         self._store(pending.deliver_all)
         while not (self._stopping.is_set() and self._queue.empty()):
-            self._gather()
+            if not self._waiting and not self._unanswered:
+                self._take(self._queue.get())
+            time.sleep(GATHER_SECONDS)
+            while not self._queue.empty():
+                self._take(self._queue.get())
             if not self._store(self._deliver):
                 self._stopping.wait(RETRY_SECONDS)
         connections.close_all()
-
-    def _gather(self) -> None:
-        """Waits for something to do, unless there is something already."""
-        if not self._waiting and not self._unanswered:
-            self._take(self._queue.get())
-        time.sleep(GATHER_SECONDS)
-        while not self._queue.empty():
-            self._take(self._queue.get())
 
     def _take(self, item: UUID | Unanswered | None) -> None:
         if isinstance(item, Unanswered):

@@ -12,9 +12,9 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 
 from rl.faults import fault_of
-from rl.serving.connections import own_connection
 from rl.serving.gateway.app import application as gateway
 from rl.serving.gateway.streaming import unless_gone
+from rl.serving.gateway.table import own_connection
 from rl.web.front import health
 from rl.web.front.answers import Answer, send_answer
 from rl.web.front.bodies import collect, replay

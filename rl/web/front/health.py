@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final
 
-from rl.serving.connections import own_connection
+from rl.serving.gateway.table import own_connection
 from rl.web.front.answers import Answer
 
 PATHS: Final = ("/healthz", "/readyz")

@@ -13,7 +13,7 @@ from typing import Final
 from django.db import DatabaseError
 
 from rl.models import TrainingRun
-from rl.serving.connections import own_connection
+from rl.serving.gateway.table import own_connection
 
 LOOK_SECONDS: Final = 1.0
 LONGEST_WAIT: Final = 600.0

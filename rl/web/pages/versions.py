@@ -19,7 +19,7 @@ from rl.base.names import unknown_name
 from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.models import Artifact, Deployment, Experiment, ModelVersion, Trace, version_name
 from rl.operations import queue_state
-from rl.serving import deploy_later, overview, promotion
+from rl.serving import overview, promotion
 from rl.serving.advice import deploy_command
 from rl.serving.experiments import lifecycle
 from rl.web import version_figures
@@ -80,7 +80,7 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
         "in_use": any(row.alias == "champion" for row in deployments),
         "is_served": overview.is_served(version.agent, version),
         "may_compare": request.user.has_perm(ADD_EXPERIMENT) and not version.is_reward_model,
-        "may_serve": request.user.has_perm(PROMOTE) and not deploy_later.why_not(version),
+        "may_serve": request.user.has_perm(PROMOTE) and not overview.why_not(version),
         "children": version.children.all()[:20],
         "has_traces": Trace.objects.filter(model_version=version).exists(),
         "right": None if version.is_reward_model else _right_share(version),
@@ -133,7 +133,7 @@ def _put_into_use(action: str, version: ModelVersion) -> str:
         now = promotion.roll_back(agent, instead_of=version)
         return f"{agent.name} uses {now.name if now else 'its base model'} now."
     if action == "serve":
-        deploy_later.enqueue(version)
+        overview.enqueue(version)
         silent = queue_state.is_silent(queue_state.last_work())
         news = f"{version.name} will be served in a moment; then it can be used."
         return f"{news} But nothing works at the moment: {queue_state.START}." if silent else news

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rl import dataset_builder
-from rl.auto_labels.opinions import read_opinions
+from rl.auto_labels.learning import read_opinions
 from rl.collect.feedback import write
 from rl.config import METHODS
 from rl.data_formatter import read_training_rows

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from rl.base.errors import ExportFailed, Interrupted
+from rl.base.records import Report, silent
 from rl.export.llama_cpp import tools as llama_cpp_tools
 from rl.export.llama_cpp.tools import checkout, convert_script, quantize_program, run_program, run_script
 from tests.export.llama_cpp_doubles import program
@@ -18,6 +19,13 @@ from tests.export.llama_cpp_doubles import program
 def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
+
+
+def quantise_by(code: str, folder: Path, report: Report = silent) -> None:
+    """By a program that runs the code."""
+    path = program(folder, "llama-quantize", code)
+    (folder / "in.gguf").touch()
+    run_program(str(path), folder / "in.gguf", folder / "out.gguf", "q4_k_m", 2, report)
 
 
 def test_without_the_variable_there_is_no_checkout():
@@ -51,11 +59,8 @@ def test_the_program_on_the_path_comes_before_the_one_built_in_the_checkout(
 @pytest.mark.process
 def test_it_gets_its_arguments_and_none_of_our_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SECRET_KEY", "do not tell")
-    code = "json.dump([sys.argv[1:], sorted(os.environ), os.getcwd()], open(sys.argv[2], 'w'))"
-    path = program(tmp_path, "llama-quantize", code)
+    quantise_by("json.dump([sys.argv[1:], sorted(os.environ), os.getcwd()], open(sys.argv[2], 'w'))", tmp_path)
     source, destination = tmp_path / "in.gguf", tmp_path / "out.gguf"
-    source.write_bytes(b"GGUF")
-    run_program(str(path), source, destination, "q4_k_m", 2)
     arguments, variables, folder = json.loads(destination.read_text())
     assert arguments == [str(source), str(destination), "Q4_K_M", "2"]
     assert "PATH" in variables
@@ -73,10 +78,8 @@ def test_it_gets_its_arguments_and_none_of_our_secrets(tmp_path: Path, monkeypat
     ],
 )
 def test_a_program_that_fails_is_told_by_its_last_line(code: str, what: str, tmp_path: Path):
-    path = program(tmp_path, "llama-quantize", code)
-    (tmp_path / "in.gguf").touch()
     with pytest.raises(ExportFailed, match=what):
-        run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
+        quantise_by(code, tmp_path)
 
 
 @pytest.mark.process
@@ -89,17 +92,13 @@ def test_a_program_that_cannot_be_started_is_told(tmp_path: Path):
 @pytest.mark.process
 def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(llama_cpp_tools, "_BASE_SECONDS", 0.5)
-    path = program(tmp_path, "llama-quantize", "import time; time.sleep(60)")
-    (tmp_path / "in.gguf").touch()
     with pytest.raises(ExportFailed, match="llama-quantize was not done within 0 s"):
-        run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2)
+        quantise_by("import time; time.sleep(60)", tmp_path)
 
 
 @pytest.mark.process
 def test_a_run_that_is_cancelled_ends_the_program_and_leaves_no_process(tmp_path: Path):
     code = "import time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
-    path = program(tmp_path, "llama-quantize", code)
-    (tmp_path / "in.gguf").touch()
 
     def cancel(event: str, values: dict[str, Any]) -> None:
         assert event == "waiting"
@@ -107,7 +106,7 @@ def test_a_run_that_is_cancelled_ends_the_program_and_leaves_no_process(tmp_path
             raise Interrupted("cancelled")
 
     with pytest.raises(Interrupted):
-        run_program(str(path), tmp_path / "in.gguf", tmp_path / "out.gguf", "q4_k_m", 2, cancel)
+        quantise_by(code, tmp_path, cancel)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 

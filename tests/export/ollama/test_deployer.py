@@ -80,13 +80,9 @@ def test_a_registered_model_has_the_file_the_template_and_the_parameters(double:
     assert double.blob(f"sha256:{sha256(gguf)}").read_bytes() == gguf.read_bytes()
 
 
-def test_what_is_not_given_is_not_sent(double: OllamaDouble, gguf: Path):
+def test_what_is_not_given_is_not_sent_and_no_file_that_ollama_has(double: OllamaDouble, gguf: Path):
     register(double, gguf)
     assert set(double.models["support-v15:latest"]) == {"model", "files", "template", "stream"}
-
-
-def test_a_file_that_ollama_has_is_not_sent_again(double: OllamaDouble, gguf: Path):
-    register(double, gguf)
     listener = Listener()
     register(double, gguf, name="support:again", report=listener)
     assert sum(request.startswith("POST /api/blobs/") for request in double.requests) == 1
@@ -159,10 +155,12 @@ def test_other_names_are_refused_before_anything_is_sent(double: OllamaDouble, g
     assert double.requests == []
 
 
-def test_an_empty_template_is_refused_because_ollama_would_guess_one(double: OllamaDouble, gguf: Path):
+def test_a_template_is_refused_that_ollama_would_guess_or_cannot_parse(double: OllamaDouble, gguf: Path):
     with pytest.raises(UsageError, match="the template for support is empty"):
         OllamaDeployer(double.url).register("support", gguf, template=" \n")
     assert double.requests == []
+    with pytest.raises(ExportFailed, match="template error: template: :1: unclosed action"):
+        OllamaDeployer(double.url).register("support", gguf, template="{{ .Broken")
 
 
 # --- addresses ---------------------------------------------------------------------------------------------------------
@@ -257,17 +255,25 @@ def test_a_person_may_stop_the_upload(double: OllamaDouble, gguf: Path):
     assert "support-v15:latest" in double.models
 
 
-def test_a_full_disk_on_the_server_is_said_even_though_it_hangs_up(double: OllamaDouble, gguf: Path):
-    double.disk_full = True
-    with pytest.raises(
-        ExportFailed, match="no space left on device .free space on the disk that holds Ollama's models"
-    ):
-        register(double, gguf)
-
-
-def test_a_file_damaged_on_its_way_is_noticed(double: OllamaDouble, gguf: Path):
-    double.damage_uploads = True
-    with pytest.raises(ExportFailed, match="refused the upload of tiny-q8_0.gguf: digest mismatch.*try again"):
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        ({"disk_full": True}, "no space left on device .free space on the disk that holds Ollama's models"),
+        ({"damage_uploads": True}, "refused the upload of tiny-q8_0.gguf: digest mismatch.*try again"),
+        (
+            {"fail_create": "llama runner process has\n terminated"},
+            "refused to create support-v15: llama runner process has terminated$",
+        ),
+        (
+            {"end_create_early": True},
+            "stopped before support-v15 was created; the last it said was 'writing manifest'",
+        ),
+    ],
+    ids=["a full disk, although it hangs up", "damaged on its way", "in the stream", "ends before success"],
+)
+def test_what_fails_on_the_server_is_said(double: OllamaDouble, gguf: Path, failure: dict[str, Any], said: str):
+    vars(double).update(failure)
+    with pytest.raises(ExportFailed, match=said):
         register(double, gguf)
     assert double.models == {}
 
@@ -290,35 +296,12 @@ def test_a_file_that_grows_meanwhile_is_not_registered(double: OllamaDouble, ggu
     assert double.models == {}
 
 
-def test_a_missing_file_is_named(double: OllamaDouble, tmp_path: Path):
+def test_a_file_that_is_missing_or_no_gguf_is_refused(double: OllamaDouble, tmp_path: Path):
     with pytest.raises(ExportFailed, match="gone.gguf cannot be read: No such file or directory"):
         register(double, tmp_path / "gone.gguf")
-
-
-def test_a_file_that_is_no_gguf_is_refused(double: OllamaDouble, tmp_path: Path):
     (tmp_path / "text.gguf").write_bytes(b"hello")
     with pytest.raises(ExportFailed, match="refused to create support-v15: unknown type .the file is not a GGUF model"):
         register(double, tmp_path / "text.gguf")
-
-
-def test_an_error_in_the_stream_is_an_error_although_the_status_is_200(double: OllamaDouble, gguf: Path):
-    double.fail_create = "llama runner process has\n terminated"
-    with pytest.raises(ExportFailed, match="refused to create support-v15: llama runner process has terminated$"):
-        register(double, gguf)
-    assert double.models == {}
-
-
-def test_a_stream_that_ends_before_success_is_an_error(double: OllamaDouble, gguf: Path):
-    double.end_create_early = True
-    with pytest.raises(
-        ExportFailed, match="stopped before support-v15 was created; the last it said was 'writing manifest'"
-    ):
-        register(double, gguf)
-
-
-def test_a_template_that_ollama_cannot_parse_is_refused(double: OllamaDouble, gguf: Path):
-    with pytest.raises(ExportFailed, match="template error: template: :1: unclosed action"):
-        OllamaDeployer(double.url).register("support", gguf, template="{{ .Broken")
 
 
 def test_importing_it_brings_no_package():

@@ -11,10 +11,7 @@ from rl.serving.experiments import lifecycle
 from tests.admin.records import make_run, make_version
 from tests.serving.experiments.experimenting import arms_of, create, make_experiment, use, version_of
 
-
-@pytest.fixture(autouse=True)
-def _own_locks(data_dir) -> None:
-    """A promotion takes one."""
+pytestmark = pytest.mark.usefixtures("data_dir")  # a promotion takes a lock
 
 
 def draft(agent: Agent, **changes) -> Experiment:

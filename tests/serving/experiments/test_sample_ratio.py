@@ -18,9 +18,7 @@ from tests.serving.experiments.experimenting import answers, arms_of, create, ma
 RAMP = [{"hours": 0, "share": 0.1}, {"hours": 24, "share": 0.5}]
 
 
-@pytest.fixture(autouse=True)
-def _own_locks(data_dir) -> None:
-    """A promotion takes one."""
+pytestmark = pytest.mark.usefixtures("data_dir")  # a promotion takes a lock
 
 
 def come(experiment: Experiment, units: list[str], shares: dict[int, float], hours: float = 0.0) -> None:

@@ -166,6 +166,15 @@ def test_an_end_that_the_server_gives_without_probabilities_is_an_end(llama: Lla
     assert text(asyncio.run(answer(llama, exchange("Money?")))[0]) == "cash"
 
 
+TEXTS = [(f"my card number {number} is lost", "cards") for number in range(8)]
+TEXTS += [(f"passport page {number} is torn", "identity") for number in range(8)]
+JOB: dict[str, Any] = {
+    "corrected": TEXTS,
+    "past": tuple([{"role": "user", "content": text}] for text, _ in TEXTS),
+    "values": ("cards", "identity"),
+}
+
+
 class MisledDouble(LlamaDouble):
     """Says the contrary of what is right, and is sure of it."""
 
@@ -178,10 +187,7 @@ class MisledDouble(LlamaDouble):
 
 
 def test_a_model_that_does_not_know_the_job_counts_less_than_what_was_corrected():
-    texts = [(f"my card number {number} is lost", "cards") for number in range(8)]
-    texts += [(f"passport page {number} is torn", "identity") for number in range(8)]
-    past = tuple([{"role": "user", "content": text}] for text, _ in texts)
-    asked = [exchange("my card was stolen", corrected=texts, past=past, values=("cards", "identity")) for _ in range(3)]
+    asked = [exchange("my card was stolen", **JOB) for _ in range(3)]
     said = asyncio.run(answer(MisledDouble({}), *asked))
     assert [one.choosing["trust"] for one in asked] == [1.0, 1.0, 0.15]
     assert text(said[0]) == "identity"
@@ -199,9 +205,6 @@ def test_a_model_that_knows_the_job_keeps_its_weight():
             turned = [{**entry, "prob": share} for entry, share in zip(listed["top_probs"], shares, strict=True)]
             return httpx.Response(200, json={"completion_probabilities": [{"top_probs": turned}]})
 
-    texts = [(f"my card number {number} is lost", "cards") for number in range(8)]
-    texts += [(f"passport page {number} is torn", "identity") for number in range(8)]
-    past = tuple([{"role": "user", "content": text}] for text, _ in texts)
-    asked = [exchange("Money?", corrected=texts, past=past, values=("cards", "identity")) for _ in range(3)]
+    asked = [exchange("Money?", **JOB) for _ in range(3)]
     asyncio.run(answer(Right({}), *asked))
     assert asked[-1].choosing["trust"] == 1.0

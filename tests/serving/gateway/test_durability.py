@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from rl.serving.gateway.open_streams import BROKEN_OFF
+from rl.serving.gateway.pending import BROKEN_OFF
 from tests.commands.site import Site
 from tests.serving.gateway.conftest import Gateway, copy_database, serving
 from tests.waiting import until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,41 +81,41 @@ def exchange(answers: dict[str, Any], is_ollama: bool = False, server: int | Non
     return Exchange(KEY, parse_request(json.dumps(sent).encode(), {}, KEY), Route(agent, served))
 
 
-def choose(server: ServerDouble, *exchanges: Exchange) -> list[str]:
-    async def run() -> list[str]:
+def with_forms(server: ServerDouble, work: Callable[[httpx.AsyncClient, Forms], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
         async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as client:
-            chooser, turns = Chooser(client, Forms(client)), Turns()
-            said = []
-            for each in exchanges:
-                if chooser.chooses(each):
-                    document = await chooser.answer(turns, each)
-                else:
-                    document = (await chooser.forms.ask(each)).json()
-                said.append(document["choices"][0]["message"]["content"])
-            return said
+            return await work(client, Forms(client))
 
     return asyncio.run(run())
 
 
-def ask(server: ServerDouble, *exchanges: Exchange) -> None:
-    async def run() -> None:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as client:
-            forms = Forms(client)
-            for each in exchanges:
-                await (await forms.ask(each)).aread()
+def choose(server: ServerDouble, *exchanges: Exchange) -> list[str]:
+    async def say(client: httpx.AsyncClient, forms: Forms) -> list[str]:
+        chooser, turns = Chooser(client, forms), Turns()
+        said = []
+        for each in exchanges:
+            document = await chooser.answer(turns, each) if chooser.chooses(each) else (await forms.ask(each)).json()
+            said.append(document["choices"][0]["message"]["content"])
+        return said
 
-    asyncio.run(run())
+    return with_forms(server, say)
+
+
+def ask(server: ServerDouble, *exchanges: Exchange) -> None:
+    async def read(client: httpx.AsyncClient, forms: Forms) -> None:
+        for each in exchanges:
+            await (await forms.ask(each)).aread()
+
+    with_forms(server, read)
 
 
 def complete(server: ServerDouble, *exchanges: Exchange) -> list[Any]:
     """The first choice of each completion."""
 
-    async def run() -> list[Any]:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as client:
-            forms = Forms(client)
-            return [(await forms.complete(each))["choices"][0] for each in exchanges]
+    async def choices(client: httpx.AsyncClient, forms: Forms) -> list[Any]:
+        return [(await forms.complete(each))["choices"][0] for each in exchanges]
 
-    return asyncio.run(run())
+    return with_forms(server, choices)
 
 
 def test_vllm_is_given_the_set_as_choices():
@@ -159,14 +159,12 @@ def test_a_server_that_keeps_to_no_set_answers_freely_and_is_not_asked_again():
 
 
 def test_a_request_that_is_wrong_in_itself_says_nothing_of_the_forms():
-    async def left() -> bool:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(ServerDouble(lambda body: 400))) as client:
-            forms = Forms(client)
-            with pytest.raises(Refusal, match="refused"):
-                await forms.choose(Turns(), exchange(closed_agent()))
-            return forms.has_left(exchange(closed_agent()))
+    async def left(client: httpx.AsyncClient, forms: Forms) -> bool:
+        with pytest.raises(Refusal, match="refused"):
+            await forms.choose(Turns(), exchange(closed_agent()))
+        return bool(forms.choices_left(exchange(closed_agent())))
 
-    assert asyncio.run(left())
+    assert with_forms(ServerDouble(lambda body: 400), left)
 
 
 def structured_agent() -> dict[str, Any]:
@@ -239,3 +237,104 @@ def test_an_answer_that_is_broken_twice_is_a_failure_of_the_server():
     with pytest.raises(Refusal, match="peg-native") as raised:
         complete(server, exchange(structured_agent(), server=1))
     assert (raised.value.status, len(server.bodies)) == (502, 2)
+
+
+def pydantic(*fields: str) -> Any:
+    """Refuses fields that it does not know as FastAPI does."""
+
+    def say(body: Body) -> str | tuple[int, Any]:
+        extra = [{"type": "extra_forbidden", "loc": ["body", name]} for name in fields if name in body]
+        return (422, {"detail": extra}) if extra else "hm"
+
+    return say
+
+
+def openai_reasoning(body: Body) -> str | tuple[int, Any]:
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    )
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": "max_tokens",
+        "code": "unsupported_parameter",
+    }
+    return (400, {"error": error}) if "max_tokens" in body else "hm"
+
+
+def wordless(body: Body) -> str | int:
+    return 400 if "stream_options" in body else "hm"
+
+
+@pytest.mark.parametrize("say", [pydantic("stream_options"), wordless])
+def test_usage_in_streams_is_not_asked_for_again_where_it_is_refused(say):
+    server = ServerDouble(say)
+    ask(server, *(exchange({}, stream=True) for _ in range(2)))
+    assert ["stream_options" in body for body in server.bodies] == [True, False, False]
+    assert all(body["stream"] is True for body in server.bodies)
+
+
+def test_the_length_goes_under_the_name_that_the_server_takes():
+    server = ServerDouble(openai_reasoning)
+    complete(server, exchange({}), exchange({}, max_tokens=9))
+    lengths = [{name: body[name] for name in body if name.startswith("max")} for body in server.bodies]
+    assert lengths == [{"max_tokens": 64}, {"max_completion_tokens": 64}, {"max_completion_tokens": 9}]
+
+
+def test_the_newer_name_of_the_length_becomes_the_older_one():
+    server = ServerDouble(pydantic("max_completion_tokens"))
+    complete(server, exchange({}, max_completion_tokens=9))
+    assert server.bodies[-1]["max_tokens"] == 9
+    assert "max_completion_tokens" not in server.bodies[-1]
+
+
+def test_a_server_may_be_strict_in_all_of_it():
+    server = ServerDouble(pydantic("stream_options", "max_tokens", "response_format"))
+    first, second = (exchange(structured_agent(), stream=True) for _ in range(2))
+    ask(server, first, second)
+    assert set(server.bodies[-1]) == {"model", "messages", "stream", "max_completion_tokens"}
+    assert server.bodies[-1] == server.bodies[-2]
+    assert len(server.bodies) == 5
+    assert first.keeping["form"] == second.keeping["form"] == "refused"
+
+
+def test_who_refuses_usage_keeps_to_the_schema_nevertheless():
+    server = ServerDouble(wordless)
+    asked = exchange(structured_agent(), stream=True)
+    ask(server, asked)
+    assert "response_format" in server.bodies[-1]
+    assert asked.keeping["form"] == "json_schema"
+
+
+def test_a_set_survives_a_server_that_is_strict_about_lengths():
+    def say(body: Body) -> Any:
+        return body["structured_outputs"]["choice"][0] if isinstance(said := openai_reasoning(body), str) else said
+
+    server, asked = ServerDouble(say), exchange(closed_agent())
+    assert choose(server, asked) == [VALUES[0]]
+    assert asked.choosing["form"] == "structured_outputs"
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        ({"message": "too long", "param": "messages"}, 1),
+        ({"message": "max_tokens is too large: 99999"}, 2),
+        ({"message": "no"}, 2),
+    ],
+)
+def test_the_clients_own_fault_comes_back_as_it_was_said_and_nothing_is_remembered(error: Body, asked: int):
+    server = ServerDouble(lambda body: (400, {"error": error}) if body.get("stream") else "hm")
+    with pytest.raises(Refusal) as raised:
+        ask(server, exchange({}, stream=True))
+    assert raised.value.message == error["message"]
+    assert len(server.bodies) == asked
+    complete(server, exchange({}))
+    assert "max_tokens" in server.bodies[-1]
+
+
+def test_a_server_of_ours_knows_both():
+    server = ServerDouble(lambda body: 400)
+    with pytest.raises(Refusal):
+        ask(server, exchange({}, server=1, stream=True))
+    assert len(server.bodies) == 1

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from rl.serving.gateway import limiting
+from rl.serving.gateway import app
 
 
 def test_each_key_has_its_own_count_which_starts_anew_every_minute(settings, monkeypatch):
     settings.API_REQUESTS_PER_MINUTE = 2
     now = [600.0]
-    monkeypatch.setattr(limiting.time, "time", lambda: now[0])
-    limit = limiting.RequestsPerMinute()
+    monkeypatch.setattr(app.time, "time", lambda: now[0])
+    limit = app.RequestsPerMinute()
     assert [limit.wait(1) for _ in range(3)] == [0, 0, 60]
     now[0] = 650
     assert (limit.wait(1), limit.wait(2)) == (10, 0)

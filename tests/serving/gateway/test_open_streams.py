@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from rl.models import Agent, Trace
-from rl.serving.gateway import open_streams, pending, spool
-from rl.serving.gateway.open_streams import BROKEN_OFF, OpenStreams
+from rl.serving.gateway import pending
+from rl.serving.gateway.pending import BROKEN_OFF, OpenStreams
 from tests.serving.gateway.test_pending import document
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +84,7 @@ def test_a_rating_finds_it_before_anybody_looked_for_it(agent: Agent, folder: Pa
 def test_one_that_was_finished_a_moment_before_is_not_broken_off(agent: Agent, folder: Path, was_stored: bool):
     there = OpenStreams()
     trace_id = started(agent, there)
-    spool.write(trace_id, document(agent))
+    pending.write(trace_id, document(agent))
     if was_stored:
         pending.deliver_these([trace_id])
     die(there)
@@ -106,7 +106,7 @@ def test_a_file_that_the_gateway_has_not_written_is_set_aside(folder: Path, capl
     trace_id = uuid4()
     for text in ("[]\n", "{}\n"):
         (folder / f"{trace_id}.open").write_text(text)
-        open_streams.rescue_all()
+        pending.rescue_all()
         assert [path.name for path in folder.iterdir()] == [f"{trace_id}.open.broken"]
     assert "it is set aside" in caplog.text
 
@@ -115,10 +115,10 @@ def test_one_that_was_never_begun_whole_is_removed_after_a_while(folder: Path):
     folder.mkdir(parents=True)
     path = folder / f"{uuid4()}.open"
     path.write_text('{"agent_id": 1, "pro')
-    open_streams.rescue_all()
+    pending.rescue_all()
     assert path.exists(), "somebody may be writing it"
     os.utime(path, (0, 0))
-    open_streams.rescue_all()
+    pending.rescue_all()
     assert list(folder.iterdir()) == []
 
 
@@ -126,7 +126,7 @@ def test_a_disk_without_room_leaves_no_half_begun_file(agent: Agent, folder: Pat
     def refuse(descriptor: int, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(open_streams, "write_whole", refuse)
+    monkeypatch.setattr(pending, "write_whole", refuse)
     with pytest.raises(OSError, match="No space left"):
         started(agent, OpenStreams())
     assert list(folder.iterdir()) == []

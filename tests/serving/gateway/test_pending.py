@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError
 
 from rl.models import Agent, ApiKey, Arm, Assignment, Experiment, ModelVersion, Trace
-from rl.serving.gateway import answer_rows, pending, spool
+from rl.serving.gateway import answer_rows, pending
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -52,7 +52,7 @@ def document(agent: Agent, arm: Arm | None = None, **changes: Any) -> dict[str, 
 
 def written(one: dict[str, Any]) -> uuid.UUID:
     trace_id = uuid.uuid4()
-    spool.write(trace_id, one)
+    pending.write(trace_id, one)
     return trace_id
 
 
@@ -75,7 +75,7 @@ def test_arms_are_counted_and_users_assigned_once(agent: Agent, arm: Arm, folder
     trace_id = written(first)
     written(document(agent, arm, unit="bert", failed=True))
     pending.deliver_all()
-    spool.write(trace_id, first)  # its process was killed before it removed the file
+    pending.write(trace_id, first)  # its process was killed before it removed the file
     pending.deliver_all()
     arm.refresh_from_db()
     assert (arm.requests, arm.failures) == (2, 1)

@@ -48,8 +48,8 @@ import django
 import psutil
 django.setup()
 from django.core.management import call_command
-from rl.serving import llama_server, llama_server_health
-from rl.serving.gateway import pulse
+from rl.serving import llama_server, llama_server_process
+from rl.serving.gateway import turns
 from rl.serving.llama_server_process import servers_folder
 
 def stands_still():
@@ -57,13 +57,13 @@ def stands_still():
     return any(row["status"] == psutil.STATUS_STOPPED and str(servers_folder()) in (row["cmdline"] or []) for row in rows)
 
 def is_stuck(upstream, seconds=0):
-    while found := llama_server_health.is_stuck(upstream, 1.0):
+    while found := llama_server_process.is_stuck(upstream, 1.0):
         if stands_still():
             break
     return found
 
-llama_server.is_stuck = pulse.is_stuck = is_stuck
-pulse.LOOK_SECONDS = 0.2
+llama_server.is_stuck = turns.is_stuck = is_stuck
+turns.PULSE_SECONDS = 0.2
 call_command("serve", port=int(sys.argv[1]))
 """
 """Sure after a second, but only of a process that was really stopped: one that a busy machine makes wait is asked again."""

@@ -14,7 +14,7 @@ from rl.collect.feedback import write
 from rl.data_formatter.runs import prompt_messages
 from rl.dataset_builder.read.runs import read_run
 from rl.models import Agent, Arm, Experiment, Feedback, ModelVersion, RunPart, Trace
-from rl.serving.gateway import pending, spool
+from rl.serving.gateway import pending
 from tests.collect.otlp.make_spans import say, span, tool
 from tests.collect.traces.test_joining import looked, model_call, told
 from tests.collect.traces.test_spans import deliver
@@ -64,7 +64,7 @@ def put(*documents: dict[str, Any]) -> list[uuid.UUID]:
     """Into the folder that the gateway's answers wait in."""
     keys = [uuid.uuid4() for _ in documents]
     for key, one in zip(keys, documents, strict=True):
-        spool.write(key, one)
+        pending.write(key, one)
     return keys
 
 
@@ -93,7 +93,7 @@ def test_answers_that_are_delivered_again_change_nothing(agent: Agent, data_dir)
     pending.deliver_all()
     before = Trace.objects.values().get()
     for key, one in zip(keys, documents, strict=True):
-        spool.write(key, one)
+        pending.write(key, one)
     pending.deliver_all()
     assert Trace.objects.values().get() == before
 

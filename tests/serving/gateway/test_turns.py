@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from rl.serving.gateway import shares
 from rl.serving.gateway import turns as module
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.exchange import Exchange
@@ -104,7 +103,6 @@ def test_a_slot_is_kept_for_a_minute_for_whoever_has_nothing_under_way(monkeypat
         assert crowd.served == ["b1", "a1", "a2", "b2"]
         await crowd.go("b2")
         monkeypatch.setattr(module, "KEPT_SECONDS", -1.0)
-        monkeypatch.setattr(shares, "KEPT_SECONDS", -1.0)
         await crowd.come("a4", slots=3)
         assert crowd.served[4:] == ["a3"]
 
@@ -122,7 +120,7 @@ def test_a_caller_has_all_slots_but_one_in_all_processes_together():
         await other.come("a2", "b2")
         assert (one.served, other.served) == (["b1", "a1"], ["b2"])
         await one.go("a1")
-        await asyncio.sleep(5 * shares.LOOK_SECONDS)
+        await asyncio.sleep(5 * module.LOOK_SECONDS)
         assert other.served == ["b2", "a2"]
 
     play(scene())

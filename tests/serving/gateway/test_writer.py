@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import OperationalError
 
-from rl.serving.gateway import pending, spool, writer
+from rl.serving.gateway import pending, writer
 from rl.serving.gateway.answer_rows import Unanswered
+from rl.serving.gateway.pending import path_of
 from rl.serving.gateway.refusals import unkept
-from rl.serving.gateway.spool import path_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.process
@@ -91,7 +91,7 @@ def test_an_answer_for_which_the_disk_is_full_is_refused_and_what_was_begun_of_i
     with monkeypatch.context() as patch:
         answer = uuid4()
         assert running.begin(answer, {}, b"{}").result(5) is None
-        patch.setattr(spool, "write", full)
+        patch.setattr(pending, "write", full)
         error = running.keep(answer, {}).result(5)
         assert error is not None
         assert (unkept(error).status, unkept(error).headers["Retry-After"]) == (507, "30")

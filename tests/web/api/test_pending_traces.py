@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rl.models import Agent, Feedback, Trace
-from rl.serving.gateway import spool
+from rl.serving.gateway import pending
 from tests.collect.otlp.make_spans import body, chat, span
 from tests.serving.gateway.test_pending import document
 from tests.web.api.conftest import Caller, assert_problem, key_for
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def waiting(agent: Agent, data_dir: Path) -> str:
     trace_id = uuid.uuid4()
-    spool.write(trace_id, document(agent))
+    pending.write(trace_id, document(agent))
     return str(trace_id)
 
 
@@ -55,7 +55,7 @@ def test_it_can_be_rated_as_an_entry_too(server: Caller, waiting: str):
 def test_opentelemetry_tells_more_of_the_same_answer_and_makes_no_second_one(secret_key: str, agent: Agent, data_dir):
     asked = [{"role": "user", "content": "Where is my parcel?"}]
     trace_id = uuid.uuid4()
-    spool.write(trace_id, document(agent, prompt=asked, response="In Bonn."))
+    pending.write(trace_id, document(agent, prompt=asked, response="In Bonn."))
     accepted(send(secret_key, body(span(chat(asked[0]["content"], gen_ai__response__id=str(trace_id))))))
     trace = Trace.objects.get()
     assert (trace.pk, trace.source) == (trace_id, "gateway")

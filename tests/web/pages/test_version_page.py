@@ -140,7 +140,7 @@ def test_a_version_with_a_file_is_served_by_the_queue_for_whoever_asked(
         asked.append((*parts, options, audit.actor()))
         return Deployment(model_name="support-chat:v2")
 
-    monkeypatch.setattr("rl.serving.deploy_later.deploy", deploy)
+    monkeypatch.setattr("rl.serving.overview.deploy", deploy)
     assert tasks.deploy_version(*task.task["args"]) == "support-chat:v2"
     assert asked == [(agent, version, {"target": "llama_cpp"}, "user:bob")]
 

@@ -12,9 +12,8 @@ from django.core.management.base import CommandError
 from rl import tasks
 from rl.collect.feedback import write
 from rl.models import Agent, AnswerPair, Arm, Deployment, Experiment, ModelVersion, Trace, TrainingRun
-from rl.serving import activity
-from rl.serving.second_answers import making
-from rl.serving.second_answers.choosing import SOURCE, waiting
+from rl.serving import machine, second_answers
+from rl.serving.second_answers import SOURCE, waiting
 from tests.conftest import make_trace
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
 from tests.waiting import until
@@ -135,19 +134,19 @@ def test_one_in_five_is_one_that_raters_disagree_on(agent, live):
     for rater, value in (("user:alice", 1), ("user:bob", 0)):
         write.rate(disputed, rater=rater, scale="thumb", value=value, source="test")
     Trace.objects.filter(pk=disputed.pk).update(model_version=None)
-    assert making.make([agent], limit=4) == 4
+    assert second_answers.make([agent], limit=4) == 4
     Trace.objects.filter(pk=disputed.pk).update(model_version=live)
-    assert making.make([agent], limit=1) == 1
+    assert second_answers.make([agent], limit=1) == 1
     [pair] = AnswerPair.objects.filter(is_disputed=True)
     assert disputed.pk in (pair.left_id, pair.right_id)
 
 
 def test_nothing_is_made_while_somebody_asks_or_a_training_is_due(agent, live, upstream):
-    activity.note_request()
+    machine.note_request()
     assert tasks.make_second_answers() == 0
     with pytest.raises(CommandError, match="the gateway had a request a moment ago"):
         call_command("second_answers", "--agent", agent.name)
-    activity._path().unlink()
+    machine._path().unlink()
     TrainingRun.objects.create(agent=agent, method="dpo")
     assert tasks.make_second_answers() == 0
     assert upstream.bodies == []
@@ -157,7 +156,7 @@ def test_nothing_is_made_while_somebody_asks_or_a_training_is_due(agent, live, u
 def test_an_answer_is_broken_off_when_somebody_asks(agent, live, upstream):
     Trace.objects.all().delete()
     asked(agent, live, "wait")
-    threading.Timer(0.5, activity.note_request).start()
+    threading.Timer(0.5, machine.note_request).start()
     assert tasks.make_second_answers() == 0
     assert left_by(upstream) == 1
     assert not AnswerPair.objects.exists()
@@ -177,13 +176,13 @@ def test_an_experiment_and_the_time_of_the_last_request_know_nothing_of_it(agent
     arm = Arm.objects.create(experiment=trial, version=live, is_control=True)
     assert tasks.make_second_answers() == 3
     arm.refresh_from_db()
-    assert (arm.requests, trial.assignments.count(), activity.seconds_since_request()) == (0, 0, None)
+    assert (arm.requests, trial.assignments.count(), machine.seconds_since_request()) == (0, 0, None)
 
 
 def test_two_processes_never_do_it_at_once(agent, live):
-    with making._alone() as first, making._alone() as second:
+    with second_answers._alone() as first, second_answers._alone() as second:
         assert (first, second) == (True, False)
-        assert making.make([agent]) == 0
+        assert second_answers.make([agent]) == 0
 
 
 def test_the_command_says_how_many(agent, live, capsys):
