@@ -9,8 +9,8 @@ from typing import Any
 from rl.base.records import GeneratedAnswer
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import AnswerKind
+from rl.data_formatter.jsonl import UNSEEN, read_unseen
 from rl.data_formatter.opinions import stable_hash
-from rl.data_formatter.unseen import UNSEEN, read_unseen
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.accepted_answers import accepted_text, folds_of, kind_of
 from rl.dataset_builder.capped import build_rows

@@ -9,7 +9,7 @@ from typing import Any
 
 from rl.base.errors import BadFile
 from rl.data_formatter.jsonl import json_lines
-from rl.data_formatter.marked_prompt import messages_of
+from rl.data_formatter.runs import messages_of
 from rl.evaluation.held_out import HeldOut
 from rl.evaluation.own_pairs import as_messages, without_learned
 from rl.models import ModelVersion, prompt_key

@@ -25,8 +25,8 @@ from rl.base.files import replacing
 from rl.base.records import Choosing, GeneratedAnswer, Report, silent
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import AnswerKind, Kind, normalise
+from rl.data_formatter.jsonl import UNSEEN, read_unseen, unseen_line
 from rl.data_formatter.opinions import stable_hash
-from rl.data_formatter.unseen import UNSEEN, read_unseen, unseen_line
 from rl.lm.answer_room import room_for_an_answer
 from rl.lm.choosing import choose_for_rows
 from rl.lm.encoding import answer_text, encode
@@ -75,7 +75,7 @@ class Part:
         accepted = defaultdict(list)
         for row in self.rows:
             accepted[row["prompt_key"]].append(str(row["chosen"][-1].get("content") or ""))
-        is_right = AnswerKind(cast(Kind, kind), "").is_right
+        is_right = AnswerKind(cast("Kind", kind), "").is_right
         return sum(is_right(answers[key].text, texts) for key, texts in accepted.items())
 
 

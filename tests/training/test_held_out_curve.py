@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.data_formatter.unseen import UNSEEN, read_unseen
+from rl.data_formatter.jsonl import UNSEEN, read_unseen
 from rl.training import sft
 from rl.training.held_out_curve import Curve, step_at
 from tests.training.conftest import Listener

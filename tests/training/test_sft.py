@@ -9,7 +9,7 @@ import pytest
 from rl.base.errors import Interrupted, NotEnoughData
 from rl.config import MPOConfig, TrainingConfig
 from rl.config.training_job import TrainingJob
-from rl.data_formatter.unseen import UNSEEN, read_unseen
+from rl.data_formatter.jsonl import UNSEEN, read_unseen
 from rl.training import mpo, sft
 from tests.training import conftest
 from tests.training.conftest import Listener, Row, same_weights

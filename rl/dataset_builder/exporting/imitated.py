@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rl.base.records import JudgedAnswer
+from rl.data_formatter.grouped import merge_same_texts
 from rl.data_formatter.labelled import LabelRule, label_of
-from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER
 from rl.dataset_builder.exporting.base import ExportedRow, RowFormat
 from rl.dataset_builder.read.judged import Wanted, judged_answers

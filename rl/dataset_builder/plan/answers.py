@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from rl.collect.feedback.accepted import read_accepted
+from rl.collect.feedback.judged_answers import read_accepted
 from rl.data_formatter.answer_kinds import FIRST, AnswerKind, find_kind, normalise
 from rl.dataset_builder.plan.figures import RATINGS
 from rl.models import Agent

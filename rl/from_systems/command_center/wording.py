@@ -10,8 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rl.base.records import Message
-from rl.data_formatter.wording.contract import SIZES, Ask, Picked
-from rl.data_formatter.wording.parts import data_lines, entities, fixture_lines, names, shown_values
+from rl.data_formatter.wording.contract import (
+    SIZES,
+    Ask,
+    Picked,
+    data_lines,
+    entities,
+    fixture_lines,
+    names,
+    shown_values,
+)
 from rl.from_systems.command_center.catalogue import CATALOGUE
 
 FIRST_RELEVANCE, STEP, LEAST_RELEVANCE = 0.95, 0.05, 0.5

@@ -10,7 +10,7 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.collect import capture
 from rl.collect.capture import execution_trace as trace_file
-from rl.collect.capture.open_trace import OpenTrace
+from rl.collect.capture.execution_trace import OpenTrace
 from rl.from_systems.toolbox import places
 from rl.from_systems.toolbox.records import ExecutionTrace, from_core
 

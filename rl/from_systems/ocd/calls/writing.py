@@ -8,8 +8,7 @@ from typing import Any
 
 from rest_framework.exceptions import APIException, NotFound
 
-from rl.collect.traces.checks import problem
-from rl.collect.traces.imported import ImportedTrace, Rejected
+from rl.collect.traces.imported import ImportedTrace, Rejected, problem
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
 from rl.from_systems.ocd.records import read_decision
 from rl.models import ApiKey, Trace
