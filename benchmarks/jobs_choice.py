@@ -17,7 +17,7 @@ from crash_site import free_port
 from jobs_site import AGENT, MANAGE, Site
 
 from rl.data_formatter.answer_kinds import AnswerKind
-from rl.data_formatter.remembered import Remembered
+from rl.data_formatter.answer_tree import Remembered
 
 PATIENCE_SECONDS: Final = 120
 SEEN_SECONDS: Final = 2.0

@@ -22,7 +22,7 @@ from rl.base.records import DirectPreference, Message, RatedAnswer, silent
 from rl.config.automatic import settle
 from rl.config.presets import preset
 from rl.config.training_job import TrainingJob
-from rl.data_formatter.mixed import pair_row
+from rl.data_formatter.labelled import pair_row
 from rl.data_formatter.preference import build_preference_pairs
 from rl.dataset_builder.read.groups import PromptGroup
 from rl.dataset_builder.rows.mixed import votes_on

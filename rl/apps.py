@@ -25,7 +25,7 @@ class RatchetConfig(AppConfig):
         from rl.config.lengths import LENGTHS, Lengths
         from rl.config.reward_weights import DECISION_WEIGHTS
         from rl.data_formatter import wording
-        from rl.data_formatter.wording.decisions import DECISION_PROMPTS
+        from rl.data_formatter.wording import DECISION_PROMPTS
         from rl.dataset_builder import exporting
         from rl.evaluation import DECIDING_FIELDS
         from rl.from_systems.command_center.callers import allow_origin_of_page

@@ -18,7 +18,7 @@ from rest_framework.serializers import BaseSerializer
 
 from rl.base.records import FeedbackRecord, TraceRecord
 from rl.collect.feedback import imported_feedback
-from rl.collect.feedback.content import CONTENT
+from rl.collect.feedback.events import CONTENT
 from rl.collect.traces.imported import ImportedFeedback
 from rl.config import METHODS, config_class
 from rl.models import Feedback, Trace

@@ -14,8 +14,8 @@ from rl.admin.readonly import ReadOnlyAdmin
 from rl.base.errors import RatchetError
 from rl.forgetting.erasing import erase_later
 from rl.forgetting.forget import forget, preview
-from rl.forgetting.person import find_person
-from rl.forgetting.wording import sentences
+from rl.forgetting.receipts import sentences
+from rl.forgetting.records import find_person
 from rl.models import Feedback, Trace, TrainingSet
 
 FORGET = "rl.delete_feedback"

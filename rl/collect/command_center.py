@@ -6,20 +6,64 @@ A damaged file raises BadFile; a damaged record is yielded as Rejected, with loc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, RatedAnswer, WidgetChoice
-from rl.collect.command_center_records import Entry as Entry
-from rl.collect.command_center_records import Rating as Rating
-from rl.collect.command_center_records import Run as Run
+from rl.collect.importers.fields import Refused
 from rl.collect.json_stream import JsonReader, open_json
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import Rejected
 from rl.data_formatter.wording.contract import SIZES
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    entry_id: str
+    up: bool
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    rated_at: datetime | None = None
+    """In UTC; a time without a zone is taken as UTC."""
+    device: str | None = None
+    """Who rated, which may be empty; None where the file does not say it of each rating."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    entry_id: str
+    question_id: str
+    question: str
+    scenario: str
+    fixture: str
+    size: str
+    """One of SIZES."""
+    category: str = ""
+    natural: bool = False
+    """The running system chose this scenario itself."""
+    forced: bool = False
+    """The simulation added it."""
+    pipeline_selected_fixture: str | None = None
+    widget_index: int = -1
+    data_override: dict[str, Any] = field(default_factory=dict)
+    layout_context: dict[str, Any] = field(default_factory=dict)
+    pipeline_meta: dict[str, Any] = field(default_factory=dict)
+    rating: Rating | None = None
+    fields: tuple[str, ...] = field(default=(), compare=False)
+    """Names of all that the file says of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a file of entries says about itself; entry ids are unique within a run only."""
+
+    run_id: str = ""
+    created_at: str = ""
+    question_bank: str = ""
+
 
 LONGEST_NAME = 200
 """Characters of an id or a name."""
@@ -48,7 +92,20 @@ def read_entries(path: Path | str) -> Iterator[Entry | Rejected]:
         for key in reader.members():
             if key == "entries" and not has_entries and reader.peek() == "[":
                 has_entries = True
-                yield from _entries(reader)
+                seen: set[str] = set()
+                reader.location = "at the first entry"
+                for number, row in enumerate(reader.elements(), 1):
+                    where = _name_of(row, number)
+                    reader.location = f"after {where}"
+                    try:
+                        entry = _entry(row)
+                        if entry.entry_id in seen:
+                            raise Refused("the entry id was used before in this file")
+                        seen.add(entry.entry_id)
+                        yield entry
+                    except Refused as refused:
+                        yield Rejected(where, str(refused))
+                reader.location = "after the entries"
             else:
                 reader.value()
         reader.end()
@@ -59,7 +116,24 @@ def read_entries(path: Path | str) -> Iterator[Entry | Rejected]:
 def read_ratings(path: Path | str) -> Iterator[Rating | Rejected]:
     """``{"ratings": {id: rating}}``, the inner object alone, or the server's list of ratings by several devices."""
     with open_json(Path(path)) as reader:
-        yield from _list(reader) if reader.peek() == "[" else _ratings(reader)
+        if reader.peek() == "[":
+            yield from (_read_rating(_name_of(row, number), row) for number, row in enumerate(reader.elements(), 1))
+        else:
+            beside: list[Rejected] = []
+            wrapped = False
+            for key in reader.members():
+                if key == "ratings" and reader.peek() == "{":
+                    wrapped = True
+                    for entry_id in reader.members():
+                        yield _rating_or_rejected(entry_id, reader)
+                    continue
+                rating = _rating_or_rejected(key, reader)
+                if isinstance(rating, Rating):
+                    yield rating
+                else:
+                    beside.append(rating)
+            if not wrapped:  # beside "ratings" other keys may stand, such as the device's
+                yield from beside
         reader.end()
 
 
@@ -109,8 +183,6 @@ def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# --- entries -----------------------------------------------------------------------------------------------------------
-
 _Kind = Literal["name", "text", "flag", "number", "object"]
 _REQUIRED: dict[str, _Kind] = {
     "entry_id": "name",
@@ -138,27 +210,6 @@ _TYPES: dict[_Kind, tuple[type, str]] = {
 }
 
 
-class _Refused(ValueError):
-    """Why a record is not taken."""
-
-
-def _entries(reader: JsonReader) -> Iterator[Entry | Rejected]:
-    seen: set[str] = set()
-    reader.location = "at the first entry"
-    for number, row in enumerate(reader.elements(), 1):
-        where = _name_of(row, number)
-        reader.location = f"after {where}"
-        try:
-            entry = _entry(row)
-            if entry.entry_id in seen:
-                raise _Refused("the entry id was used before in this file")
-            seen.add(entry.entry_id)
-            yield entry
-        except _Refused as refused:
-            yield Rejected(where, str(refused))
-    reader.location = "after the entries"
-
-
 def _name_of(row: object, number: int) -> str:
     name = row.get("entry_id") if isinstance(row, dict) else None
     usable = isinstance(name, str) and name and len(name) <= LONGEST_NAME and not unstorable(name)
@@ -167,9 +218,9 @@ def _name_of(row: object, number: int) -> str:
 
 def _entry(row: object) -> Entry:
     if not isinstance(row, dict):
-        raise _Refused("is not a JSON object")
+        raise Refused("is not a JSON object")
     if problem := unstorable(row):
-        raise _Refused(problem)
+        raise Refused(problem)
     if row.get("fixture") == "":
         row = {**row, "fixture": ONLY_FIXTURE}
     values = {name: _field(row, name, kind) for name, kind in _REQUIRED.items()}
@@ -177,7 +228,7 @@ def _entry(row: object) -> Entry:
         if row.get(name) is not None:  # null stands for "nothing known", as a missing field does
             values[name] = _field(row, name, kind)
     if row.get("size") not in SIZES:
-        raise _Refused(f"size must be one of {', '.join(SIZES)}, not {row.get('size')!r:.50}")
+        raise Refused(f"size must be one of {', '.join(SIZES)}, not {row.get('size')!r:.50}")
     rating = None if row.get("rating") is None else _rating(values["entry_id"], row)
     known = tuple(name for name, value in row.items() if value not in (None, "", [], {}))
     return Entry(size=row["size"], rating=rating, fields=known, **values)
@@ -185,42 +236,16 @@ def _entry(row: object) -> Entry:
 
 def _field(row: dict[str, Any], name: str, kind: _Kind) -> Any:
     if name not in row:
-        raise _Refused(f"{name} is missing")
+        raise Refused(f"{name} is missing")
     value = row[name]
     wanted, description = _TYPES[kind]
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise _Refused(f"{name} must be {description}, not {value!r:.50}")
+        raise Refused(f"{name} must be {description}, not {value!r:.50}")
     if name in _REQUIRED and not str(value).strip():
-        raise _Refused(f"{name} is empty")
+        raise Refused(f"{name} is empty")
     if kind == "name" and len(str(value)) > LONGEST_NAME:
-        raise _Refused(f"{name} is longer than {LONGEST_NAME} characters")
+        raise Refused(f"{name} is longer than {LONGEST_NAME} characters")
     return value
-
-
-# --- ratings -----------------------------------------------------------------------------------------------------------
-
-
-def _ratings(reader: JsonReader) -> Iterator[Rating | Rejected]:
-    beside: list[Rejected] = []
-    wrapped = False
-    for key in reader.members():
-        if key == "ratings" and reader.peek() == "{":
-            wrapped = True
-            for entry_id in reader.members():
-                yield _rating_or_rejected(entry_id, reader)
-            continue
-        rating = _rating_or_rejected(key, reader)
-        if isinstance(rating, Rating):
-            yield rating
-        else:
-            beside.append(rating)
-    if not wrapped:  # beside "ratings" other keys may stand, such as the device's
-        yield from beside
-
-
-def _list(reader: JsonReader) -> Iterator[Rating | Rejected]:
-    for number, row in enumerate(reader.elements(), 1):
-        yield _read_rating(_name_of(row, number), row)
 
 
 def _rating_or_rejected(entry_id: str, reader: JsonReader) -> Rating | Rejected:
@@ -234,32 +259,28 @@ def _read_rating(where: str, row: object, entry_id: str | None = None) -> Rating
     """A rating without an ``entry_id`` from outside says its own, and whose it is."""
     try:
         if not isinstance(row, dict):
-            raise _Refused("the rating is not a JSON object")
+            raise Refused("the rating is not a JSON object")
         if problem := unstorable([entry_id, row]):
-            raise _Refused(problem)
+            raise Refused(problem)
         if entry_id is None:
-            return replace(_rating(_field(row, "entry_id", "name"), row), device=_device(row))
+            device = row.get("device_id") or ""
+            if not isinstance(device, str) or len(device) > LONGEST_DEVICE:
+                raise Refused(f"device_id must be text of at most {LONGEST_DEVICE} characters")
+            return replace(_rating(_field(row, "entry_id", "name"), row), device=device)
         return _rating(_field({"entry_id": entry_id}, "entry_id", "name"), row)
-    except _Refused as refused:
+    except Refused as refused:
         return Rejected(where, str(refused))
-
-
-def _device(row: dict[str, Any]) -> str:
-    device = row.get("device_id") or ""
-    if not isinstance(device, str) or len(device) > LONGEST_DEVICE:
-        raise _Refused(f"device_id must be text of at most {LONGEST_DEVICE} characters")
-    return device
 
 
 def _rating(entry_id: str, row: dict[str, Any]) -> Rating:
     if row.get("rating") not in ("up", "down"):
-        raise _Refused(f"the rating must be up or down, not {row.get('rating')!r:.50}")
+        raise Refused(f"the rating must be up or down, not {row.get('rating')!r:.50}")
     tags = row.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise _Refused("the rating's tags must be a list of texts")
+        raise Refused("the rating's tags must be a list of texts")
     notes = row.get("notes") or ""
     if not isinstance(notes, str):
-        raise _Refused("the rating's notes must be text")
+        raise Refused("the rating's notes must be text")
     return Rating(entry_id, row["rating"] == "up", tuple(tags), notes, _time(row.get("rated_at")))
 
 
@@ -270,4 +291,4 @@ def _time(value: object) -> datetime | None:
         time = datetime.fromisoformat(value)  # type: ignore[arg-type]
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
-        raise _Refused(f"rated_at must be an ISO 8601 time, not {value!r:.50}") from None
+        raise Refused(f"rated_at must be an ISO 8601 time, not {value!r:.50}") from None

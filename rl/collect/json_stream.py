@@ -53,12 +53,10 @@ class JsonReader:
             yield key
 
     def elements(self) -> Iterator[Any]:
-        """The elements of the list that comes next."""
         for _ in self._walk_items("[", "]"):
             yield self.value()
 
     def value(self) -> Any:
-        """The whole value that comes next."""
         self.peek()
         wanted = _CHUNK
         while True:

@@ -242,7 +242,7 @@ METHODS: dict[str, Method] = {
             builder="rl.dataset_builder.rows.reward_model.RewardModelRows",
             columns={**_PAIR, **_SCORED},
             alternatives=(frozenset(_PAIR), frozenset(_SCORED)),
-            contrast="rl.data_formatter.score_contrasts.of_scores",
+            contrast="rl.data_formatter.scored.of_scores",
         ),
         work=RowWork(2, 4),  # forward and backward
         automatic=TrainingConfig.LISTS["automatic"],

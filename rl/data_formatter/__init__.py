@@ -12,9 +12,8 @@ Imports: base, config.
 from __future__ import annotations
 
 from rl.base.records import PreferencePair as DPOPair
-from rl.data_formatter.jsonl import load_pairs_from_jsonl, pairs_to_jsonl, training_row
+from rl.data_formatter.jsonl import load_pairs_from_jsonl, pairs_to_jsonl, read_training_rows, training_row
 from rl.data_formatter.preference import build_preference_pairs
-from rl.data_formatter.training_rows import read_training_rows
 from rl.data_formatter.widgets import build_fixture_dpo_pairs, build_widget_dpo_pairs
 
 __all__ = [

@@ -9,6 +9,7 @@ has no right answer that could be told by comparing.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,24 +84,19 @@ def find_kind(accepted: Iterable[str], declared: str = "") -> AnswerKind:
     answers = [answer for answer, _ in zip(accepted, range(FIRST), strict=False)]
     objects = [value for answer in answers if (value := whole_object(answer))]
     if declared == "free" or (not declared and len(answers) < FEWEST):
-        few = (
-            f"{len(answers)} accepted answer{'' if len(answers) == 1 else 's'}, and {FEWEST} tell of what kind they are"
-        )
+        plural = "" if len(answers) == 1 else "s"
+        few = f"{len(answers)} accepted answer{plural}, and {FEWEST} tell of what kind they are"
         return AnswerKind("free", _DECLARED if declared else few)
     if declared == "structured" or (not declared and len(objects) >= LEAST_STRUCTURED * len(answers)):
-        return _find_structure(answers, objects, declared)
+        count = Counter(name for value in objects for name in value)
+        fields = tuple(name for name, times in count.items() if times >= LEAST_STRUCTURED * len(objects))
+        if not fields and not declared:
+            return AnswerKind(
+                "free", f"{len(objects)} of {len(answers)} accepted answers are JSON, without a field in common"
+            )
+        reason = f"{len(objects)} of {len(answers)} accepted answers are JSON objects with {', '.join(fields[:SHOWN])}"
+        return AnswerKind("structured", _DECLARED if declared else reason, fields=fields)
     return _find_set(answers, declared)
-
-
-def _find_structure(answers: Sequence[str], objects: Sequence[Mapping[str, Any]], declared: str) -> AnswerKind:
-    count = Counter(name for value in objects for name in value)
-    fields = tuple(name for name, times in count.items() if times >= LEAST_STRUCTURED * len(objects))
-    if not fields and not declared:
-        return AnswerKind(
-            "free", f"{len(objects)} of {len(answers)} accepted answers are JSON, without a field in common"
-        )
-    reason = f"{len(objects)} of {len(answers)} accepted answers are JSON objects with {', '.join(fields[:SHOWN])}"
-    return AnswerKind("structured", _DECLARED if declared else reason, fields=fields)
 
 
 def _find_set(answers: Sequence[str], declared: str) -> AnswerKind:
@@ -145,3 +141,59 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return value
+
+
+FEWEST_LISTED: Final = 3
+"""Answers of a list; two words with a comma between are in many sentences."""
+MOST_LISTED: Final = 100
+LONGEST_LISTED: Final = 40
+"""Characters of an answer in a list."""
+MOST_WORDS: Final = 4
+LONGEST_PROMPT: Final = 40_000
+"""Characters of a prompt that are read, half of them from each end: the gateway looks at every question."""
+_SEPARATORS: Final = re.compile(
+    r"\s*(?:,|;|\||/|\n)\s*(?:(?:or|and|oder|und|ou|et|o|y)\s+)?|\s+(?:or|and|oder|und|ou|et)\s+"
+)
+_ENDS: Final = re.compile(r"[:?!.](?=\s|$)|[()\[\]{}]")
+_MARKS: Final = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
+
+
+def listed_answers(prompt: str, accepted: str) -> tuple[str, ...]:
+    """The list that the accepted answer stands in, as the prompt spells it; empty where there is none.
+
+    A list ends at a colon, a bracket, and the end of a sentence; its parts are between commas, slashes, lines or the word
+    before the last one. Where a sentence leads to it ("Is this good, bad or neutral?"), the first part is as long as the
+    others.
+    """
+    wanted, half = normalise(accepted), LONGEST_PROMPT // 2
+    read = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:half]}\n{prompt[-half:]}"
+    for stretch, is_sentence in _stretches(read):
+        parts = [_MARKS.sub("", part).strip(" \t\"'`*") for part in _SEPARATORS.split(stretch)]
+        if is_sentence and len(parts) >= FEWEST_LISTED:
+            most = max(len(part.split()) for part in parts[1:])
+            parts[0] = " ".join(parts[0].split()[-most:])
+        answers = tuple(dict.fromkeys(part for part in parts if part))
+        are_short = all(len(answer) <= LONGEST_LISTED and len(answer.split()) <= MOST_WORDS for answer in answers)
+        is_list = FEWEST_LISTED <= len(answers) <= MOST_LISTED and are_short
+        if is_list and wanted in map(normalise, answers):
+            return answers
+    return ()
+
+
+def _stretches(prompt: str) -> list[tuple[str, bool]]:
+    """What may be a list: the parts of each line, and lines that follow each other with a mark before each; and whether it
+    begins as a sentence does."""
+    lines = [
+        " ".join(line.split()) for line in prompt.splitlines()
+    ]  # the separators go over a run of blanks again and again
+    marked = [line if _MARKS.match(line) else "" for line in lines]
+    blocks = [block.strip("\n") for block in re.split(r"\n{2,}", "\n".join(marked)) if block.strip()]
+    parts = ((part, at == 0 or mark in ".?!") for line in lines for at, (mark, part) in enumerate(_parts(line)))
+    return [*parts, *((block, False) for block in blocks)]
+
+
+def _parts(line: str) -> list[tuple[str, str]]:
+    """Between the marks that end a list, each with the mark before it."""
+    ends = [("", 0), *((match[0], match.end()) for match in _ENDS.finditer(line))]
+    starts = [*(match.start() for match in _ENDS.finditer(line)), len(line)]
+    return [(mark, line[begin:end]) for (mark, begin), end in zip(ends, starts, strict=True)]

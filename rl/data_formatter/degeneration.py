@@ -1,4 +1,4 @@
-"""Whether an answer has degenerated: what a broken model says, whatever was asked.
+"""Whether an answer has degenerated: what a broken model says, whatever was asked, also in a language that nobody used.
 
 By counting alone, and leniently: an ordinary list, table, piece of code or short answer is none of this, and whatever
 cannot be told is not held against a model.
@@ -7,9 +7,10 @@ cannot be told is not held against a model.
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
-
-from rl.data_formatter.languages import in_another_language
+from typing import Final
 
 TIMES = 4
 """So often in a row a unit is said in a loop."""
@@ -41,7 +42,7 @@ def degenerations(
     repeating = repeats(text, ended)
     signs = {
         "repeats": repeating,
-        "unending": not ended and (repeating or _is_without_sentence_end(text)),
+        "unending": not ended and (repeating or (len(_SENTENCE_END.split(text.strip())[-1]) >= WITHOUT_END)),
         "echo": echoes(text, prompt[-1]) and not any(echoes(answer, prompt[-1]) for answer in stored),
         "other_language": in_another_language(text, [*prompt, *stored, *others]),
     }
@@ -55,7 +56,9 @@ def repeats(text: str, ended: bool = True) -> bool:
     in_loop = any(
         _is_in_loop(items, LONGEST_UNIT[kind], ended) for kind, items in (("words", words), ("characters", characters))
     )
-    return in_loop or _says_again(words) or bool(_EMPTY_ITEMS.search(text))
+    trigrams = list(zip(words, words[1:], words[2:], strict=False))
+    says_again = len(trigrams) >= FEWEST_TRIGRAMS and 1 - len(set(trigrams)) / len(trigrams) > TRIGRAM_SHARE
+    return in_loop or says_again or bool(_EMPTY_ITEMS.search(text))
 
 
 def echoes(text: str, question: str) -> bool:
@@ -108,11 +111,46 @@ def _loops(items: Sequence[str], longest: int) -> Iterator[range]:
             run = 0
 
 
-def _says_again(words: Sequence[str]) -> bool:
-    trigrams = list(zip(words, words[1:], words[2:], strict=False))
-    return len(trigrams) >= FEWEST_TRIGRAMS and 1 - len(set(trigrams)) / len(trigrams) > TRIGRAM_SHARE
+COMMON_WORDS: Final = {
+    "English": "the and of to is that it you for with this are be have not your can will",
+    "German": "der die das und ist nicht ein eine sie mit auf für von den dem sich auch wird",
+    "French": "le les des et est une pas vous pour dans que qui sur avec ce du au sont",
+    "Spanish": "el los las y es una no que por para con del se su como más son está",
+    "Italian": "il gli e è una non che per di con del della sono le si come anche più",
+    "Portuguese": "o os e é uma não que para com do da em se por mais são você as",
+    "Dutch": "de het een en is van niet dat op te zijn voor met je ook maar wordt er",
+}
+"""To recognise another language, add about 18 of its commonest words, in lower case."""
+FEWEST_LETTERS = 20
+FEWEST_WORDS, SHARE, CLEARLY = 4, 0.15, 1.5
+"""Common words of a language that a text in it has at least: so many, this share of its words, so many times the next's."""
+_WORDS = {name: frozenset(words.split()) for name, words in COMMON_WORDS.items()}
+_CODE = re.compile(r"```.*?(?:```|$)", re.DOTALL)
+_SAME_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK"}
 
 
-def _is_without_sentence_end(text: str) -> bool:
-    """At its end: far more than one sentence has."""
-    return len(_SENTENCE_END.split(text.strip())[-1]) >= WITHOUT_END
+def in_another_language(text: str, accepted: Sequence[str]) -> bool:
+    """Than all of ``accepted``: none of them has a letter of its script, or all are clearly in other languages. Says nothing
+    of short texts, of languages that are not listed, and of those that share a script other than Latin."""
+    scripts = _scripts(text)
+    main, letters = scripts.most_common(1)[0] if scripts else ("", 0)
+    known = set().union(*map(_scripts, accepted))
+    if known and letters >= FEWEST_LETTERS and letters > scripts.total() / 2 and main not in known:
+        return True
+    language = language_of(text)
+    languages = {language_of(other) for other in accepted} - {""}
+    return bool(language and languages and language not in languages)
+
+
+def language_of(text: str) -> str:
+    """A key of COMMON_WORDS; empty where it cannot be told. Fenced code does not count."""
+    words = re.findall(r"[^\W\d_]+", _CODE.sub(" ", text).lower())
+    counts = Counter({name: sum(word in common for word in words) for name, common in _WORDS.items()})
+    (first, hits), (_, next_hits) = counts.most_common(2)
+    return first if hits >= max(FEWEST_WORDS, SHARE * len(words), CLEARLY * next_hits) else ""
+
+
+def _scripts(text: str) -> Counter[str]:
+    """Letters of each script, by the first word of their names in Unicode."""
+    names = (unicodedata.name(character, "").partition(" ")[0] for character in text if character.isalpha())
+    return Counter(_SAME_SCRIPT.get(name, name) for name in names)

@@ -1,4 +1,4 @@
-"""Groups of rewarded answers to one prompt, for GRPO.
+"""Answers in the same words merged, and groups of rewarded answers to one prompt, for GRPO.
 
 GRPO learns from how much better than its group an answer is. A group whose rewards are all equal teaches nothing, so it is
 left out; answers with the same text are one answer with the mean of their rewards.
@@ -6,8 +6,11 @@ left out; answers with the same text are one answer with the mean of their rewar
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from statistics import fmean
 from typing import Any
 
 from rl.base.records import JudgedAnswer
@@ -15,6 +18,58 @@ from rl.data_formatter.labelled import feedback_behind_reward
 from rl.data_formatter.opinions import BROKEN_OFF, DUPLICATE, OVER_LIMIT, stable_hash
 from rl.data_formatter.runs import answer_key, answer_messages, prompt_messages, tools_column
 from rl.data_formatter.scored import DIGITS, usable_reward
+
+
+@dataclass(slots=True)
+class _Same:
+    first: JudgedAnswer
+    joined: defaultdict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    """By field of a JudgedAnswer: what all of them have there."""
+    proposed: list[tuple[bool, float]] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    is_broken_off: bool = True
+
+    def add(self, answer: JudgedAnswer) -> None:
+        self.is_broken_off &= answer.is_broken_off
+        for name in ("trace_ids", "ratings", "in_reward", "outcomes", "preferences", "corrections"):
+            self.joined[name] += getattr(answer, name)
+        self.proposed += [answer.proposed] if answer.proposed else []
+        self.rewards += [] if answer.reward is None else [answer.reward]
+
+    def answer(self) -> JudgedAnswer:
+        joined: dict[str, Any] = {name: tuple(values) for name, values in self.joined.items()}
+        joined["corrections"] = tuple(dict.fromkeys(joined["corrections"]))
+        return replace(
+            self.first,
+            **joined,
+            proposed=max(self.proposed, key=lambda label: label[1], default=None),
+            reward=round(fmean(self.rewards), DIGITS) if self.rewards else None,
+            is_broken_off=self.is_broken_off,
+        )
+
+
+def merge_same_texts(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
+    """``answers`` come with equal texts to one prompt key side by side. The reward is the mean, the proposed label the
+    surest. Answers without text are not compared."""
+    for (_, text), group in groupby(answers, key=lambda answer: (answer.prompt_key, answer.response.strip())):
+        answers_left = iter(group)
+        first, second = next(answers_left), next(answers_left, None)
+        if second is None:  # nearly always
+            yield first
+        else:
+            same_texts = chain((first, second), answers_left)
+            yield from _merge(same_texts, skipped) if text else same_texts
+
+
+def _merge(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
+    same: dict[tuple[str, str], _Same] = {}  # an importer's own key may stand for prompts in other words
+    for answer in answers:
+        key = (answer.split_key, answer_key(answer.response, answer.steps))
+        if key in same:
+            skipped[DUPLICATE] += 1
+        same.setdefault(key, _Same(answer)).add(answer)
+    yield from (group.answer() for group in same.values())
+
 
 ONE_ANSWER = "only one answer with a reward"
 EQUAL_REWARDS = "all answers have the same reward"
@@ -77,23 +132,22 @@ class RewardGroup:
             if kept:
                 self._skipped[ONE_ANSWER if len(kept) == 1 else EQUAL_REWARDS] += 1
             return None
-        return Group(_row(kept), frozenset(number for text in kept for number in text.trace_ids))
+        first = kept[0].answer
+        return Group(
+            {
+                "prompt": prompt_messages(first.prompt),
+                "completions": [answer_messages(text.answer.response, text.answer.steps) for text in kept],
+                "rewards": [text.reward for text in kept],
+                **tools_column(first.tools),
+                "prompt_key": first.prompt_key,
+                "feedback": sorted(number for text in kept for number in text.feedback_ids),
+                "split_key": first.split_key,
+            },
+            frozenset(number for text in kept for number in text.trace_ids),
+        )
 
     def _trim(self) -> None:
         """A text that stays in the end was never dropped before: what comes only lowers the largest hash that is kept."""
         for key in sorted(self._texts, key=stable_hash)[MOST_ANSWERS:]:
             del self._texts[key]
             self._skipped[OVER_LIMIT] += 1
-
-
-def _row(kept: list[_Text]) -> dict[str, Any]:
-    first = kept[0].answer
-    return {
-        "prompt": prompt_messages(first.prompt),
-        "completions": [answer_messages(text.answer.response, text.answer.steps) for text in kept],
-        "rewards": [text.reward for text in kept],
-        **tools_column(first.tools),
-        "prompt_key": first.prompt_key,
-        "feedback": sorted(number for text in kept for number in text.feedback_ids),
-        "split_key": first.split_key,
-    }

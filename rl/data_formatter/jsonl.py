@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rl.base.errors import BadFile, UsageError
 from rl.base.files import replacing
 from rl.base.messages import is_function, requested_calls
 from rl.base.names import unknown_name
 from rl.base.outside_files import open_outside
-from rl.base.records import Message, PreferencePair
+from rl.base.records import GeneratedAnswer, Message, PreferencePair
+from rl.config.methods import Column, find_rows
 from rl.data_formatter.runs import answer_messages, apart, tools_column
 
 LONGEST_LINE = 16 * 2**20
@@ -57,7 +58,12 @@ def pairs_to_jsonl(pairs: Iterable[PreferencePair], path: Path | str) -> int:
 def load_pairs_from_jsonl(path: Path | str) -> list[PreferencePair]:
     """Blank lines are skipped. Raises BadFile with the line number and the field that is wrong."""
     source = Path(path)
-    return [_decode(source, number, value) for number, value in json_lines(source)]
+    pairs = []
+    for number, row in json_lines(source):
+        if problem := _problem(row):
+            raise BadFile(path, problem, f"line {number}")
+        pairs.append(PreferencePair(**row))
+    return pairs
 
 
 def _encode(pair: PreferencePair, number: int) -> bytes:
@@ -102,12 +108,6 @@ def json_value(path: Path, number: int, line: bytes) -> Any:
     return value
 
 
-def _decode(path: Path, number: int, row: Any) -> PreferencePair:
-    if problem := _problem(row):
-        raise BadFile(path, problem, f"line {number}")
-    return PreferencePair(**row)
-
-
 def _problem(row: object) -> str:
     """What is wrong with a line's value; empty when nothing is."""
     if not isinstance(row, dict):
@@ -120,15 +120,10 @@ def _problem(row: object) -> str:
     for name in _TEXTS:
         if not isinstance(row[name], str):
             return f"field {name!r} must be text, not {_kind(row[name])}"
-    return _prompt_problem(row["prompt"]) or _optional_problem(row)
-
-
-def _prompt_problem(prompt: object) -> str:
-    if isinstance(prompt, str):
-        return ""
-    if not isinstance(prompt, list):
+    prompt = row["prompt"]
+    if not isinstance(prompt, (str, list)):
         return f"field 'prompt' must be text or a list of messages, not {_kind(prompt)}"
-    return messages_problem("prompt", prompt)
+    return ("" if isinstance(prompt, str) else messages_problem("prompt", prompt)) or _optional_problem(row)
 
 
 def messages_problem(name: str, messages: object) -> str:
@@ -166,3 +161,68 @@ def is_tools(value: object) -> bool:
 
 def _kind(value: object) -> str:
     return "null" if value is None else type(value).__name__
+
+
+UNSEEN: Final = "unseen.jsonl"
+
+
+def unseen_line(prompt_key: str, answer: GeneratedAnswer) -> str:
+    values = {"prompt_key": prompt_key, "answer": answer.text, "in": answer.tokens_in, "out": answer.tokens_out}
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def read_unseen(file: Path) -> dict[str, GeneratedAnswer]:
+    """By the key of the prompt; empty where there is no such file."""
+    if not file.is_file():
+        return {}
+    lines = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    return {line["prompt_key"]: GeneratedAnswer(line["answer"], line["in"], line["out"]) for line in lines}
+
+
+def read_training_rows(path: Path, method: str = "dpo") -> Iterator[dict[str, Any]]:
+    """Raises BadFile that names the line and the field, UsageError that lists the known methods."""
+    kind = find_rows(method)
+    for number, value in json_lines(path):
+        row = value if isinstance(value, dict) else {}
+        for name, column in {"prompt": Column.MESSAGES, **kind.columns_of(row)}.items():
+            is_null = name in kind.optional and name in row and row[name] is None
+            if not is_null and not _IS_RIGHT[column](row.get(name)):
+                or_null = " or null" if name in kind.optional else ""
+                raise BadFile(path, f"{name} must be {column}{or_null}", f"line {number}")
+        if kind.optional and not any(row[name] for name in kind.optional):
+            raise BadFile(path, f"{' and '.join(sorted(kind.optional))} are all null", f"line {number}")
+        if not is_tools(row.get("tools", [])):
+            raise BadFile(path, "tools must be a list of tools, each an object with a function", f"line {number}")
+        yield row
+
+
+def _is_messages(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(_is_message(message) for message in value)
+
+
+def _is_message(value: object) -> bool:
+    if not isinstance(value, dict) or not all(isinstance(value.get(part), str) for part in ("role", "content")):
+        return False
+    try:
+        return requested_calls(value) is not None
+    except ValueError:
+        return False
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_list_of(is_right: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and bool(value) and all(map(is_right, value))
+
+
+_IS_RIGHT: Final[Mapping[Column, Callable[[object], bool]]] = {
+    Column.MESSAGES: _is_messages,
+    Column.ANSWERS: _is_list_of(_is_messages),
+    Column.FLAG: lambda value: isinstance(value, bool),
+    Column.NUMBER: _is_number,
+    Column.SCORE: lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1,
+    Column.NUMBERS: _is_list_of(_is_number),
+    Column.OBJECT: lambda value: isinstance(value, dict),
+}

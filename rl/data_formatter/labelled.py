@@ -1,4 +1,4 @@
-"""Labelled answers for KTO: single answers that are good or bad, without a counterpart.
+"""Labelled answers for KTO, good or bad without a counterpart, and with pairs for mixed preference optimisation, by weight.
 
 Whoever knows best decides: people, else a label that a model proposed and that is sure enough, else the reward.
 """
@@ -6,12 +6,14 @@ Whoever knows best decides: people, else a label that a model proposed and that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from rl.base.records import JudgedAnswer
+from rl.base.ratings import Vote
+from rl.base.records import JudgedAnswer, PreferencePair
+from rl.data_formatter.jsonl import training_row
 from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER, LOW_CONFIDENCE
 from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 
@@ -47,11 +49,17 @@ def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> La
     """
     values = [rating.value for rating in answer.ratings]
     if values and (mean := fmean(values)) != 0.5:
-        return _by_people(answer, mean, rule, skipped)
+        if max(mean, 1 - mean) < rule.min_confidence:
+            skipped[LOW_CONFIDENCE] += 1
+            return None
+        return Label(mean > 0.5, "person", abs(2 * mean - 1), tuple(rating.feedback_id for rating in answer.ratings))
     if answer.proposed and is_sure(answer.proposed[1], rule):
         return Label(answer.proposed[0], "proposed", 2 * answer.proposed[1] - 1)
     if answer.reward is not None and not (values and answer.reward == 0.5):
-        return _by_reward(answer, answer.reward, rule.reward_threshold)
+        good = answer.reward >= rule.reward_threshold
+        reach = 1 - rule.reward_threshold if good else rule.reward_threshold
+        certainty = abs(answer.reward - rule.reward_threshold) / reach if reach > 0 else 1.0
+        return Label(good, "reward", certainty, feedback_behind_reward(answer))
     skipped[NEUTRAL if values else NO_LABEL] += 1
     return None
 
@@ -73,18 +81,21 @@ def labelled_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -
     label = usable_label(answer, rule, skipped)
     if label is None:
         return None
-    return row_of(answer, label, {"completion": answer_messages(answer.response, answer.steps), "label": label.good})
+    columns = {"completion": answer_messages(answer.response, answer.steps), "label": label.good}
+    return row_of(answer, columns, label.feedback_ids, label_source=label.source)
 
 
-def row_of(answer: JudgedAnswer, label: Label, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """``columns``: what the method learns from."""
+def row_of(
+    answer: JudgedAnswer, columns: Mapping[str, Any], feedback_ids: Iterable[int], **behind: Any
+) -> dict[str, Any]:
+    """``columns``: what the method learns from; ``behind``: what stands behind the tools."""
     return {
         "prompt": prompt_messages(answer.prompt),
         **columns,
         **tools_column(answer.tools),
-        "label_source": label.source,
+        **behind,
         "prompt_key": answer.prompt_key,
-        "feedback": sorted(label.feedback_ids),
+        "feedback": sorted(feedback_ids),
         "split_key": answer.split_key,
     }
 
@@ -94,19 +105,38 @@ def feedback_behind_reward(answer: JudgedAnswer) -> tuple[int, ...]:
     return (*(rating.feedback_id for rating in answer.ratings), *answer.outcomes)
 
 
-def _by_people(answer: JudgedAnswer, mean: float, rule: LabelRule, skipped: Counter[str]) -> Label | None:
-    if max(mean, 1 - mean) < rule.min_confidence:
-        skipped[LOW_CONFIDENCE] += 1
-        return None
-    return Label(mean > 0.5, "person", abs(2 * mean - 1), tuple(rating.feedback_id for rating in answer.ratings))
-
-
-def _by_reward(answer: JudgedAnswer, reward: float, threshold: float) -> Label:
-    good = reward >= threshold
-    reach = 1 - threshold if good else threshold
-    certainty = abs(reward - threshold) / reach if reach > 0 else 1.0
-    return Label(good, "reward", certainty, feedback_behind_reward(answer))
-
-
 def is_sure(confidence: float, rule: LabelRule) -> bool:
     return rule.proposal_threshold is not None and confidence >= rule.proposal_threshold
+
+
+LEAST_WEIGHT = 0.1
+"""The weight of a row whose raters hardly lean to one side: it says little, and not nothing."""
+
+
+def pair_row(pair: PreferencePair, votes: Sequence[Vote] = ()) -> dict[str, Any]:
+    """Weighs the share of the raters that agree less that of the others."""
+    confidence: float = (pair.metadata or {}).get("confidence", 1.0)
+    return {**training_row(pair), "weight": _weight(2 * confidence - 1), "votes": list(votes)}
+
+
+def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> dict[str, Any] | None:
+    """Weighs what it is away from the line between good and bad, as a share of the way to the end of the scale. None: left
+    out, counted."""
+    label = usable_label(answer, rule, skipped)
+    if label is None:
+        return None
+    run, weight = answer_messages(answer.response, answer.steps), _weight(label.certainty)
+    chosen, rejected = (run, None) if label.good else (None, run)
+    columns = {"chosen": chosen, "rejected": rejected, "weight": weight, "votes": _votes_for(answer, label)}
+    return row_of(answer, columns, label.feedback_ids, label_source=label.source)
+
+
+def _votes_for(answer: JudgedAnswer, label: Label) -> list[Vote]:
+    if label.source != "person":
+        return []
+    taking_sides = (rating for rating in answer.ratings if rating.rater and rating.value != 0.5)
+    return [Vote(rating.rater, (rating.value > 0.5) == label.good) for rating in taking_sides]
+
+
+def _weight(certainty: float) -> float:
+    return round(min(max(certainty, LEAST_WEIGHT), 1.0), 4)

@@ -129,15 +129,13 @@ def split(opinions: Iterable[AnOpinion]) -> tuple[list[AnOpinion], list[AnOpinio
     of_verdict: dict[str, list[AnOpinion]] = {"up": [], "down": [], "tie": []}
     for opinion in opinions:
         of_verdict[opinion.verdict].append(opinion)
-    return _surest_first(of_verdict["up"]), _surest_first(of_verdict["down"])
-
-
-def _surest_first(opinions: list[AnOpinion]) -> list[AnOpinion]:
-    return sorted(opinions, key=lambda opinion: opinion.rank) if len(opinions) > 1 else opinions
+    for listed in of_verdict.values():
+        if len(listed) > 1:
+            listed.sort(key=lambda opinion: opinion.rank)
+    return of_verdict["up"], of_verdict["down"]
 
 
 def count_one_sided(liked: Sequence[Opinion], disliked: Sequence[Opinion], skipped: Counter[str]) -> None:
-    """Counts a prompt whose answers all were liked, or all disliked."""
     if liked and not disliked:
         skipped[ONLY_LIKED] += 1
     elif disliked and not liked:

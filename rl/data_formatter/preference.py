@@ -110,7 +110,10 @@ def _pairs_of_prompt(
         count_one_sided(liked, disliked, skipped)
     rated, left_over = _rated_statements(liked, disliked, statements, options.max_pairs_per_question)
     if statements:
-        agreed = [sum_up for texts in _by_texts([*statements, *rated]) for sum_up in _weigh(texts, options, skipped)]
+        groups: defaultdict[frozenset[str], list[_Statement]] = defaultdict(list)
+        for statement in (*statements, *rated):
+            groups[frozenset(statement.order)].append(statement)
+        agreed = [sum_up for texts in groups.values() for sum_up in _weigh(texts, options, skipped)]
     else:  # no two of them are about the same texts
         agreed = [_Agreed(statement, 1, statement.confidence, statement.feedback_ids) for statement in rated]
     if len(agreed) > 1:
@@ -168,13 +171,6 @@ def _rated_statement(up: Opinion, down: Opinion) -> _Statement:
     feedback_ids = frozenset(up.feedback_ids | down.feedback_ids)
     chosen, rejected = (_Side(answer.response, answer.steps) for answer in (best, worst))
     return _Statement(best.prompt, chosen, rejected, confidence, feedback_ids, best.tools)
-
-
-def _by_texts(statements: Iterable[_Statement]) -> Iterable[list[_Statement]]:
-    groups: defaultdict[frozenset[str], list[_Statement]] = defaultdict(list)
-    for statement in statements:
-        groups[frozenset(statement.order)].append(statement)
-    return groups.values()
 
 
 def _weigh(statements: list[_Statement], options: Options, skipped: Counter[str]) -> Iterator[_Agreed]:

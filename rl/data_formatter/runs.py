@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -65,3 +66,16 @@ def apart(prompt: Steps, chosen: Steps, rejected: Steps) -> Contrast:
 def _act(message: Message) -> str:
     calls = [[call.name, call.arguments] for call in requested_calls(message)]
     return json.dumps([message["content"].strip(), calls], ensure_ascii=False, sort_keys=True)
+
+
+_MARK = re.compile(r"^<\|(system|user|assistant)\|>[ \t]*\n?", re.MULTILINE)
+
+
+def messages_of(prompt: str) -> list[Message]:
+    """A text that begins with a mark as its messages, without those that are empty, such as the answer that is to come; any
+    other text as one message of the user."""
+    if not _MARK.match(prompt.lstrip()):
+        return [Message(role="user", content=prompt)]
+    _, *parts = _MARK.split(prompt.lstrip())
+    spoken = zip(parts[::2], parts[1::2], strict=True)
+    return [Message(role=role, content=text.strip()) for role, text in spoken if text.strip()]

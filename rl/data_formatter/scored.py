@@ -1,17 +1,19 @@
-"""Single answers with a number: with their reward, for any tool that reads it, and with a score, for a reward model."""
+"""Single answers with a number: with their reward, for any tool that reads it, and with a score, for a reward model, whose
+held-out rows are contrasts: pairs as they are, and scored answers matched with each other."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+from rl.base.messages import tools_of
 from rl.base.records import JudgedAnswer
-from rl.data_formatter.labelled import NO_LABEL, LabelRule, feedback_behind_reward, is_sure
-from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER, LOW_CONFIDENCE
-from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
+from rl.data_formatter.labelled import NO_LABEL, LabelRule, feedback_behind_reward, is_sure, row_of
+from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER, LOW_CONFIDENCE, stable_hash
+from rl.data_formatter.runs import answer_messages
 
 NO_REWARD = "no reward yet"
 MIDDLE = 0.5
@@ -24,15 +26,8 @@ def scored_row(answer: JudgedAnswer, skipped: Counter[str]) -> dict[str, Any] | 
     """None: left out, and the reason counted."""
     if (reward := usable_reward(answer, skipped)) is None:
         return None
-    return {
-        "prompt": prompt_messages(answer.prompt),
-        "completion": answer_messages(answer.response, answer.steps),
-        **tools_column(answer.tools),
-        "reward": round(reward, DIGITS),
-        "prompt_key": answer.prompt_key,
-        "feedback": sorted(feedback_behind_reward(answer)),
-        "split_key": answer.split_key,
-    }
+    columns = {"completion": answer_messages(answer.response, answer.steps)}
+    return row_of(answer, columns, feedback_behind_reward(answer), reward=round(reward, DIGITS))
 
 
 def usable_reward(answer: JudgedAnswer, skipped: Counter[str]) -> float | None:
@@ -65,7 +60,9 @@ def score_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> Sc
     counted = () if answer.reward is None else answer.in_reward
     if ratings := [rating for rating in answer.ratings if rating.feedback_id not in counted]:
         values = [rating.value for rating in ratings]
-        if _agreement(values) < rule.min_confidence:
+        # The share of the raters on the side of the larger number; those in the middle of the scale are on neither.
+        up, down = sum(value > 0.5 for value in values), sum(value < 0.5 for value in values)
+        if up + down and max(up, down) / (up + down) < rule.min_confidence:
             skipped[LOW_CONFIDENCE] += 1
             return None
         return Score(fmean(values), "person", tuple(rating.feedback_id for rating in ratings))
@@ -89,19 +86,59 @@ def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> 
         return None
     if score is None:
         return None
-    return {
-        "prompt": prompt_messages(answer.prompt),
-        "completion": answer_messages(answer.response, answer.steps),
-        **tools_column(answer.tools),
-        "score": round(score.value, DIGITS),
-        "score_source": score.source,
-        "prompt_key": answer.prompt_key,
-        "feedback": sorted(score.feedback_ids),
-        "split_key": answer.split_key,
+    columns = {"completion": answer_messages(answer.response, answer.steps)}
+    value = round(score.value, DIGITS)
+    return row_of(answer, columns, score.feedback_ids, score=value, score_source=score.source)
+
+
+Row = Mapping[str, Any]
+
+
+def of_scores(rows: Iterable[Row]) -> list[Row]:
+    """Pairs first. Of a prompt without a pair the best answer with the worst, where their scores differ; then the answers to
+    two prompts with different scores. Each prompt is in one match, so matches are independent.
+
+    A match has ``scores``, of the better and the worse answer, and a ``rejected_prompt`` where it is of two prompts.
+    """
+    pairs: list[Row] = []
+    prompts: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if "score" in row:
+            prompts[row["prompt_key"]].append(row)
+        else:
+            pairs.append(row)
+    for pair in pairs:
+        prompts.pop(pair["prompt_key"], None)
+    extremes = {key: _worst_and_best(answers) for key, answers in prompts.items()}
+    within = [_match(best, worst) for worst, best in extremes.values() if best["score"] > worst["score"]]
+    level = [worst for worst, best in extremes.values() if best["score"] == worst["score"]]
+    return [*pairs, *within, *_across(level)]
+
+
+def _worst_and_best(answers: Sequence[Row]) -> tuple[Row, Row]:
+    """The same one where all scores are equal."""
+    ranked = sorted(answers, key=lambda row: (row["score"], stable_hash(row["completion"][-1]["content"])))
+    return ranked[0], ranked[-1] if ranked[-1]["score"] > ranked[0]["score"] else ranked[0]
+
+
+def _across(answers: Sequence[Row]) -> Iterator[Row]:
+    """The lower half of the answers with the upper half: as many matches as any way makes, of scores far apart. A hash
+    orders equal scores, which has nothing to do with what the prompts say."""
+    ranked = sorted(answers, key=lambda row: (row["score"], stable_hash(row["prompt_key"])))
+    half = (len(ranked) + 1) // 2
+    for worse, better in zip(ranked[: len(ranked) - half], ranked[half:], strict=True):
+        if better["score"] > worse["score"]:
+            yield _match(better, worse)
+
+
+def _match(better: Row, worse: Row) -> Row:
+    match = {
+        **tools_of(better),
+        "prompt": better["prompt"],
+        "chosen": better["completion"],
+        "rejected": worse["completion"],
+        "prompt_key": better["prompt_key"],
+        "feedback": sorted({*better.get("feedback", ()), *worse.get("feedback", ())}),
+        "scores": [better["score"], worse["score"]],
     }
-
-
-def _agreement(values: Sequence[float]) -> float:
-    """Share of the raters on the side of the larger number, 0.5 to 1; those in the middle of the scale are on neither."""
-    up, down = sum(value > 0.5 for value in values), sum(value < 0.5 for value in values)
-    return max(up, down) / (up + down) if up + down else 1.0
+    return match if worse["prompt"] == better["prompt"] else {**match, "rejected_prompt": worse["prompt"]}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from operator import attrgetter
 
 from rl.base.errors import UsageError
 from rl.base.records import PreferencePair, RatedAnswer, WidgetChoice
@@ -55,13 +55,13 @@ def build_widget_dpo_pairs(
     if not known:
         raise UsageError("no scenarios to choose from: all_scenarios must name what the model may select")
     pairs: list[PreferencePair] = []
-    for question_id, answers in group_answers(_with_widget(entries, known, skipped), _question):
+    for question_id, answers in group_answers(_with_widget(entries, known, skipped), attrgetter("prompt_key")):
         scenarios = list(_scenario_opinions(answers, options, skipped, taken))
         best = chosen_pairs(scenarios, options, skipped)
         if best:
-            liked = sorted((o for o in scenarios if o.verdict == "up"), key=_page_order)
-            asked = _Asked(question_id, Ask(_widget(answers[0]), all_scenarios, data=_data(answers)), wording)
-            pairs += (_selection_pair(asked, liked, up, down) for up, down in best)
+            liked = sorted((o for o in scenarios if o.verdict == "up"), key=lambda o: (_size_rank(o.size), o.key))
+            ask = Ask(_widget(answers[0]), all_scenarios, data=[_widget(answer).data for answer in answers])
+            pairs += (_selection_pair(question_id, ask, wording, liked, up, down) for up, down in best)
     return pairs
 
 
@@ -83,17 +83,21 @@ def build_fixture_dpo_pairs(
     options = Options(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
     pairs: list[PreferencePair] = []
-    for (question_id, scenario), answers in group_answers(_with_widget(entries, None, skipped), _question_and_scenario):
+    rated = _with_widget(entries, None, skipped)
+    by_scenario = group_answers(rated, lambda answer: (answer.prompt_key, _widget(answer).scenario))
+    for (question_id, scenario), answers in by_scenario:
         best = chosen_pairs(opinions(answers, _fixture, options, skipped), options, skipped)
         if best:
             named = {*map(_fixture, answers), *fixtures.get(scenario, ())}
             descriptions = {fixture: fixture_descriptions.get(fixture, "") for fixture in named}
-            ask = Ask(_widget(answers[0]), fixtures=descriptions, data=_data(answers))
-            pairs += (_fixture_pair(_Asked(question_id, ask, wording), scenario, up, down) for up, down in best)
+            data = [_widget(answer).data for answer in answers]
+            ask = Ask(_widget(answers[0]), fixtures=descriptions, data=data)
+            for up, down in best:
+                about = metadata("fixture", min(up.confidence, down.confidence), up.feedback_ids | down.feedback_ids)
+                chosen, rejected = (wording.answers.write_fixture(opinion.key, ask) for opinion in (up, down))
+                prompt = wording.prompts.ask_for_fixture(ask)
+                pairs.append(PreferencePair(prompt, chosen, rejected, question_id, scenario, about))
     return pairs
-
-
-# --- from entries to pairs ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,9 @@ def _scenario_opinions(
         fixtures = opinions(of_scenario, _fixture, options, left_out)
         if len({fixture.verdict for fixture in fixtures}) > 1:
             whole = _scenario(name, of_scenario)
-            if _has_clear_majority(whole, options):
+            # Every thumb counts, those on fixtures that ended in a tie too.
+            share = max(CLEAR_MAJORITY, options.min_confidence)
+            if whole.up + whole.down >= MAJORITY_THUMBS and whole.confidence >= share:
                 taken[BY_MAJORITY] += 1
                 yield whole
                 continue
@@ -127,52 +133,26 @@ def _scenario_opinions(
 
 def _scenario(name: str, answers: Iterable[RatedAnswer]) -> _Scenario:
     rated = tuple(answer for answer in answers if answer.up or answer.down)
-    return _Scenario(name, rated, _usual_size(rated))
-
-
-def _has_clear_majority(scenario: _Scenario, options: Options) -> bool:
-    """Every thumb counts, those on fixtures that ended in a tie too."""
-    share = max(CLEAR_MAJORITY, options.min_confidence)
-    return scenario.up + scenario.down >= MAJORITY_THUMBS and scenario.confidence >= share
-
-
-def _usual_size(answers: Sequence[RatedAnswer]) -> str:
-    """The most frequent one; the larger of two equally frequent ones."""
-    counts = Counter(_widget(answer).size for answer in answers)
-    return min(counts, key=lambda size: (-counts[size], _size_rank(size)))
+    # The most frequent one; the larger of two equally frequent ones.
+    counts = Counter(_widget(answer).size for answer in rated)
+    return _Scenario(name, rated, min(counts, key=lambda size: (-counts[size], _size_rank(size))))
 
 
 def _size_rank(size: str) -> tuple[int, str]:
     return (SIZES.index(size) if size in SIZES else len(SIZES), size)
 
 
-def _page_order(scenario: _Scenario) -> tuple[tuple[int, str], str]:
-    return (_size_rank(scenario.size), scenario.key)
-
-
-class _Asked(NamedTuple):
-    question_id: str
-    ask: Ask
-    wording: Wording
-
-
-def _selection_pair(asked: _Asked, liked: Sequence[_Scenario], up: _Scenario, down: _Scenario) -> PreferencePair:
+def _selection_pair(
+    question_id: str, ask: Ask, wording: Wording, liked: Sequence[_Scenario], up: _Scenario, down: _Scenario
+) -> PreferencePair:
     """All liked scenarios are part of the texts, so the feedback on all of them went into the pair."""
-    prompts, answers = asked.wording
-    chosen = answers.write_widgets([scenario.picked for scenario in liked], asked.ask)
+    prompts, answers = wording
+    chosen = answers.write_widgets([scenario.picked for scenario in liked], ask)
     swapped = [(down if scenario is up else scenario).picked for scenario in liked]
-    rejected = answers.write_widgets(swapped, asked.ask)
+    rejected = answers.write_widgets(swapped, ask)
     feedback_ids = down.feedback_ids.union(*(scenario.feedback_ids for scenario in liked))
     about = metadata("widget", min(up.confidence, down.confidence), feedback_ids)
-    return PreferencePair(prompts.ask_for_widgets(asked.ask), chosen, rejected, asked.question_id, None, about)
-
-
-def _fixture_pair(asked: _Asked, scenario: str, up: Opinion, down: Opinion) -> PreferencePair:
-    prompts, answers = asked.wording
-    confidence = min(up.confidence, down.confidence)
-    about = metadata("fixture", confidence, up.feedback_ids | down.feedback_ids)
-    chosen, rejected = (answers.write_fixture(opinion.key, asked.ask) for opinion in (up, down))
-    return PreferencePair(prompts.ask_for_fixture(asked.ask), chosen, rejected, asked.question_id, scenario, about)
+    return PreferencePair(prompts.ask_for_widgets(ask), chosen, rejected, question_id, None, about)
 
 
 def _with_widget(
@@ -193,17 +173,5 @@ def _widget(answer: RatedAnswer) -> WidgetChoice:
     return answer.widget
 
 
-def _question(answer: RatedAnswer) -> str:
-    return answer.prompt_key
-
-
-def _question_and_scenario(answer: RatedAnswer) -> tuple[str, str]:
-    return answer.prompt_key, _widget(answer).scenario
-
-
 def _fixture(answer: RatedAnswer) -> str:
     return _widget(answer).fixture
-
-
-def _data(answers: Sequence[RatedAnswer]) -> list[Mapping[str, Any]]:
-    return [_widget(answer).data for answer in answers]

@@ -20,7 +20,7 @@ from rl.base.files import write_text
 from rl.base.records import Message, WidgetChoice
 from rl.base.slugs import check_slug
 from rl.collect.command_center import widget_choice
-from rl.data_formatter.wording.parts import entities, names
+from rl.data_formatter.wording.contract import entities, names
 from rl.data_formatter.wording.written import BLANK, WrittenPrompts
 from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.dataset_builder.wording import FIXTURE, PROMPT_TEMPLATES, WIDGETS, template_files

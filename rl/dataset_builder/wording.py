@@ -16,9 +16,14 @@ from django.conf import settings
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.records import Message
-from rl.data_formatter.wording import ANSWER_TEMPLATES, PROMPT_TEMPLATES, answer_template, prompt_template
+from rl.data_formatter.wording import (
+    ANSWER_TEMPLATES,
+    PROMPT_TEMPLATES,
+    answer_template,
+    ask_for_decision,
+    prompt_template,
+)
 from rl.data_formatter.wording.contract import AnswerTemplate, PromptTemplate, Wording
-from rl.data_formatter.wording.decisions import ask_for_decision
 from rl.data_formatter.wording.written import WrittenAnswers, WrittenPrompts
 from rl.environments.config_file import Document, read_document
 from rl.models import Agent

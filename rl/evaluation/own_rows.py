@@ -11,7 +11,7 @@ from typing import Any
 from rl.base.errors import BadFile
 from rl.base.records import Message
 from rl.data_formatter.jsonl import json_lines
-from rl.data_formatter.marked_prompt import messages_of
+from rl.data_formatter.runs import messages_of
 from rl.evaluation.held_out import HeldOut, keys_learned
 from rl.models import ModelVersion, TrainingSet, prompt_key
 

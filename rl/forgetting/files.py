@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,8 @@ from typing import Any
 from django.conf import settings
 
 from rl.base.files import remove
-from rl.forgetting.person import Person
-from rl.forgetting.uses import Uses, is_in_use
+from rl.forgetting.records import Person, Uses, is_in_use
 from rl.lm.score_folder import score_folder
-from rl.models import ModelVersion
-from rl.serving.gateway import pending
 from rl.versions.versions import version_directory
 
 _COMMAND = "run this command again with --delete-files"
@@ -31,18 +28,17 @@ class Swept:
 
 def delete_waiting(person: Person) -> list[str]:
     """Answers that the database has not: those that were set aside, are still streamed, or wait in an outbox."""
-    here = list(_waiting(person))
+    here = list(waiting_files(person))
     for path in here:
         remove(path)
     return [_name(path) for path in here]
 
 
-def has_waiting(person: Person) -> bool:
-    return any(True for _ in _waiting(person))
-
-
-def _waiting(person: Person) -> Iterator[Path]:
-    return (path for path in _waiting_files() if _is_theirs(person, _first_document(path)))
+def waiting_files(person: Person) -> Iterator[Path]:
+    for folder in (pending.folder(), settings.DATA_DIR / "rl_outbox"):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.is_file() and _is_theirs(person, _first_document(path)):
+                yield path
 
 
 def delete_scores() -> list[str]:
@@ -63,7 +59,11 @@ def sweep(uses: Uses, *, delete: bool) -> Swept:
             remove(path)
             swept.deleted.append(_name(path))
     if delete:
-        _forget_artifacts(uses.versions)
+        for version in uses.versions:
+            if not version_directory(version).exists():
+                for artifact in version.artifacts.all():
+                    if not Path(artifact.path).is_absolute():
+                        artifact.delete()
     return swept
 
 
@@ -81,20 +81,6 @@ def _holding(uses: Uses) -> Iterator[tuple[Path, str]]:
         for artifact in version.artifacts.all():
             if Path(artifact.path).is_absolute():
                 yield Path(artifact.path), "lies outside of Ratchet's folder: delete it by hand"
-
-
-def _forget_artifacts(versions: Iterable[ModelVersion]) -> None:
-    for version in versions:
-        if not version_directory(version).exists():
-            for artifact in version.artifacts.all():
-                if not Path(artifact.path).is_absolute():
-                    artifact.delete()
-
-
-def _waiting_files() -> Iterator[Path]:
-    for folder in (pending.folder(), settings.DATA_DIR / "rl_outbox"):
-        if folder.is_dir():
-            yield from (path for path in sorted(folder.iterdir()) if path.is_file())
 
 
 def _first_document(path: Path) -> dict[str, Any]:

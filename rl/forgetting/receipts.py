@@ -12,7 +12,7 @@ from uuid import UUID
 from django.conf import settings
 
 from rl.base.files import write_text
-from rl.forgetting.person import Person
+from rl.forgetting.records import Person
 
 Receipt = dict[str, Any]
 
@@ -46,3 +46,34 @@ def known_sets(receipts: list[Receipt]) -> set[UUID]:
 def known_runs(receipts: list[Receipt]) -> dict[str, int]:
     """Agent to the clean run that was queued for it."""
     return {row["agent"]: row["run"] for receipt in receipts for row in receipt["retrain"] if row["run"] is not None}
+
+
+def sentences(receipt: Receipt) -> list[str]:
+    return list(_sentences(receipt))
+
+
+def _sentences(receipt: Receipt) -> Iterator[str]:
+    uses, files, remains = receipt["uses"], receipt["files"], receipt["remains"]
+    for row in uses["training_sets"]:
+        yield f"Training set {row['id']} of {row['agent']} ({row['method']}) read it."
+    for row in uses["versions"]:
+        use = "in use" if row["in_use"] else "not in use"
+        yield f"Version {row['version']} of {row['agent']} learned from it ({use})."
+    if uses["label_models"]:
+        numbers = ", ".join(map(str, uses["label_models"]))
+        yield f"Judges that may have learned from it: {numbers}; the next training or auto_label makes a new one."
+    yield from (f"Deleted {path}." for path in files["deleted"])
+    yield from (f"{path} still holds it: {advice}." for path, advice in files["kept"].items())
+    for row in receipt["retrain"]:
+        run = f"run {row['run']}: {row['reason']}" if row["run"] is not None else row["reason"]
+        yield f"Training of {row['agent']} without them: {run}."
+    if name := receipt.get("receipt"):
+        yield f"Receipt: forgotten/{name} in DATA_DIR."
+    counts = {name: remains[name] for name in ("accounts", "audit_events", "admin_log_entries") if remains[name]}
+    if counts:
+        yield "What still names them: " + ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in counts.items()) + "."
+    if remains["backups"]:
+        yield f"Backups that hold what was there: {', '.join(remains['backups'])}."
+    yield from (
+        f"{remains[name][0].upper()}{remains[name][1:]}." for name in ("database", "elsewhere") if remains.get(name)
+    )

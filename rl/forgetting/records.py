@@ -3,17 +3,79 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
+from django.utils.crypto import salted_hmac
 
+from rl.base.errors import UsageError
 from rl.collect.feedback.rating_rows import await_reward
-from rl.forgetting.person import Person
-from rl.models import AnswerPair, Assignment, Claim, Feedback, Invite, PendingSpan, Quarantine, Trace, WaitingRating
+from rl.collect.traces.rows import chunks
+from rl.dataset_builder.frozen.files import FEEDBACK, read_feedback_ids
+from rl.models import (
+    Agent,
+    AnswerPair,
+    Arm,
+    Assignment,
+    Claim,
+    Deployment,
+    Experiment,
+    Feedback,
+    Invite,
+    LabelModel,
+    ModelVersion,
+    PendingSpan,
+    Quarantine,
+    Trace,
+    TrainingRun,
+    TrainingSet,
+    TrainingSetTrace,
+    WaitingRating,
+)
+
+_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    names: tuple[str, ...]
+    """As raters and as users of the gateway: user:alice, device:…, invite:12, or as an application named them."""
+    user_ids: tuple[int, ...]
+    """Accounts of this site."""
+    agent: Agent | None = None
+    """The only agent whose records are theirs to be deleted; None: all."""
+
+    @property
+    def marks(self) -> list[str]:
+        """A keyed hash of each name: the same in all receipts of one installation, and without its key nobody's."""
+        return sorted(
+            salted_hmac("rl.forgetting", name, algorithm="sha256").hexdigest()[:_DIGITS] for name in self.names
+        )
+
+    @property
+    def invites(self) -> list[int]:
+        numbers = (name.removeprefix("invite:") for name in self.names if name.startswith("invite:"))
+        return [int(number) for number in numbers if number.isdecimal()]
+
+    def of_agent(self, column: str = "agent") -> Q:
+        return Q() if self.agent is None else Q(**{column: self.agent})
+
+
+def find_person(rater: str, also: Sequence[str] = (), agent: Agent | None = None) -> Person:
+    """Raises UsageError for an empty name. That nobody has said anything under a name is not an error: it may be gone."""
+    names = tuple(dict.fromkeys(name.strip() for name in (rater, *also)))
+    if not all(names):
+        raise UsageError(
+            "the name of a rater must not be empty: write it as the feedback list does, such as user:alice"
+        )
+    usernames = [name.removeprefix("user:") for name in names if name.startswith("user:")]
+    accounts = User.objects.filter(username__in=usernames).order_by("pk").values_list("pk", flat=True)
+    return Person(names, tuple(accounts), agent)
+
 
 Id = TypeVar("Id", int, UUID)
 AT_ONCE = 400
@@ -36,21 +98,16 @@ class Left:
 
 
 def parts(ids: Iterable[Id]) -> Iterator[list[Id]]:
-    left = iter(ids)
-    while part := list(islice(left, AT_ONCE)):
-        yield part
+    return chunks(ids, AT_ONCE)
 
 
 def find_left(person: Person) -> Left:
-    feedback = list(feedback_of(person).values_list("pk", "trace_id"))
+    theirs = Q(rater__in=person.names) | Q(user__in=person.user_ids)
+    rows = Feedback.objects.filter(theirs, person.of_agent()).order_by()
+    feedback = list(rows.values_list("pk", "trace_id"))
     traces = frozenset(_traces_of(person))
     rated = frozenset(trace_id for _, trace_id in feedback) - traces
     return Left(frozenset(pk for pk, _ in feedback), traces, rated)
-
-
-def feedback_of(person: Person) -> QuerySet[Feedback]:
-    theirs = Q(rater__in=person.names) | Q(user__in=person.user_ids)
-    return Feedback.objects.filter(theirs, person.of_agent()).order_by()
 
 
 def _traces_of(person: Person) -> Iterator[UUID]:
@@ -94,3 +151,85 @@ def _rows_of(person: Person) -> Iterator[QuerySet]:
     yield AnswerPair.objects.filter(person.of_agent(), drawn_for__in=person.names)
     yield Assignment.objects.filter(person.of_agent("experiment__agent"), unit__in=person.names)
     yield Invite.objects.filter(person.of_agent("queue__agent"), pk__in=person.invites)
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    training_sets: list[TrainingSet]
+    runs: list[TrainingRun]
+    versions: list[ModelVersion]
+    label_models: list[int]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "training_sets": [
+                {"id": str(row.pk), "agent": row.agent.name, "method": row.method} for row in self.training_sets
+            ],
+            "runs": [{"run": row.pk, "agent": row.agent.name, "state": row.state} for row in self.runs],
+            "versions": [
+                {
+                    "version": row.name,
+                    "agent": row.agent.name,
+                    "in_use": is_in_use(row),
+                    "artifacts": [artifact.path for artifact in row.artifacts.all()],
+                    "deployments": [
+                        f"{served.model_name or served.pk} on {served.target}"
+                        for served in row.deployments.exclude(target=Deployment.Target.NONE)
+                    ],
+                }
+                for row in self.versions
+            ],
+            "label_models": self.label_models,
+        }
+
+
+def find_uses(left: Left, known_sets: Collection[UUID] = ()) -> Uses:
+    """``known_sets``: what an earlier receipt names, whose rows in the database are gone."""
+    agents = left.agent_ids()
+    ids = {*known_sets, *_sets_with_words(left), *_sets_that_read(agents, left.feedback)}
+    sets = list(TrainingSet.objects.filter(pk__in=ids).select_related("agent").order_by("created_at"))
+    runs = _runs_on(sets)
+    versions = [run.version for run in runs if run.version is not None]
+    return Uses(sets, runs, versions, _label_models(left))
+
+
+def is_in_use(version: ModelVersion) -> bool:
+    """It answers people, is what one step back leads to, or is in an experiment that is not over."""
+    served = version.deployments.exclude(Q(target=Deployment.Target.NONE) & Q(alias=""))
+    open_arms = Arm.objects.filter(version=version).exclude(experiment__state=Experiment.State.STOPPED)
+    return served.exists() or open_arms.exists()
+
+
+def _sets_with_words(left: Left) -> Iterable[UUID]:
+    for part in parts(left.traces):
+        yield from TrainingSetTrace.objects.filter(trace__in=part).values_list("training_set", flat=True).distinct()
+
+
+def _sets_that_read(agents: Collection[int], feedback: frozenset[int]) -> Iterable[UUID]:
+    """Each set has a list of all feedback that was read for it; where its files are gone, the first reader is known."""
+    for row in TrainingSet.objects.filter(agent__in=agents):
+        listing = row.directory / FEEDBACK
+        if listing.exists() and not feedback.isdisjoint(read_feedback_ids(row.directory)):
+            yield row.pk
+    for part in parts(feedback):
+        first = Feedback.objects.filter(pk__in=part, training_set__isnull=False).order_by()
+        yield from first.values_list("training_set", flat=True).distinct()
+
+
+def _runs_on(sets: Iterable[TrainingSet]) -> list[TrainingRun]:
+    """Also those that were rewarded by a reward model of such a run."""
+    own = TrainingRun.objects.select_related("agent", "version__agent", "training_set").order_by("pk")
+    runs = list(own.filter(training_set__in=list(sets)))
+    rewarding = {(run.agent_id, run.version.name.lower()) for run in runs if run.version is not None}
+    others = own.filter(agent__in={run.agent_id for run in runs}).exclude(pk__in=[run.pk for run in runs])
+    return runs + [run for run in others if (run.agent_id, str(run.options.get("reward_model")).lower()) in rewarding]
+
+
+def _label_models(left: Left) -> list[int]:
+    """A judge learns from all ratings of its agent: those that were made since this person's first."""
+    models: set[int] = set()
+    for part in parts(left.feedback):
+        newest_first = Feedback.objects.filter(pk__in=part).order_by("-created_at")
+        for agent_id, at in dict(newest_first.values_list("agent", "created_at")).items():
+            models.update(LabelModel.objects.filter(agent=agent_id, created_at__gte=at).values_list("pk", flat=True))
+    return sorted(models)

@@ -38,7 +38,7 @@ DECISION_PROMPTS: dict[str, str] = {
     "FILER": "rl.from_systems.ocd.prompts.ask_filer",
     "PRIORITIZER": "rl.from_systems.ocd.prompts.ask_prioritizer",
 }
-"""Type of agent to how it is asked for a decision, as ``rl.data_formatter.wording.decisions`` wants it."""
+"""Type of agent to how it is asked for a decision, as ``rl.data_formatter.wording`` wants it."""
 
 DRAWINGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.draw"}
 TAGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.TAGS"}

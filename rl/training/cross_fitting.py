@@ -29,8 +29,8 @@ from rl.base.files import replacing, write_json
 from rl.base.records import GeneratedAnswer, silent
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import AnswerKind, Kind, normalise
+from rl.data_formatter.jsonl import UNSEEN, read_unseen, unseen_line
 from rl.data_formatter.opinions import stable_hash
-from rl.data_formatter.unseen import UNSEEN, read_unseen, unseen_line
 from rl.lm.choosing import choose_for_rows
 from rl.lm.encoding import answer_text, encode
 from rl.lm.generating import likeliest

@@ -17,7 +17,7 @@ from rl.base.records import Report
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
-from rl.data_formatter.mixed import LEAST_WEIGHT
+from rl.data_formatter.labelled import LEAST_WEIGHT
 from rl.data_formatter.opinions import stable_hash
 from rl.judge.features import Reader, without
 from rl.judge.head import Head, fit, sigmoid

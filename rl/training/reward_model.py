@@ -39,7 +39,7 @@ from rl.base.records import Report, TrainingResult
 from rl.config import RewardModelConfig, TrainingConfig
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
-from rl.data_formatter.score_contrasts import of_scores
+from rl.data_formatter.scored import of_scores
 from rl.lm.model_path import SCORES
 from rl.lm.own_tokens import plain
 from rl.training import fitting

@@ -76,9 +76,6 @@ def only(found: list[Any]) -> Any:
     return one
 
 
-# --- entries -----------------------------------------------------------------------------------------------------------
-
-
 def test_an_entry_is_read_with_all_its_fields(write):
     entry = only(list(read_entries(write(run_of(ROW)))))
     assert isinstance(entry, Entry)
@@ -176,8 +173,6 @@ def test_an_entry_nested_too_deeply_is_refused(write):
     assert rejected.reason == f"is nested deeper than {DEEPEST} levels"
 
 
-# --- damaged files -----------------------------------------------------------------------------------------------------
-
 WHOLE = json.dumps(run_of(ROW, ROW | {"entry_id": "e00002"}))
 
 
@@ -263,8 +258,6 @@ def test_a_value_is_the_same_wherever_the_chunks_end(value, chunk):
     reader.end()
 
 
-# --- ratings -----------------------------------------------------------------------------------------------------------
-
 UP = {"rating": "up", "tags": ["good"], "notes": "yes", "rated_at": "2026-02-02T10:00:00Z"}
 
 
@@ -339,9 +332,6 @@ def test_a_damaged_file_of_ratings_is_refused(write):
             list(read_ratings(write(content)))
 
 
-# --- answers -----------------------------------------------------------------------------------------------------------
-
-
 def test_an_entry_becomes_an_answer(write):
     entry = only(list(read_entries(write(run_of(ROW)))))
     answer = entry_to_answer(entry, up=2, down=1, feedback_ids=[4, 5, 6])
@@ -376,9 +366,6 @@ def test_a_widget_needs_no_more_than_its_three_names():
 
 def test_what_a_column_can_hold_is_storable():
     assert unstorable({"a": [1, -(2**63) + 1, 0.5, None, True, "ä😀\n"]}) == ""
-
-
-# --- whole files -------------------------------------------------------------------------------------------------------
 
 
 def test_made_up_files_are_read_whole_and_teach_the_taste_they_were_made_with(tmp_path: Path):

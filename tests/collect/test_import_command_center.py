@@ -74,9 +74,6 @@ def files(tmp_path) -> Files:
     return Files(tmp_path)
 
 
-# --- what is stored ----------------------------------------------------------------------------------------------------
-
-
 def test_an_entry_becomes_a_trace_that_a_person_can_judge(panel, files):
     files.write(entry()).load(panel)
     trace = Trace.objects.get()
@@ -120,9 +117,6 @@ def test_a_rating_inside_an_entry_counts_where_the_file_has_none(panel, files):
     report = files.load(panel)
     assert list(Feedback.objects.order_by("trace__external_id").values_list("value", flat=True)) == [1.0, 0.0]
     assert report.feedback.imported == report.feedback.read == 2
-
-
-# --- a second run ------------------------------------------------------------------------------------------------------
 
 
 def test_a_second_run_changes_nothing(panel, tmp_path):
@@ -169,9 +163,6 @@ def test_what_an_entry_says_beside_its_answer_is_updated(panel, files):
     report = files.write(entry(category="history")).load(panel)
     assert (report.traces.imported, report.traces.updated) == (0, 1)
     assert Trace.objects.get().details["category"] == "history"
-
-
-# --- what is left out --------------------------------------------------------------------------------------------------
 
 
 def test_an_answer_that_somebody_else_stores_meanwhile_is_not_overwritten(panel, files, monkeypatch):
@@ -267,9 +258,6 @@ def test_a_damaged_rating_is_skipped_by_name(panel, files, damage, reason):
     assert Feedback.objects.get().trace.external_id == "e2"
 
 
-# --- files that cannot be read -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -302,9 +290,6 @@ def test_broken_ratings_stop_the_import_of_the_entries_too(panel, tmp_path):
 def test_a_file_that_is_not_there_is_a_bad_file(panel, tmp_path):
     with pytest.raises(BadFile, match="cannot be read"):
         run(panel, tmp_path / "nowhere.json")
-
-
-# --- the rest ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_agent_is_made_by_the_import(db, files):

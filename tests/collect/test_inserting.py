@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, models, transaction
 
 from rl.collect import inserting
-from rl.collect.inserting import insert_numbered, insert_rows
-from rl.collect.new_rows import RowMaker
+from rl.collect.inserting import RowMaker, insert_numbered, insert_rows
 from rl.models import Agent, ApiKey, Feedback, ModelVersion, Trace
 from tests.conftest import make_trace
 
@@ -121,9 +120,6 @@ def test_nothing_is_stored_without_a_statement(django_assert_num_queries, db):
     with django_assert_num_queries(0):
         insert_rows([])
         insert_numbered([])
-
-
-# --- new rows ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", [Trace, Feedback])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.base.records import DirectPreference, Message, RatedAnswer, WidgetChoice
+from rl.base.ratings import AnswerRating
+from rl.base.records import DirectPreference, JudgedAnswer, Message, RatedAnswer, WidgetChoice
 
 NEEDS: dict[str, Any] = {"type": "query", "domains": ["industrial"], "entities": {"devices": ["Pump 4", "Pump 5"]}}
 SCENARIOS = ("alerts", "comparison", "kpi", "trend")
@@ -42,3 +43,17 @@ def answer(number: int, text: str, up: int = 0, down: int = 0, *, key: str = "p"
 
 def direct(number: int, chosen: str, rejected: str, *, key: str = "p") -> DirectPreference:
     return DirectPreference(key, (Message(role="user", content=f"Question {key}"),), chosen, rejected, number)
+
+
+def judged(number: int, response: str = "On its way.", *, key: str = "p", **said: Any) -> JudgedAnswer:
+    """``ratings``: values only; their ids are 10 × number and what follows."""
+    values = said.pop("ratings", ())
+    return JudgedAnswer(
+        trace_ids=(f"t{number}",),
+        prompt_key=key,
+        split_key=f"hash of {key}",
+        prompt=(Message(role="user", content=f"Question {key}"),),
+        response=response,
+        ratings=tuple(AnswerRating(10 * number + place, value) for place, value in enumerate(values)),
+        **said,
+    )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rl.data_formatter.answer_kinds import FEWEST, FREE, AnswerKind, find_kind, normalise, whole_object
+from rl.data_formatter.answer_kinds import FEWEST, FREE, AnswerKind, find_kind, listed_answers, normalise, whole_object
 
 CLASSES = ["Cash", "cash.", "Transfers", "cards", "CASH", "Cards", "transfers", "cash", "cards", "cash"]
 SENTENCES = [f"Your parcel number {number} is on its way." for number in range(20)]
@@ -124,3 +124,47 @@ def test_what_is_not_a_whole_object_is_none(text: str):
 def test_a_kind_comes_back_from_what_is_stored():
     for kind in (FREE, find_kind(CLASSES), find_kind(forms())):
         assert AnswerKind.from_dict(json.loads(json.dumps(kind.as_dict()))) == kind
+
+
+TEAMS = "Which team should answer this message: cards, transfers, cash or identity? Answer with its name.\n\nMessage: "
+
+
+@pytest.mark.parametrize(
+    ("prompt", "accepted", "listed"),
+    [
+        (TEAMS + "I lost it", "Cash.", ("cards", "transfers", "cash", "identity")),
+        ("Is this positive, negative or neutral?\n\nI like cats", "neutral", ("positive", "negative", "neutral")),
+        ("Classify.\n- spam\n- not spam\n- unsure\n\nText: spam, spam, eggs", "unsure", ("spam", "not spam", "unsure")),
+        ("Reply with one of [billing, sales, support].\nred, green and blue", "sales", ("billing", "sales", "support")),
+        ("Choose: refund_request | cancel | other", "other", ("refund_request", "cancel", "other")),
+        ("Labels: A/B/C\nx", "B", ("A", "B", "C")),
+        ("Antworte nur mit einem von: hoch, mittel oder niedrig.", "mittel", ("hoch", "mittel", "niedrig")),
+    ],
+)
+def test_a_list_is_found_by_one_of_its_answers(prompt: str, accepted: str, listed: tuple[str, ...]):
+    assert listed_answers(prompt, accepted) == listed
+
+
+@pytest.mark.parametrize("filling", [" ", "\t", "\n", "a ", "a,", "- a\n", " or", "?"])
+def test_a_long_prompt_is_read_in_one_go(filling: str):
+    """What is slow hangs until the test runner ends it."""
+    long = filling * 500_000
+    assert listed_answers(f"{TEAMS}\n\n{long}", "cash") == ("cards", "transfers", "cash", "identity")
+    assert listed_answers(long, "cash") == ()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "accepted"),
+    [
+        ("What is the capital of France?", "Paris"),
+        (TEAMS, "Please ask the team for cards."),
+        (
+            "Tom, who is tall and lives in a house by the sea, met Ann, and they had tea and a long talk about it.",
+            "Ann",
+        ),
+        ("cards, cash", "cash"),
+        ("", "cash"),
+    ],
+)
+def test_what_is_no_list_or_does_not_have_the_answer_is_none(prompt: str, accepted: str):
+    assert listed_answers(prompt, accepted) == ()

@@ -6,10 +6,10 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.data_formatter.grouped import EQUAL_REWARDS, MOST_ANSWERS, ONE_ANSWER, RewardGroup
+from rl.data_formatter.grouped import EQUAL_REWARDS, MOST_ANSWERS, ONE_ANSWER, RewardGroup, merge_same_texts
 from rl.data_formatter.opinions import DUPLICATE, OVER_LIMIT
 from rl.data_formatter.scored import NO_REWARD
-from tests.data_formatter.judged import judged
+from tests.data_formatter.answers import judged
 
 
 def group(*answers):
@@ -81,3 +81,32 @@ def test_the_order_of_arrival_changes_nothing(said, rng):
     assert skipped == skipped_too
     assert (one and by_text(one)) == (other and by_text(other))
     assert one is None or len(set(one.row["rewards"])) > 1
+
+
+def test_equal_texts_to_one_prompt_are_one_answer_and_all_votes_count():
+    skipped: Counter[str] = Counter()
+    answers = [
+        judged(1, "Yes.", ratings=(1.0,), reward=0.9, proposed=(True, 0.7)),
+        judged(2, " Yes.\n", ratings=(0.0, 0.0), reward=0.6, proposed=(False, 0.8), outcomes=(5,)),
+        judged(3, "Yes.", corrections=("Yes, today.",), preferences=(6,)),
+        judged(4, "Yes.", corrections=("Yes, today.",)),
+    ]
+    [answer] = merge_same_texts(answers, skipped)
+    assert answer.trace_ids == ("t1", "t2", "t3", "t4")
+    assert [rating.value for rating in answer.ratings] == [1.0, 0.0, 0.0]
+    assert (answer.reward, answer.proposed, answer.outcomes) == (0.75, (False, 0.8), (5,))
+    assert (answer.corrections, answer.preferences) == (("Yes, today.",), (6,))
+    assert skipped == {DUPLICATE: 3}
+
+
+def test_other_texts_other_prompts_and_empty_answers_stay_apart():
+    skipped: Counter[str] = Counter()
+    answers = [
+        judged(1, "No."),
+        judged(2, "Yes."),
+        judged(3, "Yes.", key="q"),
+        judged(4, "", key="q"),
+        judged(5, "", key="q"),
+    ]
+    assert len(list(merge_same_texts(answers, skipped))) == 5
+    assert not skipped

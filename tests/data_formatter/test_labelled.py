@@ -8,7 +8,7 @@ from rl.base.records import FeedbackRecord, TraceRecord
 from rl.data_formatter.labelled import NEUTRAL, NO_LABEL, LabelRule, label_of, labelled_row
 from rl.data_formatter.opinions import EMPTY_ANSWER, LOW_CONFIDENCE
 from rl.rewards.engine import person_label
-from tests.data_formatter.judged import judged
+from tests.data_formatter.answers import judged
 
 RULE = LabelRule(reward_threshold=0.6, proposal_threshold=0.8)
 

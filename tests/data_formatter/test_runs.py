@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rl.data_formatter import build_preference_pairs, load_pairs_from_jsonl, pairs_to_jsonl, training_row
-from rl.data_formatter.runs import answer_key, apart
+from rl.data_formatter.runs import answer_key, apart, messages_of
 from tests.data_formatter.answers import answer, direct
 
 ASKED = [{"role": "user", "content": "Warm in Bonn?"}]
@@ -65,3 +67,18 @@ def test_pairs_of_runs_are_written_and_read(tmp_path):
     pairs = build_preference_pairs([liked, answer(2, "8", down=1)])
     pairs_to_jsonl(pairs, tmp_path / "pairs.jsonl")
     assert load_pairs_from_jsonl(tmp_path / "pairs.jsonl") == pairs
+
+
+def test_a_text_without_marks_is_what_the_user_says():
+    text = "Tell me of <|user|> and other marks."
+    assert messages_of(text) == [{"role": "user", "content": text}]
+
+
+@pytest.mark.parametrize("end", ["", "\n<|assistant|>", "\n<|assistant|>\n"])
+def test_marks_say_who_speaks(end: str):
+    assert messages_of(f"<|system|>\nBe kind.\n<|user|>\nHello\n<|assistant|>\nYes?\n<|user|>\nA\n\nB{end}") == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Yes?"},
+        {"role": "user", "content": "A\n\nB"},
+    ]

@@ -25,9 +25,6 @@ def fixture_pairs(*entries: RatedAnswer, descriptions=(), **options):
     return build_fixture_dpo_pairs(entries, dict(descriptions), skipped=skipped, **options), skipped
 
 
-# --- which widgets -----------------------------------------------------------------------------------------------------
-
-
 def test_a_liked_scenario_is_chosen_over_a_disliked_one():
     (pair,), skipped = widget_pairs(
         widget(1, "comparison", "bars", up=1, size="hero"), widget(2, "kpi", "live", down=1)
@@ -222,9 +219,6 @@ def test_no_scenarios_to_choose_from_is_a_mistake():
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(UsageError, match="must be"):
         build_widget_dpo_pairs([], SCENARIOS, **options)
-
-
-# --- which fixture -----------------------------------------------------------------------------------------------------
 
 
 def test_every_liked_fixture_is_chosen_over_every_disliked_one():

@@ -13,11 +13,11 @@ from rl.base.errors import RunConflict
 from rl.collect.feedback import write
 from rl.forgetting import erasing
 from rl.forgetting.forget import forget
-from rl.forgetting.person import find_person
-from rl.forgetting.wording import sentences
+from rl.forgetting.receipts import sentences
+from rl.forgetting.records import find_person
 from rl.models import Agent, PendingSpan, Trace
 from tests.conftest import make_trace
-from tests.forgetting.leftovers import find
+from tests.forgetting.test_every_byte import find
 
 pytestmark = pytest.mark.database
 

@@ -18,7 +18,7 @@ from rl.collect.feedback import write
 from rl.forgetting import forget as forgetting
 from rl.forgetting import receipts
 from rl.forgetting.forget import forget, preview
-from rl.forgetting.person import find_person
+from rl.forgetting.records import find_person
 from rl.lm.score_folder import score_folder
 from rl.models import (
     Agent,

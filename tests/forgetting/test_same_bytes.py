@@ -14,7 +14,7 @@ from rl.base.files import remove
 from rl.base.records import silent
 from rl.collect.feedback import write
 from rl.forgetting.forget import forget
-from rl.forgetting.person import find_person
+from rl.forgetting.records import find_person
 from rl.lm.score_folder import score_folder
 from rl.models import Agent, Trace, TrainingRun, TrainingSet
 from rl.training import dpo

@@ -11,7 +11,7 @@ from rl.base.errors import Interrupted, NotEnoughData
 from rl.base.records import TrainingResult, silent
 from rl.config import MPOConfig, TrainingConfig
 from rl.config.training_job import TrainingJob
-from rl.data_formatter.unseen import UNSEEN, read_unseen
+from rl.data_formatter.jsonl import UNSEEN, read_unseen
 from rl.evaluation.torch.scoring import score_versions
 from rl.training import mpo, sft
 from rl.training.cross_fitting import Curve, deal, step_at

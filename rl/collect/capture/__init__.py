@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from rl.collect.capture.cleaning import Redact
 from rl.collect.capture.collector import TraceCollector
-from rl.collect.capture.execution_trace import ExecutionTrace
+from rl.collect.capture.execution_trace import ExecutionTrace, OpenTrace
 from rl.collect.capture.hooking import Hook, hook_into_agent
-from rl.collect.capture.open_trace import OpenTrace
 
 __all__ = ["ExecutionTrace", "Hook", "OpenTrace", "Redact", "TraceCollector", "hook_into_agent"]

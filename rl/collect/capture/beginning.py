@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import InitVar, dataclass
+from typing import Any, ClassVar
 
 from rl.collect.capture import reading
 from rl.collect.capture.collector import TraceCollector
+from rl.collect.capture.execution_trace import OpenTrace
 from rl.collect.capture.observing import Call, Counters, LlmCall, Run, Task, Thought, Tool
-from rl.collect.capture.open_trace import OpenTrace
 from rl.collect.capture.reading import Parameters
 from rl.collect.capture.troubles import never_raises
 
 Arguments = tuple[Any, ...]
 
 
+@dataclass(eq=False)
 class Beginning:
-    what = "a call"
+    collector: TraceCollector
+    function: InitVar[Callable[..., Any]]
+    """It is not kept: a method would keep its agent alive."""
+    name: str
+    what: ClassVar[str] = "a call"
 
-    def __init__(self, collector: TraceCollector, function: Callable[..., Any], name: str) -> None:
-        self.collector, self.troubles, self.name = collector, collector.troubles, name
-        self.parameters = Parameters(function)
+    def __post_init__(self, function: Callable[..., Any]) -> None:
+        self.troubles, self.parameters = self.collector.troubles, Parameters(function)
 
     @never_raises
     def begin(self, args: Arguments, kwargs: dict[str, Any]) -> Call | None:
@@ -32,13 +37,13 @@ class Beginning:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class Runs(Beginning):
     """A method that runs the agent. Where one calls another (``run`` calls ``a_run``), the outer one is the run, unless
     the inner one names another session."""
 
-    def __init__(self, collector: TraceCollector, function: Callable[..., Any], name: str, owner: int) -> None:
-        super().__init__(collector, function, name)
-        self.owner, self.stopped = owner, False
+    owner: int
+    stopped: bool = False
 
     def stop(self) -> None:
         self.stopped = True
@@ -83,12 +88,10 @@ class OneTool(DispatchedTools):
         return self.tool(run, self.name, reading.parse_arguments(arguments))
 
 
+@dataclass(eq=False)
 class LlmCalls(Beginning):
     what = "a call of the model"
-
-    def __init__(self, collector: TraceCollector, function: Callable[..., Any], name: str, counters: Counters) -> None:
-        super().__init__(collector, function, name)
-        self.counters = counters
+    counters: Counters
 
     def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
         return LlmCall(self.collector, run, self.counters)
@@ -101,12 +104,10 @@ class Thoughts(Beginning):
         return Thought(self.collector, run, self.name, next(iter(arguments.values()), ""))
 
 
+@dataclass(eq=False)
 class Tasks(Beginning):
     what = "a task"
-
-    def __init__(self, collector: TraceCollector, function: Callable[..., Any], name: str, status: str) -> None:
-        super().__init__(collector, function, name)
-        self.status = status
+    status: str
 
     def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
         task, *more = [*arguments.values(), None]

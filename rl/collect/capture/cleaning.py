@@ -69,7 +69,6 @@ class Cleaner:
         return cleaned
 
     def scalar(self, value: Any, limit: int, name: str) -> Any:
-        """A text, number or boolean."""
         if isinstance(value, str):
             return self._text(value, limit, name)
         return _number(value if self._redact is None else self._redact_value(name, value), limit)

@@ -18,25 +18,11 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.base.records import ReasoningStep, ToolCall
 from rl.base.slugs import check_slug
-from rl.collect.capture.cleaning import (
-    ARGUMENT,
-    MOST_ITEMS,
-    NAME,
-    REASONING,
-    TASK,
-    TEXT,
-    TOOL_RESULT,
-    Cleaner,
-    Redact,
-    describe_error,
-    finite,
-    whole,
-)
+from rl.collect.capture import cleaning
+from rl.collect.capture.cleaning import Cleaner, Redact, describe_error, finite, whole
 from rl.collect.capture.delivery import Delivery
-from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.capture.open_trace import MOST_EVENTS, OpenTrace, now
-from rl.collect.capture.statistics import statistics
-from rl.collect.capture.trace_files import TraceFiles
+from rl.collect.capture.execution_trace import MOST_EVENTS, ExecutionTrace, OpenTrace, now
+from rl.collect.capture.trace_files import TraceFiles, statistics
 from rl.collect.capture.troubles import Troubles, never_raises
 
 RUN = "run"
@@ -76,6 +62,7 @@ class TraceCollector:
             data_dir, api_url, api_key, agent, self.troubles, capacity, timeout, exit_timeout, trace_dir
         )
 
+    @never_raises
     def start_trace(
         self,
         user_query: str,
@@ -86,12 +73,6 @@ class TraceCollector:
     ) -> OpenTrace | None:
         """The run that this context, and what it starts, is part of until ``finish_trace``. ``earlier``: the chat messages
         before the question, with ``role`` and ``content``: the system prompt, and turns that are over."""
-        return self._start(user_query, session_id, trace_id, earlier)
-
-    @never_raises
-    def _start(
-        self, user_query: str, session_id: str, trace_id: str | None, earlier: Sequence[Mapping[str, Any]]
-    ) -> OpenTrace | None:
         trace = self.open_trace(user_query, session_id, trace_id=trace_id)
         trace.earlier = self.clean.messages(earlier, "earlier")
         self.context.set(trace)
@@ -102,14 +83,13 @@ class TraceCollector:
     ) -> OpenTrace:
         return OpenTrace(
             trace_id=uuid.uuid4().hex if trace_id is None else check_slug(trace_id, "trace id"),
-            session_id=self.clean.text(session_id, NAME, "session_id"),
-            user_query=self.clean.text(user_query, TEXT, "user_query"),
+            session_id=self.clean.text(session_id, cleaning.NAME, "session_id"),
+            user_query=self.clean.text(user_query, cleaning.TEXT, "user_query"),
             outer=self.current(),
             owner=owner,
         )
 
     def current(self) -> OpenTrace | None:
-        """The run that goes on in this context."""
         trace = self.context.get()
         while trace is not None and trace.finished:
             trace = trace.outer
@@ -129,8 +109,8 @@ class TraceCollector:
         trace: OpenTrace | None = None,
     ) -> None:
         if run := self.run_of(trace, "a tool call"):
-            cleaned = self.clean.value(arguments, ARGUMENT, "arguments")
-            at = self.clean.text(str(timestamp), NAME, "timestamp") if timestamp else ""
+            cleaned = self.clean.value(arguments, cleaning.ARGUMENT, "arguments")
+            at = self.clean.text(str(timestamp), cleaning.NAME, "timestamp") if timestamp else ""
             self.add_tool_call(run, tool_name, cleaned, result, success, duration_ms, error, at)
 
     def add_tool_call(
@@ -146,12 +126,12 @@ class TraceCollector:
     ) -> None:
         """``arguments``: cleaned before the tool could change them."""
         call = ToolCall(
-            tool_name=self.clean.text(tool_name, NAME, "tool_name"),
+            tool_name=self.clean.text(tool_name, cleaning.NAME, "tool_name"),
             arguments=arguments,
-            result=self.clean.fit(result, TOOL_RESULT, "result"),
+            result=self.clean.fit(result, cleaning.TOOL_RESULT, "result"),
             success=bool(success),
             duration_ms=finite(duration_ms) or None,
-            error="" if error is None else self.clean.text(describe_error(error), TASK, "error"),
+            error="" if error is None else self.clean.text(describe_error(error), cleaning.TASK, "error"),
             timestamp=timestamp or now(),
         )
         self._add(run, run.tool_calls, call)
@@ -169,8 +149,8 @@ class TraceCollector:
     ) -> None:
         if run := self.run_of(trace, "a reasoning step"):
             step = ReasoningStep(
-                content=self.clean.text(content, REASONING, "content"),
-                step_type=self.clean.text(step_type, NAME, "step_type"),
+                content=self.clean.text(content, cleaning.REASONING, "content"),
+                step_type=self.clean.text(step_type, cleaning.NAME, "step_type"),
                 confidence=finite(confidence),
                 insights=self._texts(insights, "insights"),
                 issues=self._texts(issues, "issues"),
@@ -192,15 +172,15 @@ class TraceCollector:
         """``status``: created, completed or failed."""
         if run := self.run_of(trace, "a task"):
             task = {
-                "task_id": self.clean.text(str(task_id), NAME, "task_id"),
-                "type": self.clean.text(type, NAME, "type"),
-                "description": self.clean.text(description, TASK, "description"),
+                "task_id": self.clean.text(str(task_id), cleaning.NAME, "task_id"),
+                "type": self.clean.text(type, cleaning.NAME, "type"),
+                "description": self.clean.text(description, cleaning.TASK, "description"),
                 "timestamp": now(),
             }
             if status == "completed":
-                task["result"] = self.clean.text(result, TASK, "result")
+                task["result"] = self.clean.text(result, cleaning.TASK, "result")
             if status == "failed":
-                task["error"] = self.clean.text(describe_error(error), TASK, "error")
+                task["error"] = self.clean.text(describe_error(error), cleaning.TASK, "error")
             self._add(run, run.tasks[status], task)
 
     @never_raises
@@ -225,11 +205,17 @@ class TraceCollector:
         run = self.run_of(trace, "the end of a run")
         if run is None:
             return None
-        response = self.clean.text(final_response, TEXT, "final_response")
+        response = self.clean.text(final_response, cleaning.TEXT, "final_response")
         if error is not None:
-            what = self.clean.text(describe_error(error), TASK, "error")
+            what = self.clean.text(describe_error(error), cleaning.TASK, "error")
             run.tasks["failed"].append(
-                {"task_id": RUN, "type": RUN, "description": run.user_query[:TASK], "timestamp": now(), "error": what}
+                {
+                    "task_id": RUN,
+                    "type": RUN,
+                    "description": run.user_query[: cleaning.TASK],
+                    "timestamp": now(),
+                    "error": what,
+                }
             )
             response = response or f"Error: {what}"
         if self.context.get() is run:
@@ -249,7 +235,7 @@ class TraceCollector:
 
     def label_trace(self, trace_id: str, label: bool | None, notes: str = "") -> ExecutionTrace:
         """True good, False bad. Raises UsageError when there is no such trace."""
-        return self._trace_files().label(trace_id, label, self.clean.text(notes, REASONING, "review_notes"))
+        return self._trace_files().label(trace_id, label, self.clean.text(notes, cleaning.REASONING, "review_notes"))
 
     def get_statistics(self) -> dict[str, Any]:
         """Under the names that ToolBoxV2 has for them."""
@@ -288,7 +274,7 @@ class TraceCollector:
 
     def _texts(self, values: Iterable[str] | str | None, name: str) -> tuple[str, ...]:
         texts = (values,) if isinstance(values, str) else values or ()
-        return tuple(self.clean.text(text, REASONING, name) for text in islice(texts, MOST_ITEMS))
+        return tuple(self.clean.text(text, cleaning.REASONING, name) for text in islice(texts, cleaning.MOST_ITEMS))
 
     def _trace_files(self) -> TraceFiles:
         if self._delivery.files is None:

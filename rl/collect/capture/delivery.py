@@ -10,11 +10,9 @@ from pathlib import Path
 from time import monotonic
 
 from rl.base.errors import UsageError
-from rl.collect.capture.api_client import ApiClient
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.capture.outbox import Outbox
-from rl.collect.capture.sender import Parcel, Sender
-from rl.collect.capture.trace_files import TraceFiles
+from rl.collect.capture.sender import ApiClient, Parcel, Sender
+from rl.collect.capture.trace_files import Outbox, TraceFiles
 from rl.collect.capture.troubles import Troubles
 from rl.collect.capture.worker import Outcome, Worker
 
@@ -51,12 +49,19 @@ class Delivery:
             outbox = Outbox(Path(data_dir)) if data_dir is not None else None
             client = ApiClient(api_url, api_key or "", timeout)
             self._sender = Sender(client, agent or "", outbox, troubles, self._counts)
-            self._network = self._make_network(self._sender, capacity)
+            self._network = Worker(
+                "ratchet traces to the API",
+                self._sender.work,
+                batch=self._sender.batch,
+                capacity=capacity,
+                overflow=partial(self._put_aside, self._sender),
+                troubles=self._troubles,
+            )
         atexit.register(self.close)
 
     def put(self, trace: ExecutionTrace) -> None:
         if self._closed:
-            self._lose()
+            self._troubles.count_lost(self._counts)
             return
         if self._disk and self.files:
             self._disk.put(partial(self._write, self.files, trace))
@@ -87,7 +92,7 @@ class Delivery:
                 self._sender.keep(parcel)
         unwritten = self._disk.close(deadline) if self._disk else []
         for job in unwritten:  # a thread that could not start left them; one that hangs would make this one hang too
-            self._lose() if monotonic() >= deadline else self._work([job])
+            self._troubles.count_lost(self._counts) if monotonic() >= deadline else self._work([job])
         return not unsent and not unwritten
 
     def _make_disk(self, capacity: int) -> Worker[Job]:
@@ -96,17 +101,7 @@ class Delivery:
             self._work,
             batch=lambda: 1,
             capacity=capacity,
-            overflow=lambda job: self._lose(),
-            troubles=self._troubles,
-        )
-
-    def _make_network(self, sender: Sender, capacity: int) -> Worker[Parcel]:
-        return Worker(
-            "ratchet traces to the API",
-            sender.work,
-            batch=sender.batch,
-            capacity=capacity,
-            overflow=partial(self._put_aside, sender),
+            overflow=lambda job: self._troubles.count_lost(self._counts),
             troubles=self._troubles,
         )
 
@@ -115,7 +110,7 @@ class Delivery:
         if self._disk:
             self._disk.put(partial(sender.keep, parcel))
         else:
-            sender.lose(parcel)
+            self._troubles.count_lost(self._counts)
 
     def _work(self, jobs: list[Job]) -> Outcome[Job]:
         for job in jobs:
@@ -123,20 +118,16 @@ class Delivery:
                 job()
             except Exception as error:
                 self._troubles.log_failure("writing a trace", error)
-                self._lose()
+                self._troubles.count_lost(self._counts)
         return Outcome([], 0)
 
     def _write(self, files: TraceFiles, trace: ExecutionTrace) -> None:
         try:
             files.write(trace)
         except OSError as error:
-            self._lose()
+            self._troubles.count_lost(self._counts)
             self._troubles.once(
                 f"writing:{error.errno}", "traces cannot be written to %s: %s", files.folder, error.strerror
             )
         else:
             self._counts["written"] += 1
-
-    def _lose(self) -> None:
-        self._counts["lost"] += 1
-        self._troubles.log_count("lost", "traces that could not be delivered and are lost: %d")

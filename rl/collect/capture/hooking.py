@@ -20,41 +20,22 @@ from rl.collect.capture.reading import TOOL, Parameters
 
 ENTRIES = ("a_run", "a_stream", "arun", "run", "astream", "stream", "ainvoke", "invoke", "__call__")
 DISPATCHERS = (
-    "arun_function",
-    "run_function",
-    "acall_tool",
-    "call_tool",
-    "arun_tool",
-    "run_tool",
-    "aexecute_tool",
-    "execute_tool",
-    "ainvoke_tool",
-    "invoke_tool",
-    "use_tool",
+    *("arun_function", "run_function", "acall_tool", "call_tool", "arun_tool", "run_tool"),
+    *("aexecute_tool", "execute_tool", "ainvoke_tool", "invoke_tool", "use_tool"),
 )
 TOOL_METHODS = ("__call__", "ainvoke", "invoke", "arun", "run", "aexecute", "execute")
 """Methods that run a tool which is an object."""
 TOOL_FUNCTIONS = ("function", "func", "callable", "tool")
 """Keys that may hold the function of a tool which is a mapping."""
 LLM_CALLS = (
-    "a_run_llm_completion",
-    "run_llm_completion",
-    "acompletion",
-    "completion",
-    "acomplete",
-    "complete",
-    "achat_completion",
-    "chat_completion",
-    "acall_llm",
-    "call_llm",
+    *("a_run_llm_completion", "run_llm_completion", "acompletion", "completion", "acomplete", "complete"),
+    *("achat_completion", "chat_completion", "acall_llm", "call_llm"),
 )
 THOUGHTS = ("a_reason", "reason", "a_think", "think", "areflect", "reflect")
 TASKS = {"create_task": "created", "add_task": "created", "complete_task": "completed", "fail_task": "failed"}
 
 Names = str | Iterable[str]
 Tools = Names | MutableMapping[str, Any] | MutableSequence[Any]
-Method = tuple[Any, str]
-"""The object and the name of its method."""
 
 
 class Hook:
@@ -93,7 +74,7 @@ def hook_into_agent(
         runs = hooking.hook_entry(entry)
         hooking.hook_tools(tools)
         hooking.hook_methods(llm, LLM_CALLS, lambda method, name: LlmCalls(collector, method, name, hooking.counters))
-        hooking.hook_methods(None, THOUGHTS, lambda method, name: Thoughts(collector, method, name))
+        hooking.hook_methods(None, THOUGHTS, partial(Thoughts, collector))
         hooking.hook_methods(None, TASKS, lambda method, name: Tasks(collector, method, name, TASKS[name]))
     except BaseException:
         Hook(agent, hooking.releases).unhook()
@@ -113,7 +94,9 @@ class _Hooking:
             runs = Runs(self.collector, self.agent, _name_of(self.agent), id(inspect.unwrap(self.agent)))
             self.releases.append(runs.stop)
             return observe(self.agent, runs.begin)
-        if not self.hook_methods(names, ENTRIES, self._runs):
+        if not self.hook_methods(
+            names, ENTRIES, lambda method, name: Runs(self.collector, method, name, id(self.agent))
+        ):
             raise UsageError(
                 f"the {type(self.agent).__name__} has no method {', '.join(ENTRIES)}; name the one that runs it: entry="
             )
@@ -122,7 +105,7 @@ class _Hooking:
     def hook_tools(self, tools: Tools | None) -> None:
         """Where none are named, the method that calls them, which reaches them all; else the agent's ``tools``."""
         if tools is None:
-            if not self.hook_methods(None, DISPATCHERS, self._dispatched_tools):
+            if not self.hook_methods(None, DISPATCHERS, partial(DispatchedTools, self.collector)):
                 collection = vars(self.agent).get("tools") if hasattr(self.agent, "__dict__") else None
                 self._try(partial(self._hook_collection, collection if _is_collection(collection) else ()))
         elif isinstance(tools, str) or all(isinstance(tool, str) for tool in tools) and not isinstance(tools, Mapping):
@@ -131,7 +114,9 @@ class _Hooking:
                 if _is_collection(attribute):
                     self._hook_collection(attribute)
                 else:
-                    self._hook(owner, name, self._method_with_tools(attribute, name))
+                    takes_names = next(iter(Parameters(attribute).names), "") in TOOL
+                    kind = DispatchedTools if name in DISPATCHERS or takes_names else OneTool
+                    self._hook(owner, name, kind(self.collector, attribute, name))
         else:
             self._hook_collection(tools)
 
@@ -142,11 +127,10 @@ class _Hooking:
                 self._hook(owner, name, make(getattr(owner, name), name))
             return True
         there = [name for name in known if _has(self.agent, name)]
-        done = [self._try(partial(self._hook_known, name, make)) for name in there]
+        done = [
+            self._try(partial(self._hook, self.agent, name, make(getattr(self.agent, name), name))) for name in there
+        ]
         return any(done)
-
-    def _hook_known(self, name: str, make: Callable[[Any, str], Beginning]) -> None:
-        self._hook(self.agent, name, make(getattr(self.agent, name), name))
 
     def _hook(self, owner: Any, name: str, beginning: Beginning) -> None:
         key = (self.collector, type(beginning))
@@ -161,19 +145,9 @@ class _Hooking:
             return False
         return True
 
-    def _find_methods(self, names: Names) -> list[Method]:
+    def _find_methods(self, names: Names) -> list[tuple[Any, str]]:
+        """Each as the object and the name of its method."""
         return [_resolve_method(self.agent, path) for path in ([names] if isinstance(names, str) else names)]
-
-    def _runs(self, method: Any, name: str) -> Beginning:
-        return Runs(self.collector, method, name, id(self.agent))
-
-    def _dispatched_tools(self, method: Any, name: str) -> Beginning:
-        return DispatchedTools(self.collector, method, name)
-
-    def _method_with_tools(self, method: Any, name: str) -> Beginning:
-        takes_names = next(iter(Parameters(method).names), "") in TOOL
-        kind = DispatchedTools if name in DISPATCHERS or takes_names else OneTool
-        return kind(self.collector, method, name)
 
     def _hook_collection(self, tools: Any) -> None:
         if isinstance(tools, Mapping):
@@ -193,7 +167,11 @@ class _Hooking:
                     inner = InMapping(tool, key) if isinstance(tool, MutableMapping) else None
                     self._hook_tool(tool[key], str(tool.get("name") or name or _name_of(tool[key])), inner)
             return
-        methods = [] if inspect.isroutine(tool) or isinstance(tool, (type, partial)) else _methods(tool)
+        methods = (
+            []
+            if inspect.isroutine(tool) or isinstance(tool, (type, partial))
+            else [name for name in TOOL_METHODS if inspect.isfunction(inspect.getattr_static(type(tool), name, None))]
+        )
         for method in methods:
             self._hook(tool, method, OneTool(self.collector, getattr(tool, method), name))
         if not methods and callable(tool):
@@ -205,7 +183,7 @@ class _Hooking:
             self.releases.append(patch_item(slot, (self.collector, OneTool), beginning.begin))
 
 
-def _resolve_method(agent: Any, path: str) -> Method:
+def _resolve_method(agent: Any, path: str) -> tuple[Any, str]:
     owner = agent
     *above, name = path.split(".")
     try:
@@ -219,10 +197,6 @@ def _resolve_method(agent: Any, path: str) -> Method:
 
 def _is_collection(value: Any) -> bool:
     return isinstance(value, (Mapping, Sequence)) and not isinstance(value, (str, bytes))
-
-
-def _methods(tool: Any) -> list[str]:
-    return [name for name in TOOL_METHODS if inspect.isfunction(inspect.getattr_static(type(tool), name, None))]
 
 
 def _has(agent: Any, name: str) -> bool:

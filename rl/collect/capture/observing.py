@@ -5,13 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
+from operator import add
 from time import perf_counter
 from typing import Any
 
 from rl.collect.capture import reading
 from rl.collect.capture.cleaning import ARGUMENT, TEXT
 from rl.collect.capture.collector import TraceCollector
-from rl.collect.capture.open_trace import OpenTrace, milliseconds_since, now
+from rl.collect.capture.execution_trace import OpenTrace, milliseconds_since, now
 from rl.collect.capture.reading import Usage
 from rl.collect.capture.troubles import never_raises
 
@@ -80,18 +81,15 @@ class Run(Call):
                 self.collector.record_reasoning_step("stream", thought, trace=self.run)
 
     def record_result(self, result: Any) -> None:
-        final = self.final or "".join(self.text) or _answer(result)
+        final = self.final or "".join(self.text)
+        try:
+            final = final or reading.answer(result)
+        except Exception:  # an object that cannot even be asked what it is
+            final = result
         self.collector.finish_trace(final, error=self.error, trace=self.run)
 
     def record_error(self, error: BaseException) -> None:
         self.collector.finish_trace("".join(self.text), error=error, trace=self.run)
-
-
-def _answer(result: Any) -> Any:
-    try:
-        return reading.answer(result)
-    except Exception:  # an object that cannot even be asked what it is
-        return result
 
 
 class Tool(Call):
@@ -139,7 +137,7 @@ class LlmCall(Call):
         return [*super().context_values(), (self.collector.llm_at_work, self)]
 
     def count(self) -> None:
-        self.counted = plus(self.counted, self.counters.take_growth())
+        self.counted = Usage(*map(add, self.counted, self.counters.take_growth()))
 
     def collect(self, value: Any) -> None:
         self.streamed = reading.usage(value) or self.streamed
@@ -192,10 +190,6 @@ class Counters:
         return Usage(int(numbers[0]), int(numbers[1]), numbers[2])
 
 
-def plus(first: Usage, second: Usage) -> Usage:
-    return Usage(first.tokens_in + second.tokens_in, first.tokens_out + second.tokens_out, first.cost + second.cost)
-
-
 class Thought(Call):
     """A method that thinks: its text is a reasoning step."""
 
@@ -219,12 +213,5 @@ class Task(Call):
         task: Mapping[str, Any] = self.task if isinstance(self.task, Mapping) else {"description": self.task}
         new_id = result if self.status == "created" and isinstance(result, (str, int)) else self.task
         task_id = task.get("task_id") or task.get("id") or new_id
-        self.collector.record_task(
-            self.status,
-            task_id,
-            task.get("type", ""),
-            task.get("description", ""),
-            self.more,
-            self.more,
-            trace=self.run,
-        )
+        kind, description = task.get("type", ""), task.get("description", "")
+        self.collector.record_task(self.status, task_id, kind, description, self.more, self.more, trace=self.run)

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, MutableMapping, MutableSequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, cast
 
 from rl.base.errors import UsageError
@@ -125,14 +126,11 @@ class Layer:
             layer: Layer | None = self
             # Also those below that were released earlier and could not leave from under this one.
             while layer and not layer.observers and layer.slot.get() is layer.wrapper:
-                layer._restore()
+                if layer.before is _MISSING:
+                    layer.slot.remove()
+                else:
+                    layer.slot.put(layer.before)
                 layer = getattr(layer.before, _LAYER, None)
-
-    def _restore(self) -> None:
-        if self.before is _MISSING:
-            self.slot.remove()
-        else:
-            self.slot.put(self.before)
 
 
 Release = Callable[[], None]
@@ -140,19 +138,20 @@ Release = Callable[[], None]
 
 def patch_attribute(owner: Any, name: str, key: object, begin: Begin) -> Release:
     """Raises UsageError where the attribute cannot be replaced without changing what the object is."""
+    what = f"{name} of the {type(owner).__name__}"
     own: dict[str, Any] | None = getattr(owner, "__dict__", None)
     static = inspect.getattr_static(type(owner), name, None)
     with _lock:
         if isinstance(own, dict) and (name in own or (name != "__call__" and not inspect.isfunction(static))):
             if hasattr(type(static), "__set__") or not callable(getattr(owner, name, None)):
-                raise UsageError(f"{name} of {_describe_owner(owner)} is not a method or function that can be replaced")
+                raise UsageError(f"{what} is not a method or function that can be replaced")
             return _patch(InMapping(own, name), getattr(owner, name), key, begin, None)
         if not inspect.isfunction(static):
-            raise UsageError(f"{name} of {_describe_owner(owner)} is not a method or function that can be replaced")
+            raise UsageError(f"{what} is not a method or function that can be replaced")
         try:
             return _patch(InClass(type(owner), name), static, key, begin, owner)
         except (TypeError, AttributeError) as error:
-            raise UsageError(f"{name} of {_describe_owner(owner)} cannot be replaced: {error}") from error
+            raise UsageError(f"{what} cannot be replaced: {error}") from error
 
 
 def patch_item(slot: Slot, key: object, begin: Begin) -> Release:
@@ -166,7 +165,7 @@ def _patch(slot: Slot, function: Callable[..., Any], key: object, begin: Begin, 
     layer.add(target, begin)
     if owner is not None:
         layer.watch(owner)
-    return _Once(layer, target)
+    return cache(partial(layer.release, target))  # once, however often it is called
 
 
 def _existing_layer(slot: Slot, key: object) -> Layer | None:
@@ -176,18 +175,3 @@ def _existing_layer(slot: Slot, key: object) -> Layer | None:
             return cast(Layer, layer)
         function = layer.before
     return None
-
-
-class _Once:
-    def __init__(self, layer: Layer, target: int) -> None:
-        self.layer: Layer | None = layer
-        self.target = target
-
-    def __call__(self) -> None:
-        layer, self.layer = self.layer, None
-        if layer:
-            layer.release(self.target)
-
-
-def _describe_owner(owner: object) -> str:
-    return f"the {type(owner).__name__}"

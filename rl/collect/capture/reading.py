@@ -12,16 +12,8 @@ SESSION = ("session_id", "thread_id", "conversation_id")
 TOOL = ("tool_name", "function_name", "tool_call", "tool", "name", "function")
 ARGUMENTS = ("arguments", "tool_input", "tool_args", "args", "kwargs", "parameters", "params", "input")
 ANSWER = (
-    "final_response",
-    "final_answer",
-    "final_output",
-    "answer",
-    "response",
-    "output_text",
-    "output",
-    "content",
-    "text",
-    "result",
+    *("final_response", "final_answer", "final_output", "answer", "response"),
+    *("output_text", "output", "content", "text", "result"),
 )
 CHUNK = ("chunk", "delta", "content", "text")
 OTHERS = "*args"
@@ -170,13 +162,8 @@ def _count(counts: Any, names: Iterable[str]) -> int:
 
 def _cost(holder: Any, counts: Any) -> float:
     hidden = _field(holder, "_hidden_params")
-    sources = (
-        (counts, "cost"),
-        (counts, "total_cost"),
-        (holder, "cost"),
-        (holder, "total_cost"),
-        (hidden, "response_cost"),
-    )
+    sources = [(source, name) for source in (counts, holder) for name in ("cost", "total_cost")]
+    sources.append((hidden, "response_cost"))
     return next((float(cost) for source, name in sources if _is_number(cost := _field(source, name))), 0.0)
 
 

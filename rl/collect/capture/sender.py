@@ -11,20 +11,92 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from http.client import HTTPException
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
+from rl.base.errors import UsageError
 from rl.base.records import TaskEvent
-from rl.collect.capture.api_client import Answer, ApiClient, problem_text
 from rl.collect.capture.cleaning import CUT
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.collect.capture.outbox import Outbox
+from rl.collect.capture.trace_files import Outbox
 from rl.collect.capture.troubles import Troubles
 from rl.collect.capture.worker import Outcome
 from rl.collect.limits import MAX_ID_LENGTH, MAX_WHOLE_NUMBER
+
+PATH = "/api/v1/traces/"
+LARGEST_ANSWER = 4 * 1024 * 1024
+_KEY = re.compile(r"[!-~]+")
+
+
+class Answer(NamedTuple):
+    status: int
+    """0: there was none."""
+    document: Any = None
+    """What the answer says, if it is JSON."""
+    reason: str = ""
+    """For people: the problem's text, or why there was no answer."""
+    retry_after: float | None = None
+    """Seconds."""
+
+
+class ApiClient:
+    """Raises UsageError for an address or a key that cannot be right; the key is in no message."""
+
+    def __init__(self, url: str, key: str, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise UsageError(
+                f"the address of the API must look like https://ratchet.example, not {parts.geturl()[:100]!r}"
+            )
+        if parts.username or parts.password:
+            raise UsageError("the address of the API must not contain a user name or a password")
+        self.url = url.rstrip("/") + PATH
+        if not _KEY.fullmatch(key or ""):
+            raise UsageError("the API key is missing, or has characters that no key has; it looks like sk_…")
+        self._key, self._timeout = key, timeout
+        # Neither redirects, which would carry the key to another host, nor any scheme but these two.
+        self._opener = OpenerDirector()
+        for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
+            self._opener.add_handler(handler)
+
+    def post(self, body: bytes) -> Answer:
+        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        request = Request(self.url, body, headers, method="POST")  # noqa: S310  checked above
+        try:
+            with closing(self._opener.open(request, timeout=self._timeout)) as response:
+                try:
+                    document = json.loads(response.read(LARGEST_ANSWER))
+                except (ValueError, RecursionError):
+                    document = None
+                reason = problem_text(document) or "no answer of Ratchet's"
+                if 300 <= response.status < 400:
+                    reason = f"the address redirects to {response.headers.get('Location', '')[:200]!r}: use that one"
+                # Seconds to wait by a Retry-After header; None for its other form, a date, which Ratchet never sends.
+                retry_after = response.headers.get("Retry-After")
+                return Answer(
+                    response.status,
+                    document,
+                    reason,
+                    float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after) else None,
+                )
+        except (OSError, HTTPException, ValueError) as error:
+            return Answer(0, reason=str(getattr(error, "reason", "")) or type(error).__name__)
+
+
+def problem_text(problem: Any) -> str:
+    """The text of a problem document (RFC 9457)."""
+    if not isinstance(problem, dict):
+        return ""
+    return str(problem.get("detail") or problem.get("title") or "")[:500]
+
 
 LARGEST_BATCH = 100
 MOST_BYTES = 1024 * 1024
@@ -33,6 +105,7 @@ MOST_TRIES = 5
 """Most tries to deliver a trace that alone breaks the server."""
 FIRST_WAIT, LONGEST_WAIT, LONGEST_RETRY_AFTER = 0.5, 60.0, 600.0
 """Seconds."""
+_STORED = {200, 201}
 _LATER = {0, 408, 409, 425, 429}
 _AT_FAULT = {400, 413, 422}
 LARGEST = 2 * 2**20
@@ -68,11 +141,26 @@ class Sender:
         answer = self._client.post(b"[" + b",".join(map(self.body, batch)) + b"]")
         if answer.status == 207 and (results := _results(answer, len(batch))) is not None:
             again = self._parcels_to_retry(batch, results)
-            self._note_success()
+            self._size = min(self._size * 2, LARGEST_BATCH)
+            if self._failures:
+                self._failures = 0
+                self._troubles.over("delivery", f"{self._client.url} takes traces again")
+                self._old_parcels = self._outbox_parcels()
             # While the server takes what is new, it may take what is old.
-            old = islice(self._old_parcels, self._size if any(map(_is_stored, results)) else 0)
+            old = islice(self._old_parcels, self._size if any(result["status"] in _STORED for result in results) else 0)
             return Outcome([*again, *rest, *old], self._wait(answer) if again else 0)
-        return self._retry_or_refuse(answer, batch, rest)
+        if answer.status in _AT_FAULT or answer.status == 500:
+            if len(batch) > 1:
+                self._size = max(len(batch) // 2, 1)
+                return Outcome([*batch, *rest], 0 if answer.status in _AT_FAULT else self._wait(answer))
+            if answer.status == 500:
+                return Outcome([*self._unless_hopeless(batch[0], answer.reason), *rest], self._wait(answer))
+        if answer.status in _LATER or answer.status >= 500 or 200 <= answer.status < 300:
+            self._troubles.once("delivery", "%s answers: %s; trying again", self._client.url, _reason(answer))
+            return Outcome([*batch, *rest], self._wait(answer))
+        for parcel in batch:
+            self._refuse(parcel, answer.status, _reason(answer))
+        return Outcome(rest, 0)
 
     def body(self, parcel: Parcel) -> bytes:
         if isinstance(parcel.content, ExecutionTrace):
@@ -89,11 +177,7 @@ class Sender:
                 return
         except OSError as error:
             self._troubles.log_failure("writing the outbox", error)
-        self.lose(parcel)
-
-    def lose(self, parcel: Parcel) -> None:
-        self._counts["lost"] += 1
-        self._troubles.log_count("lost", "traces that could not be delivered and are lost: %d")
+        self._troubles.count_lost(self._counts)
 
     def _split_by_size(self, parcels: list[Parcel]) -> tuple[list[Parcel], list[Parcel]]:
         size = 0
@@ -104,31 +188,18 @@ class Sender:
         return parcels, []
 
     def _parcels_to_retry(self, batch: list[Parcel], results: list[dict[str, Any]]) -> list[Parcel]:
-        """The ones to try again."""
         again = []
         for parcel, result in zip(batch, results, strict=True):
             status = result["status"]
-            if _is_stored(result):
-                self._finish(parcel)
+            if status in _STORED:
+                self._counts["sent"] += 1
+                if parcel.in_outbox and self._outbox is not None:
+                    self._outbox.remove(parcel.trace_id)
             elif status in _LATER or status >= 500:
                 again += self._unless_hopeless(parcel, problem_text(result.get("problem")))
             else:
                 self._refuse(parcel, status, problem_text(result.get("problem")))
         return again
-
-    def _retry_or_refuse(self, answer: Answer, batch: list[Parcel], rest: list[Parcel]) -> Outcome[Parcel]:
-        if answer.status in _AT_FAULT or answer.status == 500:
-            if len(batch) > 1:
-                self._size = max(len(batch) // 2, 1)
-                return Outcome([*batch, *rest], 0 if answer.status in _AT_FAULT else self._wait(answer))
-            if answer.status == 500:
-                return Outcome([*self._unless_hopeless(batch[0], answer.reason), *rest], self._wait(answer))
-        if answer.status in _LATER or answer.status >= 500 or 200 <= answer.status < 300:
-            self._troubles.once("delivery", "%s answers: %s; trying again", self._client.url, _reason(answer))
-            return Outcome([*batch, *rest], self._wait(answer))
-        for parcel in batch:
-            self._refuse(parcel, answer.status, _reason(answer))
-        return Outcome(rest, 0)
 
     def _unless_hopeless(self, parcel: Parcel, reason: str) -> list[Parcel]:
         parcel.tries += 1
@@ -146,22 +217,8 @@ class Sender:
             parcel.in_outbox = True
             return
         self._troubles.once(f"refused:{status}:{reason}", "Ratchet refuses trace %s: %s", parcel.trace_id, reason)
-        self._remove_from_outbox(parcel)
-
-    def _finish(self, parcel: Parcel) -> None:
-        self._counts["sent"] += 1
-        self._remove_from_outbox(parcel)
-
-    def _remove_from_outbox(self, parcel: Parcel) -> None:
         if parcel.in_outbox and self._outbox is not None:
             self._outbox.remove(parcel.trace_id)
-
-    def _note_success(self) -> None:
-        self._size = min(self._size * 2, LARGEST_BATCH)
-        if self._failures:
-            self._failures = 0
-            self._troubles.over("delivery", f"{self._client.url} takes traces again")
-            self._old_parcels = self._outbox_parcels()
 
     def _outbox_parcels(self) -> Iterator[Parcel]:
         """What earlier processes, and this one while the server was away, have put aside; looked up when asked."""
@@ -183,10 +240,6 @@ def _results(answer: Answer, count: int) -> list[dict[str, Any]] | None:
         return None
     whole = all(isinstance(result, dict) and isinstance(result.get("status"), int) for result in results)
     return results if whole else None
-
-
-def _is_stored(result: dict[str, Any]) -> bool:
-    return result["status"] in (200, 201)
 
 
 def _reason(answer: Answer) -> str:

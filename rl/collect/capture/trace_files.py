@@ -1,10 +1,13 @@
-"""Trace files in folders of their day. Only the label of a file changes once it is there."""
+"""Trace files in folders of their day, what they hold in numbers, and the outbox: what could not be delivered.
+
+Only the label of a file changes once it is there.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -78,3 +81,65 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+class Outbox:
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir / "rl_outbox"
+
+    def keep(self, trace_id: str, body: bytes) -> None:
+        """Raises OSError."""
+        write_whole(self.folder / f"{trace_id}.json", body)
+
+    def remove(self, trace_id: str) -> None:
+        with suppress(OSError):
+            (self.folder / f"{trace_id}.json").unlink(missing_ok=True)
+
+    def waiting(self) -> Iterator[tuple[str, bytes]]:
+        """Trace id and body, oldest first. What another process has delivered meanwhile is left out."""
+        for path in sorted(self.folder.glob("*.json"), key=age):
+            with suppress(OSError):
+                yield path.stem, path.read_bytes()
+
+
+def statistics(
+    traces: Iterable[tuple[str, ExecutionTrace]], agents: Iterable[str], checkpoints: int = 0
+) -> dict[str, Any]:
+    """Statistics of traces that come with the names of their agents, in one pass. Lengths are in characters; sessions
+    of two agents under one name count as two."""
+    sums = dict.fromkeys(_SUMS, 0)
+    sessions: set[tuple[str, str]] = set()
+    tools: set[str] = set()
+    cost = 0.0
+    for agent, trace in traces:
+        sessions.add((agent, trace.session_id))
+        tools |= {call.tool_name for call in trace.tool_calls}
+        cost += trace.total_cost
+        for name, measure in _SUMS.items():
+            sums[name] += measure(trace)
+    total = sums["total_traces"]
+    query, response = sums.pop("query_length"), sums.pop("response_length")
+    return {
+        **sums,
+        "unique_sessions": len(sessions),
+        "unlabeled_traces": total - sums["labeled_traces"],
+        "unique_tools_used": len(tools),
+        "tools_list": sorted(tools),
+        "avg_query_length": query / total if total else 0.0,
+        "avg_response_length": response / total if total else 0.0,
+        "total_cost": cost,
+        "agents_discovered": sorted(agents),
+        "checkpoints_available": checkpoints,
+    }
+
+
+_SUMS: dict[str, Any] = {
+    "total_traces": lambda trace: 1,
+    "labeled_traces": lambda trace: trace.label is not None,
+    "traces_with_tool_calls": lambda trace: bool(trace.tool_calls),
+    "traces_with_reasoning": lambda trace: bool(trace.reasoning_steps),
+    "query_length": lambda trace: len(trace.user_query),
+    "response_length": lambda trace: len(trace.final_response),
+    "total_tokens_in": lambda trace: trace.total_tokens_in,
+    "total_tokens_out": lambda trace: trace.total_tokens_out,
+}

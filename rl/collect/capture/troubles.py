@@ -41,6 +41,10 @@ class Troubles:
         if str(self.counts[kind]).strip("0") == "1":
             logger.warning(message, self.counts[kind])
 
+    def count_lost(self, counts: Counter[str]) -> None:
+        counts["lost"] += 1
+        self.log_count("lost", "traces that could not be delivered and are lost: %d")
+
     def over(self, kind: str, message: str) -> None:
         """What was wrong is right again, and is logged anew when it comes back."""
         if self.counts.pop(kind, 0):

@@ -102,7 +102,13 @@ class Worker(Generic[Item]):
 
     def _run(self) -> None:
         while self._take():
-            outcome = self._work_batch()
+            try:
+                outcome = self._work(self._at_work)
+            except Exception as error:
+                self._troubles.log_failure("delivering traces", error)
+                for item in self._at_work:
+                    self._overflow(item)
+                outcome = Outcome([], 0)
             with self._changed:
                 self._at_work = []
                 self._queue.extendleft(reversed(outcome.again))
@@ -117,15 +123,6 @@ class Worker(Generic[Item]):
             self._changed.wait_for(lambda: self._queue or self._closing)
             self._at_work = [self._queue.popleft() for _ in range(min(self._batch(), len(self._queue)))]
             return bool(self._at_work)
-
-    def _work_batch(self) -> Outcome[Item]:
-        try:
-            return self._work(self._at_work)
-        except Exception as error:
-            self._troubles.log_failure("delivering traces", error)
-            for item in self._at_work:
-                self._overflow(item)
-            return Outcome([], 0)
 
 
 _workers: weakref.WeakSet[Worker] = weakref.WeakSet()

@@ -14,9 +14,8 @@ from typing import Any, Final, Literal
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.base.records import Message
-from rl.collect.feedback.accepted import read_accepted
-from rl.collect.feedback.closed_answers import is_asked_for, read_values
-from rl.collect.feedback.judged_answers import ACCEPTED
+from rl.collect.feedback.judged_answers import ACCEPTED, read_accepted
+from rl.collect.feedback.kept_answers import is_asked_for, read_values
 from rl.data_formatter.answer_kinds import find_kind, normalise, whole_object
 from rl.models import Agent
 
@@ -76,8 +75,14 @@ class AnswerForm:
             require_known("answer", spelled or text, self.values)
             is_right, wanted = normalise(response) == normalise(spelled), spelled
         else:
-            wanted = _require_object(text)
-            is_right = _write(whole_object(text)) == _write(whole_object(response))
+            if len(text) > LONGEST or whole_object(text) is None:
+                raise UsageError(
+                    f"text: a JSON object of at most {LONGEST} characters is wanted, as the agent's answers are"
+                )
+            wanted = text.strip()
+            is_right = json.dumps(whole_object(text), sort_keys=True) == json.dumps(
+                whole_object(response), sort_keys=True
+            )
         return {"value": 1.0} if is_right else {"value": 0.0, "text": wanted}
 
 
@@ -152,14 +157,3 @@ def _control(value: Any) -> Control:
     if isinstance(value, (int, float)) and -_MOST_EXACT <= value <= _MOST_EXACT:
         return "number"
     return "text" if isinstance(value, str) else "json"
-
-
-def _require_object(text: str) -> str:
-    if len(text) > LONGEST or whole_object(text) is None:
-        raise UsageError(f"text: a JSON object of at most {LONGEST} characters is wanted, as the agent's answers are")
-    return text.strip()
-
-
-def _write(value: Any) -> str:
-    """Tells true from 1, and does not mind the order of fields."""
-    return json.dumps(value, sort_keys=True)

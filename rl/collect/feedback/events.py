@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,8 +17,8 @@ from django.utils import timezone
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.base.slugs import check_name
+from rl.collect.inserting import RowMaker
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
-from rl.collect.new_rows import RowMaker
 from rl.collect.storable import unstorable
 from rl.models import Feedback, Trace
 
@@ -48,7 +49,6 @@ def rating(trace: Trace | UnreadTrace, *, scale: str, value: float, **common: An
 
 
 def comparison(left: Trace, right: Trace, *, choice: str, **common: Any) -> Feedback:
-    """A side-by-side pick between two answers to one prompt."""
     if choice not in Feedback.Choice.values:
         raise UsageError(f"choice must be one of {', '.join(Feedback.Choice.values)}, not {choice!r}")
     if left.pk == right.pk:
@@ -59,7 +59,6 @@ def comparison(left: Trace, right: Trace, *, choice: str, **common: Any) -> Feed
 
 
 def correction(trace: Trace, *, text: str, **common: Any) -> Feedback:
-    """What the answer should have been."""
     if not text.strip() or text == trace.response:
         raise UsageError("a correction must differ from the answer and must not be empty")
     return new_event(trace, Feedback.Kind.CORRECTION, text=_check_text(text, "the correction"), **common)
@@ -94,16 +93,23 @@ def new_event(
     rated_at: datetime | None = None,
     **fields: Any,
 ) -> Feedback:
+    if not rater.strip():
+        raise UsageError("the rater must be named")
+    rater = _check_text(rater, "the rater", MAX_RATER_LENGTH)
+    if kind != Feedback.Kind.RETRACTION:  # what was recorded under any name can be taken back under it
+        check_name(rater, "the rater's name")
     now = timezone.now()
     related = {name: fields.pop(name) for name in _RELATED if name in fields}
+    if len(tags) > MAX_TAGS:
+        raise UsageError(f"at most {MAX_TAGS} tags, not {len(tags)}")
     return _new_feedback(
         {
             "trace_id": trace.pk,
             "agent_id": trace.agent_id,
             "kind": kind.value,
-            "rater": _check_rater(rater, kind),
+            "rater": rater,
             "source": _check_text(source, "the source", 32),
-            "tags": _check_tags(tags),
+            "tags": [_check_text(tag, "a tag", MAX_TAG_LENGTH) for tag in tags],
             "notes": _check_text(notes, "the notes", MAX_NOTES_LENGTH),
             # A clock that runs ahead would make this rating win over all later ones.
             "rated_at": min(rated_at, now) if rated_at else now,
@@ -119,23 +125,29 @@ _RELATED = ("other_trace", "api_key", "user", "retracts")
 _new_feedback = RowMaker(Feedback)
 
 
-def _check_rater(rater: str, kind: Feedback.Kind) -> str:
-    """What was recorded under any name can be taken back under it."""
-    if not rater.strip():
-        raise UsageError("the rater must be named")
-    name = _check_text(rater, "the rater", MAX_RATER_LENGTH)
-    return name if kind == Feedback.Kind.RETRACTION else check_name(name, "the rater's name")
-
-
-def _check_tags(tags: Sequence[str]) -> list[str]:
-    if len(tags) > MAX_TAGS:
-        raise UsageError(f"at most {MAX_TAGS} tags, not {len(tags)}")
-    return [_check_text(tag, "a tag", MAX_TAG_LENGTH) for tag in tags]
-
-
 def _check_text(text: str, what: str, longest: int | None = None) -> str:
     if reason := unstorable(text):
         raise UsageError(f"{what} {reason}")
     if longest is not None and len(text) > longest:
         raise UsageError(f"{what} may be at most {longest} characters long, not {len(text)}")
     return text
+
+
+CONTENT = ("other_trace_id", "choice", "text", "metric", "scale", "raw_value", "tags", "notes")
+"""What an event says, whatever its kind. The rest of its columns is who said it, when, and what became of it."""
+
+
+_read = attrgetter(*CONTENT)
+
+
+def content(event: Feedback) -> tuple[Any, ...]:
+    return tuple([tuple(value) if isinstance(value, list) else value for value in _read(event)])
+
+
+def statement(event: Feedback) -> tuple[Any, ...]:
+    """The content with whose it is and what it is about."""
+    return event.trace_id, event.rater, event.kind, *content(event)
+
+
+def say_the_same(event: Feedback, other: Feedback) -> bool:
+    return content(event) == content(other)

@@ -41,7 +41,7 @@ class GroupCommit(Generic[Item, Result]):
     def submit(self, item: Item) -> Result:
         """Inside a transaction of the caller's it is written there and at once: nobody else could lead it."""
         if connection.in_atomic_block:
-            return _result(self._commit([item])[0])
+            return result_of(self._commit([item])[0])
         own: _Waiting[Item, Result] = _Waiting(item)
         with self._lock:
             self._queue.append(own)
@@ -50,7 +50,7 @@ class GroupCommit(Generic[Item, Result]):
             own.woken.wait()
         if not own.outcome:
             self._lead()
-        return _result(own.outcome[0])
+        return result_of(own.outcome[0])
 
     def _lead(self) -> None:
         with self._lock:
@@ -73,7 +73,8 @@ class GroupCommit(Generic[Item, Result]):
                 self._queue[0].woken.set()
 
 
-def _result(outcome: Result | BaseException) -> Result:
+def result_of(outcome: Result | BaseException) -> Result:
+    """Raises the outcome where it is an exception."""
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
@@ -12,13 +13,10 @@ from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.collect.feedback import events, write
-from rl.collect.feedback.content import say_the_same
-from rl.collect.feedback.rating_conflicts import RatingMemory, agreeing_with_last
+from rl.collect.feedback.events import content, say_the_same
 from rl.collect.importers.report import ImportCount
-from rl.collect.lookups import agents_named
-from rl.collect.traces.checks import feedback_problem
-from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace
-from rl.collect.traces.rows import Key, find_traces
+from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace, feedback_problem
+from rl.collect.traces.rows import Key, Taken, agents_named, find_traces
 from rl.models import Agent, Feedback, Trace
 
 NOT_TAKEN = "its answer was not taken"
@@ -31,17 +29,18 @@ _Located = tuple[str, Feedback]
 """Where in the file, and the event."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedAnswer:
-    record: ImportedTrace | ImportedRemark
-    trace: Trace | None
-    """None: the answer was refused or is not here, and its feedback with it."""
-
-
-def store_feedback(judged: Sequence[JudgedAnswer], source: str, count: ImportCount, memory: RatingMemory) -> None:
+def store_feedback(judged: Sequence[Taken], source: str, count: ImportCount, memory: RatingMemory) -> None:
     """Stores the feedback of some hundred answers and counts what became of it; ``memory`` has what this import said before.
     Raises RunConflict."""
-    others, now = _other_answers(judged), timezone.now()
+    # The right sides of the comparisons, stored now or earlier, by agent and external id.
+    here = {(trace.agent_id, trace.external_id or ""): trace for answer in judged if (trace := answer.trace)}
+    wanted = {
+        (answer.trace.agent_id, feedback.other_external_id)
+        for answer in judged
+        for feedback in answer.record.feedback
+        if answer.trace and feedback.other_external_id
+    }
+    others, now = here | find_traces(wanted - here.keys()), timezone.now()
     checked: dict[bool, list[_Located]] = {True: [], False: []}
     for answer in judged:
         for feedback in answer.record.feedback:
@@ -52,11 +51,19 @@ def store_feedback(judged: Sequence[JudgedAnswer], source: str, count: ImportCou
                 count.skip(answer.record.where, str(refused))
             else:
                 checked[event.kind == Feedback.Kind.RATING].append((answer.record.where, event))
-    _store(_agreeing_ratings(checked[True], memory, now, count), write.record, count)
-    _store(checked[False], write.append, count)
+    ratings = checked[True]
+    last = agreeing_with_last([event for _, event in ratings])
+    agreeing = {id(event) for event in memory.agreeing(last, now)}
+    reasons = {id(event): SAID_BEFORE for event in last if id(event) not in agreeing}
+    for where, event in ratings:
+        if id(event) not in agreeing:
+            count.skip(where, reasons.get(id(event), TAKEN_BACK))
+    ratings = [(where, event) for where, event in ratings if id(event) in agreeing]
+    count_recorded(ratings, write.record([event for _, event in ratings]), count)
+    count_recorded(checked[False], write.append([event for _, event in checked[False]]), count)
 
 
-def match_remarks(records: Iterable[object], own: Agent | None) -> list[JudgedAnswer]:
+def match_remarks(records: Iterable[object], own: Agent | None) -> list[Taken]:
     """The remarks among the records, with the answers that are here."""
     remarks = [record for record in records if isinstance(record, ImportedRemark)]
     owners = [remark.agent or (own.name if own else "") for remark in remarks]
@@ -67,7 +74,7 @@ def match_remarks(records: Iterable[object], own: Agent | None) -> list[JudgedAn
         keys.append([(agent.pk, external_id) for external_id in remark.external_ids] if agent else [])
     here = find_traces(chain.from_iterable(keys))
     return [
-        JudgedAnswer(remark, next((here[key] for key in own_keys if key in here), None))
+        Taken(remark, next((here[key] for key in own_keys if key in here), None), "")
         for remark, own_keys in zip(remarks, keys, strict=True)
     ]
 
@@ -83,20 +90,8 @@ def count_again(record: ImportedTrace, verdict: str, count: ImportCount) -> None
             count.imported += verdict == "updated"
 
 
-def _other_answers(judged: Sequence[JudgedAnswer]) -> dict[Key, Trace]:
-    """The right sides of the comparisons, stored now or earlier, by agent and external id."""
-    here = {(trace.agent_id, trace.external_id or ""): trace for answer in judged if (trace := answer.trace)}
-    wanted = {
-        (answer.trace.agent_id, feedback.other_external_id)
-        for answer in judged
-        for feedback in answer.record.feedback
-        if answer.trace and feedback.other_external_id
-    }
-    return here | find_traces(wanted - here.keys())
-
-
 def _checked_event(
-    judged: JudgedAnswer, feedback: ImportedFeedback, others: dict[Key, Trace], source: str, now: datetime
+    judged: Taken, feedback: ImportedFeedback, others: dict[Key, Trace], source: str, now: datetime
 ) -> Feedback:
     """What clocks that run ahead date later than ``now`` is all of this moment."""
     trace = judged.trace
@@ -123,12 +118,6 @@ def _checked_event(
     return events.comparison(trace, other, choice=feedback.choice, **common)
 
 
-def _store(
-    checked: Sequence[_Located], store: Callable[[list[Feedback]], list[write.Rated]], count: ImportCount
-) -> None:
-    count_recorded(checked, store([event for _, event in checked]), count)
-
-
 def count_recorded(located: Sequence[_Located], recorded: Sequence[write.Rated], count: ImportCount) -> None:
     """What became of each event; ``located``: with where it stands in the file."""
     for (where, event), rated in zip(located, recorded, strict=True):
@@ -141,13 +130,50 @@ def count_recorded(located: Sequence[_Located], recorded: Sequence[write.Rated],
             count.skip(where, OLDER)
 
 
-def _agreeing_ratings(
-    ratings: Sequence[_Located], memory: RatingMemory, now: datetime, count: ImportCount
-) -> list[_Located]:
-    last = agreeing_with_last([event for _, event in ratings])
-    agreeing = {id(event) for event in memory.agreeing(last, now)}
-    reasons = {id(event): SAID_BEFORE for event in last if id(event) not in agreeing}
-    for where, event in ratings:
-        if id(event) not in agreeing:
-            count.skip(where, reasons.get(id(event), TAKEN_BACK))
-    return [(where, event) for where, event in ratings if id(event) in agreeing]
+def agreeing_with_last(ratings: Sequence[Feedback]) -> list[Feedback]:
+    """Those that say what the last one of their rater, trace and moment says: written one after the other, each would
+    supersede the one before, anew with every import."""
+    moments = [(event.trace_id, event.rater, event.rated_at) for event in ratings]
+    last = dict(zip(moments, ratings, strict=True))
+    if len(last) == len(ratings):
+        return [*ratings]
+    return [event for moment, event in zip(moments, ratings, strict=True) if say_the_same(event, last[moment])]
+
+
+class RatingMemory:
+    """The ratings of a long import, whose parts are written before its end is known: of two parts the earlier one counts.
+
+    Kept in a temporary file as hashes, so that an import of a million ratings takes no more memory than one of a thousand.
+    """
+
+    def __init__(self) -> None:
+        # An empty name is a file of its own that SQLite removes when the connection goes.
+        self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._file.execute("CREATE TABLE rating (moment BLOB PRIMARY KEY, content BLOB) WITHOUT ROWID")
+
+    def agreeing(self, ratings: Sequence[Feedback], now: datetime) -> list[Feedback]:
+        """Those that contradict no earlier part. Whatever is said to be of the future is of the moment ``now``."""
+        rows = [
+            (
+                digest_of(
+                    event.trace_id.int, event.rater, event.rated_at.isoformat() if event.rated_at < now else None
+                ),
+                digest_of(*content(event)),
+            )
+            for event in ratings
+        ]
+        self._file.execute("BEGIN")
+        new = self._file.executemany("INSERT OR IGNORE INTO rating VALUES (?, ?)", rows).rowcount
+        self._file.execute("COMMIT")
+        if new == len(rows):
+            return [*ratings]
+        return [event for event, row in zip(ratings, rows, strict=True) if self._content_at(row[0]) == row[1]]
+
+    def _content_at(self, moment: bytes) -> bytes:
+        stored: bytes = self._file.execute("SELECT content FROM rating WHERE moment = ?", [moment]).fetchone()[0]
+        return stored
+
+
+def digest_of(*parts: object) -> bytes:
+    """Sixteen bytes."""
+    return blake2b(repr(parts).encode(errors="backslashreplace"), digest_size=16).digest()

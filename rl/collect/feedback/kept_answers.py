@@ -2,17 +2,173 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db.models import Q
 
-from rl.base.records import Choosing
-from rl.collect.feedback.closed_answers import ClosedAnswers, question, read_closed_answers
-from rl.collect.feedback.structured_answers import StructuredAnswers, read_structured_answers
-from rl.models import Agent, Deployment, Feedback
+from rl.base.records import Choosing, Message
+from rl.collect.feedback.judged_answers import read_accepted
+from rl.config.schemas import LONGEST_VALUE, MOST_VALUES, BadSchema, Schemas
+from rl.data_formatter.answer_kinds import find_kind, listed_answers, normalise, whole_object
+from rl.data_formatter.answer_schema import FEWEST, MOST_NEW, comes_to_an_end, in_order, is_complete, learn_schema
+from rl.data_formatter.answer_tree import MOST, Remembered
+from rl.models import Agent, Deployment, Feedback, Trace
+
+MOST_PROMPTS: Final = 32
+"""The newest questions, whose mean tells how likely each answer is whatever is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedAnswers:
+    values: tuple[str, ...]
+    """As people spell them."""
+    reason: str
+    """Why these are all, for people."""
+    answered: tuple[tuple[str, str], ...]
+    """Questions with the answers of the set that people accepted, the newest first."""
+    remembered: Remembered
+    prompts: tuple[Sequence[Message], ...] = ()
+    """At most MOST_PROMPTS, the newest first."""
+    listed: tuple[str, ...] = ()
+    """Those that prompts list, where that alone tells of the set: whoever asks without the list is not answered from it."""
+
+    def answers(self, prompt: Sequence[Message], system_prompt: str) -> bool:
+        return is_asked_for(self.listed, prompt, system_prompt)
+
+
+class Accepted(NamedTuple):
+    prompt: Sequence[Message]
+    answer: str
+    is_trusted: bool
+    """Whoever said so may bring answers that nobody gave before."""
+
+
+def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
+    """``agent``: with its settings of answers and its system prompt."""
+    if _is_open(agent):
+        return None
+    accepted = list(newest_accepted(agent))
+    values, listed, reason = _find_values(agent, accepted)
+    if not values:
+        return None
+    spelled = {normalise(value): value for value in values}
+    known = tuple(
+        (question(row.prompt), spelled[name]) for row in accepted if (name := normalise(row.answer)) in spelled
+    )
+    newest = Trace.objects.filter(agent=agent).order_by("-created_at", "id").values_list("prompt", flat=True)
+    prompts = tuple({question(prompt): prompt for prompt in newest[: 2 * MOST_PROMPTS]}.values())[:MOST_PROMPTS]
+    return ClosedAnswers(values, reason, known, Remembered(known, map(question, prompts)), prompts, listed)
+
+
+def read_values(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """``values`` and ``listed`` of ClosedAnswers, without what was corrected; empty where no set is known."""
+    return ((), ()) if _is_open(agent) else _find_values(agent, list(newest_accepted(agent)))[:2]
+
+
+def is_asked_for(listed: tuple[str, ...], prompt: Sequence[Message], system_prompt: str) -> bool:
+    """Whether a question lists them; every question where something else tells of the set, and ``listed`` is empty."""
+    return not listed or listed_answers(_whole(prompt, system_prompt), listed[0]) == listed
+
+
+def question(prompt: Sequence[Message]) -> str:
+    """What the user said last."""
+    return next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
+
+
+def _is_open(agent: Agent) -> bool:
+    """Its settings say that there is no set."""
+    return agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.STRUCTURED)
+
+
+def _find_values(agent: Agent, accepted: Iterable[Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """All values, those that the prompts list where nothing else tells of the set, and the reason; empty where there are too
+    few or too many to choose among."""
+    every = _find_any(agent, [answer for answer in accepted if answer.is_trusted])
+    return every if 2 <= len(every[0]) <= MOST_VALUES else ((), (), "")
+
+
+def _find_any(agent: Agent, accepted: Sequence[Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    if agent.answer_values:
+        return tuple(agent.answer_values), (), "as the agent's settings say"
+    if not accepted:
+        return (), (), ""
+    texts = [row.answer for row in accepted]
+    spellings = _spellings(texts)
+    listed = listed_answers(_whole(accepted[0].prompt, agent.system_prompt), texts[0])
+    if set(spellings) <= set(map(normalise, listed)):
+        return listed, listed, f"the prompt lists {len(listed)} answers"
+    kind = find_kind(texts, agent.answer_kind)
+    is_sure = bool(agent.answer_kind) or is_complete(Counter(map(normalise, texts)), len(texts))
+    return (tuple(spellings.values()) if kind.kind == "closed" and is_sure else ()), (), kind.reason
+
+
+def _whole(prompt: Sequence[Message], system_prompt: str) -> str:
+    return "\n".join([system_prompt, *(message["content"] for message in prompt)])
+
+
+def _spellings(texts: Iterable[str]) -> dict[str, str]:
+    """By normalised answer the most frequent way to write it, the most frequent answers first."""
+    by_name: dict[str, Counter[str]] = {}
+    for text in texts:
+        if len(text) <= LONGEST_VALUE:
+            by_name.setdefault(normalise(text), Counter())[text] += 1
+    ordered = sorted(by_name.items(), key=lambda item: -item[1].total())
+    return {name: counter.most_common(1)[0][0] for name, counter in ordered[:MOST_VALUES] if name}
+
+
+def newest_accepted(agent: Agent) -> Iterator[Accepted]:
+    """The newest first, and of each question only the newest."""
+    accepted = list(read_accepted(agent, MOST))
+    prompts = dict(Trace.objects.filter(pk__in=[row.trace_id for row in accepted]).values_list("pk", "prompt"))
+    seen: set[str] = set()
+    for row in accepted:
+        asked = question(prompts.get(row.trace_id, ()))
+        if asked and asked not in seen:
+            seen.add(asked)
+            yield Accepted(prompts[row.trace_id], row.answer, row.is_trusted)
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredAnswers:
+    schema: Mapping[str, Any]
+    reason: str
+    """Why it is this one, for people."""
+
+    @property
+    def as_json(self) -> str:
+        return json.dumps(self.schema, indent=2, ensure_ascii=False)
+
+    @property
+    def ends(self) -> bool:
+        """Whether an answer that keeps to it comes to an end by itself."""
+        return comes_to_an_end(self.schema)
+
+
+def read_structured_answers(agent: Agent) -> StructuredAnswers | None:
+    """``agent``: with its settings of answers. None where too few were accepted, or one in twenty is something else: whoever
+    keeps to a schema says nothing else any more. Two queries, none for a schema by hand."""
+    if agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.CLOSED):
+        return None
+    if agent.answer_schema:
+        return StructuredAnswers(in_order(agent.answer_schema), "as the agent's settings say")
+    answers = [row.answer for row in newest_accepted(agent) if row.is_trusted]
+    objects = [value for answer in answers if (value := whole_object(answer))]
+    if len(answers) < FEWEST or len(objects) < (1 - MOST_NEW) * len(answers):
+        return None
+    schema = learn_schema(objects)
+    if "properties" not in schema:
+        return None
+    try:
+        Schemas().check(schema, "learned")
+    except BadSchema:
+        return None
+    return StructuredAnswers(schema, f"learned from {len(objects)} accepted answers")
+
 
 ANYHOW_SECONDS: Final = 60.0
 SETTINGS: Final = ("system_prompt", "answer_kind", "answer_values", "answer_schema", "keep_to_answers")

@@ -6,6 +6,7 @@ TRACE_TOKEN_DAYS. The reader of the page may see it: it lets him rate this one a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -14,6 +15,8 @@ from django.conf import settings
 from django.core.signing import BadSignature, SignatureExpired, TimestampSigner
 
 from rl.base.errors import UsageError
+from rl.collect.feedback.rating_rows import raters_by_token
+from rl.models import Feedback
 
 MOST_RATERS: Final = 10_000
 _SALT: Final = "ratchet.trace-token"
@@ -55,3 +58,29 @@ def read(token: str) -> Subject:
         raise UsageError("the token was not signed by this site") from None
     agent_id, trace_id, *raters = text.split(".")
     return Subject(UUID(hex=trace_id), int(agent_id), *map(int, raters))
+
+
+class TokenRaters:
+    """Counts those of the answers that ``events`` with tokens are about, whose traces the caller has locked."""
+
+    def __init__(self, events: Iterable[Feedback]) -> None:
+        traces = {trace for event in events for trace, _ in _limits(event)}
+        self._raters = raters_by_token(traces) if traces else {}
+
+    def refusal(self, event: Feedback) -> TokenSpent | None:
+        """None: it may be stored, and its rater is one of those who have judged from then on."""
+        limits = list(_limits(event))
+        for trace, most in limits:
+            raters = self._raters.setdefault(trace, set())
+            if event.rater not in raters and len(raters) >= most:
+                return TokenSpent(most)
+        for trace, _ in limits:
+            self._raters[trace].add(event.rater)
+        return None
+
+
+def _limits(event: Feedback) -> Iterator[tuple[UUID, int]]:
+    """The answers that it is about, and how many raters its tokens let each have; none without tokens."""
+    for trace, most in zip((event.trace_id, event.other_trace_id), event.token_raters, strict=False):
+        if trace is not None:
+            yield trace, most

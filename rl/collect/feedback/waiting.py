@@ -25,14 +25,12 @@ from rl.models import Agent, ApiKey, Feedback, Trace, WaitingRating
 MOST, MOST_OF_ANSWER = 10_000, 100
 """Ratings that wait, of each of the two kinds: altogether, and for one answer."""
 SOURCE: Final = "api"
+TOO_MANY: Final = "too many ratings wait for answers that are not here; send the answers first, or come again later"
 _OPINION: Final = ("scale", "value", "notes", "rated_at", "address")
 
 
 class NoRoom(UsageError):
-    def __init__(self) -> None:
-        super().__init__(
-            "too many ratings wait for answers that are not here; send the answers first, or come again later"
-        )
+    """Too many wait."""
 
 
 class Arrived(UsageError):
@@ -135,7 +133,7 @@ class _Room:
         if early.raters is not None and self._by_token.get(name, 0) >= early.raters:
             return tokens.TokenSpent(early.raters)
         if self._free <= 0 or self._of_answer.get(name, 0) >= MOST_OF_ANSWER:
-            return NoRoom()
+            return NoRoom(TOO_MANY)
         self._free -= 1
         self._here.add((name, early.rater))
         for counts in (self._of_answer, self._by_token):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,26 +18,35 @@ from django.db import DataError, IntegrityError, transaction
 from django.db.models import Q
 
 from rl.base.errors import RunConflict, UsageError
-from rl.collect.feedback.content import say_the_same, statement
-from rl.collect.feedback.events import UnreadTrace, comparison, correction, new_event, observation, rating
-from rl.collect.feedback.first_ratings import insert_first
-from rl.collect.feedback.group_commit import GroupCommit
+from rl.collect.feedback.events import (
+    UnreadTrace,
+    comparison,
+    correction,
+    new_event,
+    observation,
+    rating,
+    say_the_same,
+    statement,
+)
+from rl.collect.feedback.group_commit import GroupCommit, result_of
 from rl.collect.feedback.rating_rows import (
     RatedTrace,
     Target,
     await_reward,
+    insert_first,
     lock_traces,
     newest_ratings,
     supersede,
     target_of,
 )
-from rl.collect.feedback.token_raters import TokenRaters
+from rl.collect.feedback.tokens import TokenRaters
 from rl.collect.inserting import insert_numbered
+from rl.collect.traces.rows import chunks, look_again
 from rl.models import ApiKey, Feedback, Trace
 
 CHUNK = 500
 """Ratings per transaction: a long write would keep every other rater waiting."""
-ATTEMPTS = 5
+CHANGED_BY_OTHERS = "the rating was changed by others at the same time; try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +63,6 @@ class UnknownTrace(UsageError):
     def __init__(self, trace_id: UUID) -> None:
         self.trace_id = trace_id
         super().__init__(f"there is no trace {trace_id}; it may have been deleted meanwhile")
-
-
-# --- ratings -----------------------------------------------------------------------------------------------------------
 
 
 def rate(trace: Trace | UnreadTrace, *, scale: str, value: float, **common: Any) -> Rated:
@@ -75,7 +82,7 @@ def record(ratings: Iterable[Feedback]) -> list[Rated]:
     The latest ``rated_at`` wins, in whatever order they arrive. Raises RunConflict when others keep winning the race for
     the same rating, UnknownTrace where a trace was deleted, and TokenSpent.
     """
-    return [rated_or_raise(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
+    return [result_of(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
 
 
 def record_each(ratings: Sequence[Feedback]) -> list[Rated | Exception]:
@@ -87,13 +94,7 @@ def record_or_raise(ratings: Sequence[Feedback]) -> list[Feedback]:
     """The event of each that counts now, in a transaction of the caller's, which is over where this raises what any of them
     raises."""
     insert_first(ratings, savepoint=False)
-    return [rated_or_raise(outcome).event for outcome in _record_rest(ratings)]
-
-
-def rated_or_raise(outcome: Rated | Exception) -> Rated:
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+    return [result_of(outcome).event for outcome in _record_rest(ratings)]
 
 
 def current_rating(trace: Trace, rater: str) -> Feedback | None:
@@ -142,14 +143,8 @@ def _record_alone(event: Feedback) -> Rated | Exception:
 
 
 def _record_chunk(ratings: list[Feedback]) -> list[Rated | Exception]:
-    lost: IntegrityError | None = None
-    for _ in range(ATTEMPTS):
-        try:
-            with transaction.atomic():
-                return _supersede(ratings)
-        except IntegrityError as error:  # feedback_one_current_rating: somebody was faster, so look again
-            lost = error
-    raise RunConflict("the rating was changed by others at the same time; try again") from lost
+    """Anew where somebody was faster, by the constraint feedback_one_current_rating."""
+    return look_again(partial(transaction.atomic(_supersede), ratings), CHANGED_BY_OTHERS)
 
 
 def _supersede(ratings: list[Feedback]) -> list[Rated | Exception]:
@@ -188,9 +183,6 @@ def _decide(event: Feedback, last: Feedback | None) -> Rated:
     return Rated(event, created=False, changed=True)
 
 
-# --- the other events --------------------------------------------------------------------------------------------------
-
-
 def compare(left: Trace, right: Trace, *, choice: str, **common: Any) -> Rated:
     """A side-by-side pick between two answers to one prompt; ``common`` as for ``rate``."""
     return append([comparison(left, right, choice=choice, **common)])[0]
@@ -208,7 +200,7 @@ def outcome(trace: Trace, *, metric: str, value: float, **common: Any) -> Rated:
 
 def append(events: Sequence[Feedback]) -> list[Rated]:
     """Stores comparisons, corrections and outcomes in short transactions; they stand beside each other."""
-    return [rated for at in range(0, len(events), CHUNK) for rated in _append_chunk(events[at : at + CHUNK])]
+    return [rated for chunk in chunks(events, CHUNK) for rated in _append_chunk(chunk)]
 
 
 def retract(
@@ -254,22 +246,18 @@ def _append_chunk(events: Sequence[Feedback]) -> list[Rated]:
         for event in events:
             if refusal := raters.refusal(event):
                 raise refusal
-        earlier = _earlier_events(events)
+        # What these raters said about these traces before, by its content; of equal events the one that is current.
+        history = Feedback.objects.filter(
+            trace__in={event.trace_id for event in events},
+            rater__in={event.rater for event in events},
+            kind__in={event.kind for event in events},
+        )
+        earlier = {statement(event): event for event in history.order_by("is_current", "rated_at")}
         recorded = [_decide_event(event, earlier) for event in events]
         new = [rated.event for rated in recorded if rated.changed]
         insert_numbered(new)
         await_reward({event.trace_id for event in new if not traces[event.trace_id].reward_pending})
     return recorded
-
-
-def _earlier_events(events: Sequence[Feedback]) -> dict[tuple[Any, ...], Feedback]:
-    """What these raters said about these traces before, by its content; of equal events the one that is current."""
-    history = Feedback.objects.filter(
-        trace__in={event.trace_id for event in events},
-        rater__in={event.rater for event in events},
-        kind__in={event.kind for event in events},
-    )
-    return {statement(event): event for event in history.order_by("is_current", "rated_at")}
 
 
 def _decide_event(event: Feedback, earlier: dict[tuple[Any, ...], Feedback]) -> Rated:

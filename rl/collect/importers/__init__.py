@@ -36,29 +36,25 @@ BY_ITSELF = "command_center"
 
 def importer(name: str) -> Any:
     """The ``run`` of a module that has one. Raises UsageError that lists the known formats."""
-    return _module(name).run
+    return reader(name).run
 
 
 def reader(name: str) -> ModuleType:
     """A module with ``read(path)``, which yields records; ``SUFFIXES``, where it has them, are those that it looks for in a
     folder, and a module without takes folders itself. Raises UsageError."""
-    return _module(name)
+    require_known("format", name, IMPORTERS)
+    return import_module(IMPORTERS[name])
 
 
 def scaled_reader(name: str, scales: Sequence[str]) -> Read:
     """``read`` of a format. ``scales``: ``1..5`` or ``user-rating=1..5``, for the format whose module has ``read_scales``.
     Raises UsageError."""
-    module = _module(name)
+    module = reader(name)
     if not scales:
         return cast(Read, module.read)
     if not hasattr(module, "read_scales"):
         raise UsageError(f"--scale says what the scores of langfuse_score mean; {name} has none")
     return partial(module.read, scales=module.read_scales(scales))
-
-
-def _module(name: str) -> ModuleType:
-    require_known("format", name, IMPORTERS)
-    return import_module(IMPORTERS[name])
 
 
 __all__ = ["BY_ITSELF", "IMPORTERS", "ImportReport", "Read", "importer", "reader", "scaled_reader"]

@@ -149,9 +149,6 @@ def pair(
     return [right, replace(left, feedback=(picked,))]
 
 
-# --- messages ----------------------------------------------------------------------------------------------------------
-
-
 def _turns(messages: object, field: str) -> list[_Turn]:
     if not isinstance(messages, list) or not messages:
         raise Refused(f"{field} must be a list of messages" if messages is not None else f"{field} is missing")
@@ -189,9 +186,6 @@ def _parts(turn: _Turn, kinds: Sequence[str]) -> list[Mapping[str, Any]]:
     content = turn.message.get("content")
     parts = content if isinstance(content, list) else []
     return [part for part in parts if isinstance(part, dict) and part.get("type") in kinds]
-
-
-# --- what the model did ------------------------------------------------------------------------------------------------
 
 
 def _steps(work: Iterable[_Turn], answer: _Turn) -> Iterator[ReasoningStep]:

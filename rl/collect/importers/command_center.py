@@ -8,10 +8,10 @@ a rater wins, what was withdrawn stays withdrawn), so a second run changes nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,11 +34,19 @@ from rl.collect.command_center import (
 )
 from rl.collect.feedback import events, waiting, write
 from rl.collect.feedback.imported_feedback import count_recorded
-from rl.collect.importers.ledger import KEPT, NOT_READ, Ledger, read_as
 from rl.collect.importers.newcomers import settle_in
-from rl.collect.importers.report import ImportCount, ImportReport
+from rl.collect.importers.report import KEPT, NOT_READ, ImportCount, ImportReport, Ledger, read_as
 from rl.collect.json_stream import open_json
-from rl.collect.traces.rows import STORED_BY_OTHERS, Key, TraceRows, find_traces, look_again, same_words, take_turns
+from rl.collect.traces.rows import (
+    STORED_BY_OTHERS,
+    Key,
+    TraceRows,
+    chunks,
+    find_traces,
+    look_again,
+    same_words,
+    take_turns,
+)
 from rl.models import Agent, Feedback, Trace, WaitingRating
 
 CHUNK = 500
@@ -92,12 +100,12 @@ def run(
     job.report.ledger = ledger
     report("stage", {"name": "comparing with the database" if dry_run else "writing"})
     done = 0
-    for chunk in _chunks(read_entries(data)):
+    for chunk in chunks(read_entries(data), CHUNK):
         job.take_entries(chunk)
         job.take_ratings([e.rating for e in chunk if isinstance(e, Entry) and e.rating and e.entry_id not in rated])
         done += len(chunk)
         report("step", {"step": done, "total_steps": total})
-    for ratings_chunk in _chunks(read_ratings(ratings)) if ratings else ():
+    for ratings_chunk in chunks(read_ratings(ratings), CHUNK) if ratings else ():
         job.take_ratings(ratings_chunk)
         done += len(ratings_chunk)
         report("step", {"step": done, "total_steps": total})
@@ -110,16 +118,13 @@ def _read_through(data: Path, ratings: Path | None, ledger: Ledger) -> tuple[int
     for entry in read_entries(data):
         entries += 1
         if isinstance(entry, Entry):
-            ledger.note({name: _fate(name, entry) for name in entry.fields})
+            kept = entry_details(entry)
+            others = {name: KEPT if name in kept else NOT_READ for name in entry.fields}
+            ledger.note({name: read_as(_READ_AS[name]) if name in _READ_AS else fate for name, fate in others.items()})
     if ratings is None:
         return entries, frozenset()
     rated_ids = [rating.entry_id if isinstance(rating, Rating) else None for rating in read_ratings(ratings)]
     return entries + len(rated_ids), frozenset(entry_id for entry_id in rated_ids if entry_id is not None)
-
-
-def _fate(name: str, entry: Entry) -> str:
-    kept = KEPT if name in entry_details(entry) else NOT_READ
-    return read_as(_READ_AS[name]) if name in _READ_AS else kept
 
 
 def _device(ratings: Path) -> str:
@@ -137,12 +142,6 @@ def _device(ratings: Path) -> str:
     return device
 
 
-def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
-    iterator = iter(records)
-    while chunk := list(islice(iterator, CHUNK)):
-        yield chunk
-
-
 class _Import:
     def __init__(self, agent: Agent, about: Run, device: str, dry_run: bool) -> None:
         self.report = ImportReport()
@@ -157,25 +156,31 @@ class _Import:
         self._would_be_new: set[str] = set()
         self._rated: set[tuple[str, str | None]] = set()
 
-    # --- entries -----------------------------------------------------------------------------------------------------
-
     def take_entries(self, records: Sequence[Entry | Rejected]) -> None:
         entries = _whole(records, self.report.traces)
         for entry, how in zip(entries, look_again(partial(self._write, entries), STORED_BY_OTHERS), strict=True):
-            self._count(entry, how)
+            count = self.report.traces
+            if how in (OTHER_ANSWER, OTHER_QUESTION):
+                self._refused[entry.entry_id] = how
+                count.skip(f"entry {entry.entry_id}", how)
+                continue
+            setattr(count, how, getattr(count, how) + 1)
+            if how == "imported" and self._dry_run:
+                self._would_be_new.add(entry.entry_id)
         if self._delivers:
-            waiting.deliver(self._find_taken(entries), SOURCE)
-
-    def _find_taken(self, entries: Sequence[Entry]) -> list[Trace]:
-        taken = [entry for entry in entries if entry.entry_id not in self._refused]
-        return list(find_traces(self._keys(taken), Trace.objects.only(*_NAMED)).values())
+            taken = [entry for entry in entries if entry.entry_id not in self._refused]
+            waiting.deliver(find_traces(self._keys(taken), Trace.objects.only(*_NAMED)).values(), SOURCE)
 
     def _write(self, entries: Sequence[Entry]) -> list[str]:
-        """What becomes of each."""
         with transaction.atomic():
             take_turns([self._agent.pk])
             rows = TraceRows(self._keys(entries), Trace.objects.only(*_NAMED, *_COMPARED))
-            self._learn_questions(entries)
+            unknown = {entry.question_id for entry in entries} - self._questions.keys()
+            known_prompts = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
+            for key, prompt in known_prompts.values_list("prompt_key", "prompt").distinct():
+                self._questions[key] = prompt[-1]["content"] if prompt else ""
+            for entry in entries:
+                self._questions.setdefault(entry.question_id, entry.question)
             decided = [self._decide(entry, rows) for entry in entries]
             if not self._dry_run:
                 rows.save()
@@ -183,14 +188,6 @@ class _Import:
 
     def _keys(self, records: Sequence[Entry | Rating]) -> list[Key]:
         return [(self._agent.pk, record.entry_id) for record in records]
-
-    def _learn_questions(self, entries: Sequence[Entry]) -> None:
-        unknown = {entry.question_id for entry in entries} - self._questions.keys()
-        known_prompts = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
-        for key, prompt in known_prompts.values_list("prompt_key", "prompt").distinct():
-            self._questions[key] = prompt[-1]["content"] if prompt else ""
-        for entry in entries:
-            self._questions.setdefault(entry.question_id, entry.question)
 
     def _decide(self, entry: Entry, rows: TraceRows) -> str:
         """``imported``, ``updated``, ``unchanged``; else the reason why it is refused."""
@@ -200,36 +197,23 @@ class _Import:
         if self._questions[entry.question_id] != entry.question:
             return OTHER_QUESTION
         if here is None:
-            rows.add(self._trace(entry))
+            rows.add(
+                Trace(
+                    agent=self._agent,
+                    external_id=entry.entry_id,
+                    source=SOURCE,
+                    prompt=list(entry_prompt(entry)),
+                    prompt_key=entry.question_id,
+                    response=entry_response(entry),
+                    details=self._details(entry),
+                    occurred_at=self._occurred_at,
+                )
+            )
             return "imported"
         return "updated" if rows.change(here, {"details": self._details(entry)}) else "unchanged"
 
-    def _count(self, entry: Entry, how: str) -> None:
-        count = self.report.traces
-        if how in (OTHER_ANSWER, OTHER_QUESTION):
-            self._refused[entry.entry_id] = how
-            count.skip(f"entry {entry.entry_id}", how)
-            return
-        setattr(count, how, getattr(count, how) + 1)
-        if how == "imported" and self._dry_run:
-            self._would_be_new.add(entry.entry_id)
-
-    def _trace(self, entry: Entry) -> Trace:
-        return Trace(
-            agent=self._agent,
-            external_id=entry.entry_id,
-            source=SOURCE,
-            prompt=list(entry_prompt(entry)),
-            prompt_key=entry.question_id,
-            response=entry_response(entry),
-            details=self._details(entry),
-            occurred_at=self._occurred_at,
-        )
-
     def _details(self, entry: Entry) -> dict[str, Any]:
         return {**entry_details(entry), "run_id": self._about.run_id}
-
-    # --- ratings -----------------------------------------------------------------------------------------------------
 
     def take_ratings(self, records: Sequence[Rating | Rejected]) -> None:
         ratings = _whole(records, self.report.feedback)
@@ -238,12 +222,11 @@ class _Import:
         feedback = [
             event for rating, key in zip(ratings, keys, strict=True) if (event := self._event(rating, here.get(key)))
         ]
-        if not self._dry_run:
-            self._account(feedback, write.record(feedback))
-            return
-        with transaction.atomic():  # what record would do, without it staying done
-            self._account(feedback, write.record(feedback))
-            transaction.set_rollback(True)
+        with transaction.atomic() if self._dry_run else nullcontext():
+            located = [(f"entry {event.trace.external_id}", event) for event in feedback]
+            count_recorded(located, write.record(feedback), self.report.feedback)
+            if self._dry_run:  # what record would do, without it staying done
+                transaction.set_rollback(True)
 
     def _event(self, rating: Rating, trace: Trace | None) -> Feedback | None:
         """The feedback to record, if it can be."""
@@ -252,7 +235,16 @@ class _Import:
         self._rated.add(whose)
         if not problem and trace is not None:
             try:
-                return self._rating_of(trace, rating)
+                return events.rating(
+                    trace,
+                    scale=Feedback.Scale.THUMB,
+                    value=int(rating.up),
+                    rater=self._rater if rating.device is None else f"device:{rating.device}",
+                    source=SOURCE,
+                    tags=rating.tags,
+                    notes=rating.notes,
+                    rated_at=rating.rated_at or trace.occurred_at,
+                )
             except UsageError as error:
                 problem = str(error)
         elif not problem and rating.entry_id in self._would_be_new:
@@ -260,23 +252,6 @@ class _Import:
             return None
         count.skip(f"entry {rating.entry_id}", problem or NO_ENTRY)
         return None
-
-    def _rating_of(self, trace: Trace, rating: Rating) -> Feedback:
-        """A rating without a time is as old as its answer, whenever it is imported."""
-        return events.rating(
-            trace,
-            scale=Feedback.Scale.THUMB,
-            value=int(rating.up),
-            rater=self._rater if rating.device is None else f"device:{rating.device}",
-            source=SOURCE,
-            tags=rating.tags,
-            notes=rating.notes,
-            rated_at=rating.rated_at or trace.occurred_at,
-        )
-
-    def _account(self, feedback: list[Feedback], recorded: list[write.Rated]) -> None:
-        located = [(f"entry {event.trace.external_id}", event) for event in feedback]
-        count_recorded(located, recorded, self.report.feedback)
 
 
 def _whole(records: Sequence[Record | Rejected], count: ImportCount) -> list[Record]:

@@ -1,31 +1,33 @@
 """Langfuse's exports: traces and generations with their scores, and files of scores alone. JSON, JSON lines, CSV or Parquet.
 
-A row with input and output is an answer, known by its id. A row with a trace id, a name and a value is a score of an answer
-that is here already. Names may be those of Langfuse's API (``traceId``) or those of its storage (``trace_id``).
+A row with input and output (text, messages, or any JSON) is an answer, known by its id. A row with a trace id, a name and a
+value is a score of an answer that is here already. Names may be those of Langfuse's API (``traceId``) or of its storage.
 
-Of traces and generations, input and output may be text, messages, or any JSON.
+A score that a judge model gave (source EVAL) is not a person's opinion. Others are where their name says so (RATINGS) and
+their values look like it: truth values, words, and numbers of 0 … 1, -1 … 1, or 1 … 5 over the whole file, or of the scale
+that the operator names. All the rest become outcomes under their own name: a latency of 0.4 is not a bad mark.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from rl.collect.importers import chat
-from rl.collect.importers.fields import NotForUs, Refused, count, identity, moment, number, others, required_text, text
-from rl.collect.importers.langfuse_values import Range, column_scores, feedback, is_scores, read_scales, scales_of
-from rl.collect.importers.ledger import KEPT
-from rl.collect.importers.rows import TABLES, Record, records, rows
-from rl.collect.limits import MAX_WHOLE_NUMBER
+from rl.base.errors import BadFile, UsageError
+from rl.collect.importers import chat, fields
+from rl.collect.importers.fields import NotForUs, Refused
+from rl.collect.importers.report import KEPT
+from rl.collect.importers.rows import TABLES as SUFFIXES
+from rl.collect.importers.rows import Record, records, rows
+from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH, MAX_WHOLE_NUMBER
 from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace, Rejected
 
 __all__ = ["SUFFIXES", "read", "read_scales"]
-SUFFIXES = TABLES
 _LISTS = ("data",)
 _ANSWERS = ("", "GENERATION")
 """Types of observations; a trace has none."""
@@ -47,31 +49,10 @@ _READ_AS = {
     }.items()
     for name in names
 }
-_KNOWN = (
-    "id",
-    "input",
-    "output",
-    "timestamp",
-    "startTime",
-    "endTime",
-    "createdAt",
-    "updatedAt",
-    "projectId",
-    "sessionId",
-    "scores",
-    "observations",
-    "comments",
-    "latency",
-    "totalCost",
-    "usageDetails",
-    "usage",
-    "inputTokens",
-    "outputTokens",
-    "providedModelName",
-    "model",
-    "bookmarked",
-    "public",
-)
+_KNOWN_NAMES = """id input output timestamp startTime endTime createdAt updatedAt projectId sessionId scores observations
+    comments latency totalCost usageDetails usage inputTokens outputTokens providedModelName model bookmarked
+    public"""
+_KNOWN = frozenset(_KNOWN_NAMES.split())
 
 
 def read(path: Path, scales: Mapping[str, Range] | None = None) -> Iterator[Record | Rejected]:
@@ -98,7 +79,7 @@ def _row(row: dict[str, Any], where: str, scales: Mapping[str, Range]) -> list[R
         if {"traceId", "projectId", "timestamp", "startTime"} & api_row.keys():
             raise NotForUs("has neither input and output nor a score")
         raise Refused("is neither an answer (id, input, output) nor a score (traceId, name, value)")
-    ids = tuple(filter(None, (identity(api_row, "observationId"), identity(api_row, "traceId"))))
+    ids = tuple(filter(None, (fields.identity(api_row, "observationId"), fields.identity(api_row, "traceId"))))
     if not ids:
         raise NotForUs("a score of a session, not of an answer")
     return [ImportedRemark(where=where, external_ids=ids, feedback=(feedback(api_row, scales),))]
@@ -132,46 +113,28 @@ def _scores(api_row: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
 
 def answer(row: dict[str, Any], where: str, feedback: tuple[ImportedFeedback, ...]) -> ImportedTrace:
     """``row`` has the names of Langfuse's API. Raises Refused."""
-    talk = _talk(_parse_json(row.get("input")), _parse_json(row.get("output")))
-    rest = {name: value for name, value in others(row, _KNOWN).items() if not is_scores(name, value)}
+    question, response = (
+        fields.from_text(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+        for value in (row.get("input"), row.get("output"))
+    )
+    talk, own_id = _talk(question, response), fields.required_text(row, "id") and fields.identity(row, "id")
+    rest = {name: value for name, value in fields.others(row, _KNOWN).items() if not is_scores(name, value)}
     usage = row.get("usageDetails") or row.get("usage")
     usage = usage if isinstance(usage, dict) else {}
+    # In milliseconds; the latency is in seconds, but for old exports.
+    start, end = fields.moment(row, "startTime"), fields.moment(row, "endTime")
+    seconds = (end - start).total_seconds() if start and end else fields.number(row, "latency") or 0.0
+    times = (fields.moment(row, name) for name in ("timestamp", "startTime", "createdAt"))
     return replace(
-        chat.trace(where, talk, rest, feedback, external_id=_id(row)),
-        session_id=identity(row, "sessionId"),
-        model_version=(text(row, "providedModelName") or text(row, "model"))[:200],
-        tokens_in=count(usage, "input") or count(row, "inputTokens") or None,
-        tokens_out=count(usage, "output") or count(row, "outputTokens") or None,
-        cost=_not_negative(number(row, "totalCost")),
-        duration_ms=_duration(row),
-        occurred_at=moment(row, "timestamp") or moment(row, "startTime") or moment(row, "createdAt"),
+        chat.trace(where, talk, rest, feedback, external_id=own_id),
+        session_id=fields.identity(row, "sessionId"),
+        model_version=(fields.text(row, "providedModelName") or fields.text(row, "model"))[:200],
+        tokens_in=fields.count(usage, "input") or fields.count(row, "inputTokens") or None,
+        tokens_out=fields.count(usage, "output") or fields.count(row, "outputTokens") or None,
+        cost=max(fields.number(row, "totalCost") or 0.0, 0.0) or None,
+        duration_ms=round(seconds * 1000) if 0 < seconds * 1000 < MAX_WHOLE_NUMBER else None,
+        occurred_at=next(filter(None, times), None),
     )
-
-
-def _id(row: dict[str, Any]) -> str:
-    required_text(row, "id")
-    return identity(row, "id")
-
-
-def _not_negative(value: float | None) -> float | None:
-    return value if value is not None and value > 0 else None
-
-
-def _duration(row: dict[str, Any]) -> int | None:
-    """In milliseconds; the latency is in seconds, but for old exports."""
-    start, end = moment(row, "startTime"), moment(row, "endTime")
-    seconds = (end - start).total_seconds() if start and end else number(row, "latency") or 0.0
-    return round(seconds * 1000) if 0 < seconds * 1000 < MAX_WHOLE_NUMBER else None
-
-
-def _parse_json(value: Any) -> Any:
-    """Exports write JSON as text."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def _talk(prompt_input: Any, output: Any) -> chat.Talk:
@@ -196,6 +159,142 @@ def _talk(prompt_input: Any, output: Any) -> chat.Talk:
 
 
 def _text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+    return (value or "") if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+Range = tuple[float, float]
+"""The worst value and the best."""
+_RATING_NAMES = """feedback userfeedback humanfeedback rating userrating thumb thumbs thumbsup like liked helpful helpfulness
+    correct correctness useful usefulness quality overall satisfaction"""
+RATINGS = frozenset(_RATING_NAMES.split())
+"""Names without case, spaces and signs."""
+_SCALES: tuple[Range, ...] = ((0, 1), (-1, 1), (1, 5))
+"""What values look like; the first that holds them all."""
+_NO_NUMBERS = ("BOOLEAN", "CATEGORICAL", "TEXT")
+_THUMBS = frozenset({"thumb", "thumbs", "thumbsup", "like", "liked"})
+"""Names of scores whose best value is 1."""
+_NO_SCORES = ("tags", "traceTags", "trace_tags", "toolCalls", "tool_calls", "toolCallNames", "tool_call_names")
+"""Lists that a table has anyway."""
+_SCALE = re.compile(r"(?:(?P<name>.+)=)?(?P<low>-?[0-9.]+)\.\.(?P<high>-?[0-9.]+)")
+
+
+def is_scores(name: str, value: object) -> bool:
+    """Is this a column of scores in an exported table of answers? It has the name of the score and a list of its values."""
+    if name in _NO_SCORES:
+        return False
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, (int, float, str)) for entry in value)
+
+
+def column_scores(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for name, values in columns.items():
+        for index, value in enumerate(values):
+            kind = {"stringValue": value, "dataType": "CATEGORICAL"} if isinstance(value, str) else {"value": value}
+            yield {"name": name, **kind, "place": index}
+
+
+def read_scales(scales: Iterable[str]) -> dict[str, Range]:
+    """``1..5``, or of one score ``user-rating=1..5``: the range by the name, empty for all. Raises UsageError."""
+    read: dict[str, Range] = {}
+    for scale in scales:
+        match = _SCALE.fullmatch(scale)
+        low, high = (_amount(match["low"]), _amount(match["high"])) if match else (None, None)
+        if match is None or low is None or high is None or low >= high:
+            raise UsageError(
+                f"--scale must be LOW..HIGH or NAME=LOW..HIGH, such as user-rating=1..5, not {scale!r:.60}"
+            )
+        read[plain(match["name"])] = low, high
+    return read
+
+
+def scales_of(scores: Iterable[Mapping[str, Any]], path: Path, given: Mapping[str, Range]) -> dict[str, Range]:
+    """The worst and the best value of each score that is a rating: what was said, else what its values look like. Raises
+    BadFile where all are 1, the best of 0 to 1 and the worst of 1 to 5."""
+    scales: dict[str, Range] = {}
+    for name, (seen, written) in _ranges(scores).items():
+        scale = given.get(name) or given.get("")
+        if scale is None and seen == (1, 1) and name not in _THUMBS:
+            raise BadFile(
+                path,
+                f"all values of the score {written!r:.60} are 1: the best of 0 to 1, or the worst of 1 to 5? "
+                f"say --scale {written!r:.60}=0..1 or --scale {written!r:.60}=1..5",
+            )
+        scale = scale or next((known for known in _SCALES if known[0] <= seen[0] and seen[1] <= known[1]), None)
+        if scale is not None:
+            scales[name] = scale
+    return scales
+
+
+def _ranges(scores: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Range, str]]:
+    """The smallest and the largest value of each score that people may have given as a number, and how it is written."""
+    value_ranges: dict[str, tuple[Range, str]] = {}
+    for score in scores:
+        name, amount = plain(score.get("name")), _amount(score.get("value"))
+        if name in RATINGS and amount is not None and _kind(score) not in _NO_NUMBERS and not _is_by_model(score):
+            (low, high), written = value_ranges.get(name, ((amount, amount), score["name"]))
+            value_ranges[name] = (min(low, amount), max(high, amount)), written
+    return value_ranges
+
+
+def _amount(value: object) -> float | None:
+    try:
+        return fields.number({"": value}, "")
+    except Refused:
+        return None
+
+
+def _kind(score: Mapping[str, Any]) -> str:
+    return str(score.get("dataType") or "").upper()
+
+
+def _is_by_model(score: Mapping[str, Any]) -> bool:
+    return str(score.get("source") or "").upper() == "EVAL"
+
+
+def feedback(score: Mapping[str, Any], scales: Mapping[str, Range]) -> ImportedFeedback:
+    """``score`` has the names of Langfuse's API. Raises Refused."""
+    name = fields.required_text(score, "name")
+    kind, value = _kind(score), _amount(score.get("value"))
+    word = "" if value is not None else score.get("value")
+    word = str(word) if isinstance(word, bool) else word
+    label = fields.text(score, "stringValue") or fields.text({"value": word}, "value")
+    common: dict[str, Any] = {
+        "tags": fields.tags(name, label if kind == "CATEGORICAL" else None),
+        "notes": fields.notes(fields.text(score, "comment")),
+        "rated_at": fields.moment(score, "timestamp") or fields.moment(score, "createdAt"),
+    }
+    if not _is_by_model(score) and plain(name) in RATINGS:
+        scale, rating = _rating(kind, label, value, scales.get(plain(name)))
+        if rating is not None:
+            return ImportedFeedback(kind="rating", rater=_rater(score, name), scale=scale, value=rating, **common)
+    if value is None or kind == "TEXT":
+        raise NotForUs("a score without a number, and no word for good or bad")
+    rater, metric = f"system:langfuse:{plain(name)}"[:MAX_RATER_LENGTH], name[:MAX_METRIC_LENGTH]
+    return ImportedFeedback(kind="outcome", rater=rater, metric=metric, value=value, **common)
+
+
+def _rating(
+    kind: str, label: str, value: float | None, scale: Range | None
+) -> tuple[Literal["thumb", "score", ""], float | None]:
+    if (good := fields.word_thumb(label)) is not None:
+        return "thumb", good
+    if value is None or kind in ("CATEGORICAL", "TEXT"):
+        return "", None
+    if kind == "BOOLEAN" and value in (0, 1):
+        return "thumb", value
+    if scale is None:
+        return "", None
+    low, high = scale
+    if not low <= value <= high:
+        raise Refused(f"the value {value:g} is outside the scale {low:g}..{high:g}")
+    return "score", (value - low) / (high - low)
+
+
+def _rater(score: Mapping[str, Any], name: str) -> str:
+    """One for each person and name, however it is spelled: who finds an answer correct and useless has said two things."""
+    who = fields.text(score, "authorUserName") or fields.text(score, "authorUserId")
+    return ":".join(filter(None, ("langfuse", who, plain(name), str(score.get("place") or ""))))[:MAX_RATER_LENGTH]
+
+
+def plain(name: object) -> str:
+    """Without case, spaces and signs; a name that is nothing else stays as it is."""
+    return re.sub(r"[\W_]", "", name.lower()) or name if isinstance(name, str) else ""

@@ -6,23 +6,17 @@ else one says beside role and content, is kept with the messages in the details.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from rl.collect.importers import chat
 from rl.collect.importers.columns import Columns
 from rl.collect.importers.fields import Refused
-from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.importers.rows import SUFFIXES, records
 from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
-
-
-def read(path: Path) -> Iterator[Record | Rejected]:
-    """Raises BadFile."""
-    return records(path, _chat)
 
 
 def _chat(row: dict[str, Any], where: str) -> list[ImportedTrace]:
@@ -31,3 +25,6 @@ def _chat(row: dict[str, Any], where: str) -> list[ImportedTrace]:
         raise Refused("has no messages")
     talk, feedback = columns.chat(["messages"]), columns.feedback()
     return [replace(chat.trace(where, talk, columns.details(), feedback), columns=columns.read_as)]
+
+
+read = partial(records, parse=_chat)

@@ -5,23 +5,17 @@ Two answers to one prompt, and a comparison of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, obj, others
-from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.importers.rows import SUFFIXES, records
 from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
 _BETTER, _WORSE = "preferred_output", "non_preferred_output"
 _READ_AS = {"input": "the chat before the answer", _BETTER: "the better answer", _WORSE: "the worse answer"}
-
-
-def read(path: Path) -> Iterator[Record | Rejected]:
-    """Raises BadFile."""
-    return records(path, _preference, columns=_READ_AS)
 
 
 def _preference(row: dict[str, Any], where: str) -> list[ImportedTrace]:
@@ -42,3 +36,6 @@ def _whole(prompt: object, answer: object, name: str) -> list[Any]:
     if not isinstance(answer, list) or not answer:
         raise Refused(f"{name} must be a list of messages")
     return chat.follow(prompt, answer, name)
+
+
+read = partial(records, parse=_preference, columns=_READ_AS)

@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 
 from rl.base.errors import BadFile
-from rl.collect.importers.inflating import most_unpacked, too_much
+from rl.collect.importers.rows import ALWAYS_FINE, MOST_TIMES, too_much
 
 BATCH = 200
 
@@ -20,7 +20,11 @@ def rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Values as JSON has them: times and exact decimals become text. Raises BadFile."""
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            _refuse_bomb(path, file.metadata)
+            unpacked = sum(
+                file.metadata.row_group(number).total_byte_size for number in range(file.metadata.num_row_groups)
+            )
+            if unpacked > max(ALWAYS_FINE, MOST_TIMES * path.stat().st_size):
+                raise too_much(path)
             number = 0
             for batch in file.iter_batches(BATCH):
                 for row in batch.to_pylist():
@@ -29,9 +33,3 @@ def rows(path: Path) -> Iterator[tuple[str, Any]]:
     except (OSError, ValueError, RecursionError, MemoryError, pyarrow.ArrowException) as error:
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise BadFile(path, f"not a readable Parquet file: {reason:.200}") from error
-
-
-def _refuse_bomb(path: Path, metadata: pyarrow.parquet.FileMetaData) -> None:
-    unpacked = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    if unpacked > most_unpacked(path.stat().st_size):
-        raise too_much(path)

@@ -1,18 +1,78 @@
-"""What became of each record."""
+"""What became of each record, and of each column of a file."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from rl.collect.importers.ledger import Ledger
+from rl.base.errors import BadFile
+from rl.base.messages import asks_nothing
+from rl.base.slugs import printable
+from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
 
 EXAMPLES = 5
 """Locations kept for each reason."""
 REASONS = 50
 """Different reasons kept; a reason may quote the file, and a file may be wrong in endless ways."""
 OTHER = "other reasons"
+KEPT, NOT_READ, REPEATED = "kept in the details", "not read", "said by other columns too"
+OPINION, TEXT = "looks like an opinion, not read as one", "looks like text of the chat, not read"
+NO_WORDS = "holds no words"
+UNREAD = (OPINION, TEXT, NO_WORDS)
+"""What a file must not be full of."""
+_OPINION_NAMES = """label labels ktotag thumb thumbs thumbsup rating ratings userrating feedback userfeedback like liked
+    desirable preferred preference winner helpfulness overallpreference betterresponseid"""
+_TEXT_NAMES = """prompt instruction question query input context system systemprompt history messages conversations chosen
+    rejected completion response output answer"""
+_OPINIONS, _TEXTS = frozenset(_OPINION_NAMES.split()), frozenset(_TEXT_NAMES.split())
+"""Names in small letters, without signs."""
+_MOST = 200
+"""Columns that are told apart."""
+Record = ImportedTrace | ImportedRemark
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The account of a file's columns: read as what, kept in the details, or not read."""
+
+    records: int = 0
+    columns: dict[str, Counter[str]] = field(default_factory=dict)
+    """By column: in how many records it became what."""
+
+    def add(self, record: Record | Rejected) -> None:
+        if not isinstance(record, Rejected) and record.columns:
+            self.note(record.columns)
+
+    def note(self, columns: Mapping[str, str]) -> None:
+        self.records += 1
+        for name, fate in columns.items():
+            name = _printable_name(name)
+            known = name in self.columns or len(self.columns) < _MOST
+            self.columns.setdefault(name if known else "other columns", Counter())[fate] += 1
+
+    def include(self, other: Ledger) -> None:
+        self.records += other.records
+        for name, fates in other.columns.items():
+            self.columns.setdefault(name, Counter()).update(fates)
+
+    def refuse_unread(self, path: Path) -> None:
+        """Raises BadFile for a column of a known kind that is not read in most records."""
+        for name, fates in self.columns.items():
+            for fate in UNREAD:
+                if fates[fate] * 2 > self.records:
+                    count = f"in {fates[fate]:,} of {self.records:,} records"
+                    raise BadFile(
+                        path,
+                        f"the column {name!r} {fate} {count}; rename it, or say --allow-unread to import without it",
+                    )
+
+    def as_list(self) -> list[dict[str, Any]]:
+        return [{"column": name, "became": dict(fates.most_common())} for name, fates in self.columns.items()]
 
 
 @dataclass(slots=True)
@@ -74,3 +134,66 @@ class ImportReport:
     def as_dict(self) -> dict[str, Any]:
         columns = {"columns": self.ledger.as_list()} if self.ledger.records else {}
         return {"traces": self.traces.as_dict(), "feedback": self.feedback.as_dict(), **columns}
+
+
+def read_as(meaning: str) -> str:
+    return meaning if meaning == KEPT else f"read as {meaning}"
+
+
+def fates(row: Mapping[str, Any], made: Sequence[Record], meanings: Mapping[str, str]) -> dict[str, str]:
+    """What became of each column with a value. ``made``: what the record became, at least one thing; ``meanings``: what its
+    importer says."""
+    columns = {name: value for name, value in row.items() if value not in (None, "", [], {})}
+    return {name: _fate(name, value, made, meanings) for name, value in columns.items()}
+
+
+def _fate(name: str, value: object, made: Sequence[Record], meanings: Mapping[str, str]) -> str:
+    plain, last = _plain(name), made[-1]
+    if name in meanings:
+        blank = plain in _TEXTS and isinstance(last, ImportedTrace) and asks_nothing(last.prompt)
+        return NO_WORDS if blank else read_as(meanings[name])
+    if plain in _OPINIONS and not any(record.feedback for record in made):
+        return OPINION
+    if plain in _TEXTS:
+        return REPEATED if _is_said(value, made) else TEXT
+    return KEPT if any(isinstance(record, ImportedTrace) and _keeps(record, name) for record in made) else NOT_READ
+
+
+def _keeps(trace: ImportedTrace, name: str) -> bool:
+    inner = (value for value in trace.details.values() if isinstance(value, dict))
+    return name in trace.details or any(name in value for value in inner)
+
+
+@lru_cache(1000)
+def _printable_name(name: str) -> str:
+    return printable(name)[:100]
+
+
+@lru_cache(1000)
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _is_said(value: object, made: Sequence[Record]) -> bool:
+    """Does every text in it stand in what the record became?"""
+    traces = [record for record in made if isinstance(record, ImportedTrace)]
+    texts = [message["content"] for trace in traces for message in trace.prompt] + [trace.response for trace in traces]
+    all_words = _words("\n".join(texts))
+    return all(_words(text) in all_words for text in _texts(value))
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yields what messages say, and not who says it."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        inner: Iterable[Any] = value
+        if isinstance(value, dict):
+            words = [value[name] for name in ("content", "value") if name in value]
+            inner = words or value.values()
+        for item in inner:
+            yield from _texts(item)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())

@@ -13,16 +13,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from io import BufferedReader, TextIOWrapper
+from io import BufferedReader, RawIOBase, TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from rl.base.errors import BadFile
 from rl.base.leaves import leaf
 from rl.base.outside_files import open_outside
-from rl.collect.importers.fields import NotForUs, Refused
-from rl.collect.importers.inflating import Inflated
-from rl.collect.importers.ledger import Record, fates
+from rl.collect.importers.fields import NotForUs, Refused, from_text
+from rl.collect.importers.report import Record, fates
 from rl.collect.json_stream import LONGEST, JsonReader
 from rl.collect.storable import pointer_to_unstorable, unstorable
 from rl.collect.traces.imported import Rejected
@@ -109,17 +108,14 @@ def open_unpacked(path: Path) -> Iterator[BufferedReader]:
     """Unpacked where it is packed. Raises BadFile, from within the block too."""
     with open_outside(path, BUFFER) as raw:
         if not path.name.lower().endswith(PACKED):
-            yield cast(BufferedReader, raw)
+            yield cast("BufferedReader", raw)
             return
         try:
             with gzip.GzipFile(fileobj=raw) as packed:
-                inflated = Inflated(cast(BinaryIO, packed), path, packed_size=path.stat().st_size)
+                inflated = Inflated(cast("BinaryIO", packed), path, packed_size=path.stat().st_size)
                 yield BufferedReader(inflated, BUFFER)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BadFile(path, f"a damaged gzip file: {error}") from error
-
-
-# --- JSON --------------------------------------------------------------------------------------------------------------
 
 
 def _json(path: Path, file: BufferedReader, lists: tuple[str, ...]) -> Iterator[_Row]:
@@ -130,10 +126,23 @@ def _json(path: Path, file: BufferedReader, lists: tuple[str, ...]) -> Iterator[
         reader.end()
     elif first == b"{" and not _is_lines(path, file):
         reader = JsonReader(path, file)
-        yield from _document(reader, lists)
+        beside: dict[str, Any] = {}
+        has_list = False
+        for key in reader.members():
+            if key in lists and reader.peek() == "[":
+                has_list = True
+                yield from _elements(reader)
+            else:
+                beside[key] = reader.value()
+        if not has_list:
+            yield "record 1", beside
         reader.end()
     else:
-        yield from _lines(file)
+        for number, line in enumerate(_cut(file), start=1):
+            if line is None:
+                yield f"line {number}", Rejected(f"line {number}", f"is longer than {LONGEST // 2**20} MiB")
+            elif line.strip():
+                yield f"line {number}", _value(line, f"line {number}", first=number == 1)
 
 
 def _is_lines(path: Path, file: BufferedReader) -> bool:
@@ -153,27 +162,6 @@ def _elements(reader: JsonReader) -> Iterator[_Row]:
     for number, value in enumerate(reader.elements(), start=1):
         reader.location = f"after record {number}"
         yield f"record {number}", value
-
-
-def _document(reader: JsonReader, lists: tuple[str, ...]) -> Iterator[_Row]:
-    beside: dict[str, Any] = {}
-    has_list = False
-    for key in reader.members():
-        if key in lists and reader.peek() == "[":
-            has_list = True
-            yield from _elements(reader)
-        else:
-            beside[key] = reader.value()
-    if not has_list:
-        yield "record 1", beside
-
-
-def _lines(file: BufferedReader) -> Iterator[_Row]:
-    for number, line in enumerate(_cut(file), start=1):
-        if line is None:
-            yield f"line {number}", Rejected(f"line {number}", f"is longer than {LONGEST // 2**20} MiB")
-        elif line.strip():
-            yield f"line {number}", _value(line, f"line {number}", first=number == 1)
 
 
 def _cut(file: BufferedReader) -> Iterator[bytes | None]:
@@ -200,9 +188,6 @@ def _value(line: bytes, where: str, *, first: bool) -> Any:
         return Rejected(where, "contains a number of thousands of digits")
 
 
-# --- tables ------------------------------------------------------------------------------------------------------------
-
-
 def _table(path: Path, file: BufferedReader) -> Iterator[_Row]:
     """Rows of a CSV file with a head; JSON in a cell is read as such."""
     csv.field_size_limit(LONGEST)
@@ -213,7 +198,14 @@ def _table(path: Path, file: BufferedReader) -> Iterator[_Row]:
             if None in row:
                 yield where, Rejected(where, "has more cells than the head of the table")
             else:
-                yield where, {name: _cell(value) for name, value in row.items() if value}
+                yield (
+                    where,
+                    {
+                        name: from_text(value) if value[:1] in ("{", "[", '"') else value
+                        for name, value in row.items()
+                        if value
+                    },
+                )
     except (csv.Error, UnicodeDecodeError) as error:
         raise BadFile(path, f"not valid CSV in UTF-8: {error}", f"line {lines.line_num}") from error
 
@@ -225,10 +217,28 @@ def _bounded_lines(path: Path, text: TextIOWrapper) -> Iterator[str]:
         yield line
 
 
-def _cell(value: str) -> Any:
-    if value[:1] not in ("{", "[", '"'):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+MOST_TIMES, ALWAYS_FINE = 250, 64 * 2**20
+"""How often its own size a packed file may unpack to, and the bytes that any may. Chat logs reach about 20."""
+
+
+def too_much(path: Path) -> BadFile:
+    return BadFile(path, f"unpacks to more than {MOST_TIMES} times its size; unpack it first if that is right")
+
+
+class Inflated(RawIOBase):
+    """The unpacked bytes of a file, until they are too many to be anything but a bomb. Raises BadFile."""
+
+    def __init__(self, unpacked: BinaryIO, path: Path, packed_size: int) -> None:
+        self._unpacked, self._path = unpacked, path
+        self._left = max(ALWAYS_FINE, MOST_TIMES * packed_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._unpacked.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise too_much(self._path)
+        buffer[: len(data)] = data
+        return len(data)

@@ -8,15 +8,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from rl.collect.importers import chat
 from rl.collect.importers.columns import CHOSEN, REJECTED, Columns
 from rl.collect.importers.fields import Refused, identity, others
-from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.importers.rows import SUFFIXES, records
 from rl.collect.traces.imported import ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
@@ -28,11 +27,6 @@ _SPEAKERS = {
     "tool": ("tool", "observation", "function_response", "function"),
 }
 _ROLES = {speaker: role for role, speakers in _SPEAKERS.items() for speaker in speakers}
-
-
-def read(path: Path) -> Iterator[Record | Rejected]:
-    """Raises BadFile."""
-    return records(path, _conversation)
 
 
 def _conversation(row: dict[str, Any], where: str) -> list[ImportedTrace]:
@@ -74,13 +68,17 @@ def _message(turn: object, field: str) -> dict[str, Any]:
         raise Refused(f"{field}.value must be text, not {value!r:.50}")
     more = others(turn, ("from", "role", "value", "content"))
     if speaker.lower() == "function_call":
-        return {**more, "role": "assistant", "content": "", "tool_calls": _calls(value, field)}
+        try:
+            calls = json.loads(value)
+        except (ValueError, RecursionError):
+            raise Refused(f"{field}.value of a function_call must be JSON, not {value!r:.50}") from None
+        return {
+            **more,
+            "role": "assistant",
+            "content": "",
+            "tool_calls": (calls if isinstance(calls, list) else [calls]),
+        }
     return {**more, "role": _ROLES[speaker.lower()], "content": value}
 
 
-def _calls(value: str, field: str) -> list[Any]:
-    try:
-        calls = json.loads(value)
-    except (ValueError, RecursionError):
-        raise Refused(f"{field}.value of a function_call must be JSON, not {value!r:.50}") from None
-    return calls if isinstance(calls, list) else [calls]
+read = partial(records, parse=_conversation)

@@ -75,7 +75,17 @@ def trace(
     """From the fields of a trace file. Raises Refused."""
     if row.get("label") not in (True, False, None):
         raise Refused(f"label must be true, false or null, not {row['label']!r:.50}")
-    score = number(row, "reward_score")
+    score, feedback = number(row, "reward_score"), tuple[ImportedFeedback, ...]()
+    if row.get("label") is not None:
+        rater = raters.person if row.get("manual_review") is True else raters.program
+        value, note = float(row["label"]), notes(text(row, "review_notes"))
+        feedback = (ImportedFeedback(kind="rating", rater=rater, scale="thumb", value=value, notes=note),)
+    # In the order in which they happened, where all say when that was.
+    events = [
+        *_parse_items(row, "tasks_created", lambda task: _event(task, "created")),
+        *_parse_items(row, "tasks_completed", lambda task: _event(task, "completed")),
+        *_parse_items(row, "tasks_failed", lambda task: _event(task, "failed")),
+    ]
     return ImportedTrace(
         where=where,
         external_id=identity(row, "trace_id") or required_text(row, "trace_id"),
@@ -85,15 +95,17 @@ def trace(
         response=text(row, "final_response"),
         tool_calls=tuple(_parse_items(row, "tool_calls", _call)),
         reasoning_steps=tuple(_parse_items(row, "reasoning_steps", _step)),
-        tasks=tuple(_tasks(row)),
-        tokens_in=_count(row, "total_tokens_in"),
-        tokens_out=_count(row, "total_tokens_out"),
-        llm_calls=_count(row, "llm_calls_count"),
+        tasks=tuple(
+            sorted(events, key=lambda event: event.timestamp) if all(event.timestamp for event in events) else events
+        ),
+        tokens_in=count(row, "total_tokens_in") or None,  # 0 stands for what was not counted
+        tokens_out=count(row, "total_tokens_out") or None,
+        llm_calls=count(row, "llm_calls_count") or None,
         cost=number(row, "total_cost") or None,
         duration_ms=round(number(row, "execution_duration_ms") or 0) or None,
         details={**(details or {}), **({} if score is None else {"reward_score": score})},
         occurred_at=moment(row, "timestamp"),
-        feedback=tuple(_label(row, raters)),
+        feedback=feedback,
     )
 
 
@@ -168,34 +180,7 @@ def _texts(row: _Row, name: str) -> tuple[str, ...]:
     return tuple(item for item in items if isinstance(item, str))
 
 
-def _tasks(row: _Row) -> list[TaskEvent]:
-    """In the order in which they happened, where all say when that was."""
-    events = [
-        *_parse_items(row, "tasks_created", lambda task: _event(task, "created")),
-        *_parse_items(row, "tasks_completed", lambda task: _event(task, "completed")),
-        *_parse_items(row, "tasks_failed", lambda task: _event(task, "failed")),
-    ]
-    return sorted(events, key=lambda event: event.timestamp) if all(event.timestamp for event in events) else events
-
-
 def _event(task: _Row, status: Literal["created", "completed", "failed"]) -> TaskEvent:
     """One that failed by an exception of the whole run has no id."""
     names = ("task_id", "type", "description", "timestamp", "error")
     return TaskEvent(status=status, result=task.get("result"), **{name: text(task, name) for name in names})
-
-
-def _count(row: _Row, name: str) -> int | None:
-    """0 stands for what was not counted."""
-    return count(row, name) or None
-
-
-def _label(row: _Row, raters: Raters) -> Iterator[ImportedFeedback]:
-    label = row.get("label")
-    if label is not None:
-        yield ImportedFeedback(
-            kind="rating",
-            rater=raters.person if row.get("manual_review") is True else raters.program,
-            scale="thumb",
-            value=1.0 if label else 0.0,
-            notes=notes(text(row, "review_notes")),
-        )

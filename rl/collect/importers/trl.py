@@ -14,18 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from os.path import commonprefix
-from pathlib import Path
 from typing import Any
 
 from rl.base.records import ReasoningStep
 from rl.collect.importers import chat
 from rl.collect.importers.chat import Talk
-from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns
+from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns, is_rendered, turns_of
 from rl.collect.importers.fields import Refused, number
-from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
-from rl.collect.importers.transcripts import is_rendered, turns_of
+from rl.collect.importers.rows import SUFFIXES, records
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 __all__ = ["SUFFIXES", "read"]
@@ -33,11 +32,6 @@ _SYSTEM = "system:import"
 """Rewards come from programs."""
 _SENTENCE = 3
 """Words of a text that may be a question."""
-
-
-def read(path: Path) -> Iterator[Record | Rejected]:
-    """Raises BadFile."""
-    return records(path, _row)
 
 
 def _row(row: dict[str, Any], where: str) -> list[ImportedTrace]:
@@ -86,7 +80,14 @@ def _implicit(better: Any, worse: Any, columns: Columns) -> tuple[list[Any], Any
         return [], better, worse
     if not isinstance(better, str) or not isinstance(worse, str):
         raise Refused("chosen and rejected must both be text, or both lists of messages")
-    _refuse_other_prompt(better, columns)
+    # Words that two answers share are their prompt only where nothing else may be it.
+    if is_rendered(better):
+        raise Refused("chosen is a chat that a chat template wrote as one text: give its messages")
+    for name, value in columns.details().items():
+        if isinstance(value, str) and len(value.split()) >= _SENTENCE and value.strip() not in better:
+            raise Refused(
+                f"has no prompt that is known as one; if {name!r:.50} is the question, name the column prompt"
+            )
     same_text = commonprefix([better, worse])
     shared = same_text[: max(same_text.rfind(" "), same_text.rfind("\n"), 0)]
     if not shared.strip():
@@ -99,20 +100,6 @@ def _turns(text: str, field: str) -> list[dict[str, str]] | str:
     if turns and turns[-1]["role"] != "assistant":
         raise Refused(f"{field} does not end with words of the assistant")
     return turns or text
-
-
-def _refuse_other_prompt(text: str, columns: Columns) -> None:
-    """Words that two answers share are their prompt only where nothing else may be it."""
-    if is_rendered(text):
-        raise Refused("chosen is a chat that a chat template wrote as one text: give its messages")
-    for name, value in columns.details().items():
-        if isinstance(value, str) and len(value.split()) >= _SENTENCE and value.strip() not in text:
-            raise Refused(
-                f"has no prompt that is known as one; if {name!r:.50} is the question, name the column prompt"
-            )
-
-
-# --- groups and steps --------------------------------------------------------------------------------------------------
 
 
 def _completions(columns: Columns, before: list[Any], where: str) -> Iterator[ImportedTrace]:
@@ -148,3 +135,6 @@ def _beside(completions: list[Any], values: Any, name: str) -> list[Any] | None:
     if not isinstance(values, list) or len(values) != len(completions):
         raise Refused(f"{name} must be a list as long as completions")
     return values
+
+
+read = partial(records, parse=_row)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -22,9 +23,10 @@ from rl.base.outside_files import refuse_device
 from rl.base.records import Report, silent
 from rl.base.slugs import inside
 from rl.collect.importers import ImportReport, Read, reader, scaled_reader
-from rl.collect.importers.ledger import Ledger
+from rl.collect.importers.report import Ledger
 from rl.collect.importers.rows import PLAIN
 from rl.collect.traces.imported import Rejected
+from rl.collect.traces.rows import chunks
 from rl.collect.traces.write import CHUNK, Record, TraceStore
 from rl.models import Agent
 
@@ -56,7 +58,7 @@ def import_files(
     store.report.ledger = ledger
     done = 0
     try:
-        for chunk in _chunks(records):
+        for chunk in chunks(records, CHUNK):
             store.take(chunk)
             done += len(chunk)
             reset_queries()  # with DEBUG=1 Django remembers every statement, and each holds hundreds of answers
@@ -97,16 +99,14 @@ def _read_through(files: _Files, agent: Agent | None) -> tuple[int, Iterable[Rec
     """How many there are, and all of them, kept or to be read again. Raises BadFile, and UsageError where nobody says whose
     answers these are."""
     owned = _require_owners(files.check(), agent)
-    if _are_small(files.paths):
+    # How much is in a folder or in a packed file shows only when it is read.
+    sizes = [
+        file.stat().st_size if file.is_file() and file.name.lower().endswith(PLAIN) else SMALL for file in files.paths
+    ]
+    if sum(sizes) < SMALL:
         kept = [*owned]
         return len(kept), kept
     return sum(1 for _ in owned), files.records()
-
-
-def _are_small(files: Iterable[Path]) -> bool:
-    """How much is in a folder or in a packed file shows only when it is read."""
-    sizes = [file.stat().st_size if file.is_file() and file.name.lower().endswith(PLAIN) else SMALL for file in files]
-    return sum(sizes) < SMALL
 
 
 def _require_owners(records: Iterable[Record], agent: Agent | None) -> Iterator[Record]:
@@ -114,15 +114,6 @@ def _require_owners(records: Iterable[Record], agent: Agent | None) -> Iterator[
         if agent is None and not isinstance(record, Rejected) and not record.agent:
             raise UsageError(f"{record.where} names no agent; say with --agent whose answers these are")
         yield record
-
-
-def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
-    iterator = iter(records)
-    while chunk := list(islice(iterator, CHUNK)):
-        yield chunk
-
-
-# --- files -------------------------------------------------------------------------------------------------------------
 
 
 def _files(module: ModuleType, path: Path) -> list[Path]:
@@ -144,13 +135,7 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(here, name)
-            if name.lower().endswith(suffixes) and not name.startswith(".") and path.is_file() and _stays(folder, path):
-                yield path
-
-
-def _stays(folder: Path, path: Path) -> bool:
-    try:
-        inside(folder, path.absolute())
-    except UsageError:
-        return False
-    return True
+            if name.lower().endswith(suffixes) and not name.startswith(".") and path.is_file():
+                with suppress(UsageError):
+                    inside(folder, path.absolute())
+                    yield path

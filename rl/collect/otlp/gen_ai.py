@@ -6,16 +6,24 @@ https://github.com/open-telemetry/semantic-conventions-genai
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
-from rl.collect.otlp.message_events import CONTENT, messages_on_events
-from rl.collect.otlp.messages import as_text, as_value, message, schema, with_calls
-from rl.collect.otlp.parts import messages_of, parts_of, read_answer, read_parts
-from rl.collect.otlp.spans import Answer, Span, ToolRun
-from rl.collect.otlp.values import count, number, text
+from rl.collect.otlp.messages import (
+    as_text,
+    as_value,
+    message,
+    messages_of,
+    parts_of,
+    read_answer,
+    read_parts,
+    schema,
+    with_calls,
+)
+from rl.collect.otlp.spans import Answer, Span, SpanEvent, ToolRun, count, number, text
 
 MODEL_CALLS = ("chat", "text_completion", "generate_content")
 
@@ -36,6 +44,7 @@ def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
     messages = _messages(attributes, CONTENT[1])
     before, last = _split_run(messages) if kind == "agent" else ([], messages[0] if messages else {})
     answer = read_answer(parts_of(last), "\n")
+    reasons = attributes.get("gen_ai.response.finish_reasons")
     return Answer(
         kind=kind,
         prompt=(*_prompt(attributes), *(full for entry in before for full in messages_of(entry))),
@@ -43,7 +52,9 @@ def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
         requested=answer.calls,
         tools=tuple(_tools(attributes)),
         reasoning=answer.thoughts,
-        finish_reason=_finish_reason(attributes, last),
+        finish_reason=as_text(
+            last.get("finish_reason") or (reasons[0] if isinstance(reasons, list) and reasons else None)
+        ),
         model=text(attributes, "gen_ai.response.model", "gen_ai.request.model"),
         response_id=text(attributes, "gen_ai.response.id"),
         session_id=text(attributes, "gen_ai.conversation.id", "session.id"),
@@ -56,24 +67,18 @@ def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
 
 def _split_run(messages: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
     """What an agent did, and its last words; calls whose results are not told are left out."""
-    spoken = [number for number, entry in enumerate(messages) if _is_said(entry)]
+    spoken = [
+        number
+        for number, entry in enumerate(messages)
+        if _role(entry) in ("assistant", "") and read_parts(parts_of(entry)).text.strip()
+    ]
     last = spoken[-1] if spoken else 0
     has_results = any(_role(entry) == "tool" for entry in messages[:last])
     return messages[:last] if has_results else [], messages[last] if messages else {}
 
 
-def _is_said(entry: Mapping[str, Any]) -> bool:
-    return _role(entry) in ("assistant", "") and bool(read_parts(parts_of(entry)).text.strip())
-
-
 def _role(entry: Mapping[str, Any]) -> str:
     return as_text(entry.get("role")).lower()
-
-
-def _finish_reason(attributes: Mapping[str, Any], message: Mapping[str, Any]) -> str:
-    reasons = attributes.get("gen_ai.response.finish_reasons")
-    first = reasons[0] if isinstance(reasons, list) and reasons else None
-    return as_text(message.get("finish_reason") or first)
 
 
 def _prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -118,3 +123,42 @@ def _tool_run(span: Span) -> ToolRun:
         failed=span.failed or bool(error),
         error=span.status_message or error,
     )
+
+
+CONTENT: Final = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.definitions",
+)
+"""Attributes that hold texts."""
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+_WHOLE: Final = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
+"""Events of 2024, and the attribute that has their messages."""
+_ONE: Final = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
+_CHOICE: Final = "gen_ai.choice"
+
+
+def messages_on_events(events: Iterable[SpanEvent]) -> dict[str, Any]:
+    """By the attribute of CONTENT in which they would stand on the span."""
+    by_name: dict[str, Any] = {}
+    given: list[Any] = []
+    answers: list[Any] = []
+    for event in events:
+        if event.name == _DETAILS:
+            by_name |= {name: event.attributes[name] for name in CONTENT if name in event.attributes}
+        elif event.name in _WHOLE:
+            messages = as_value(event.attributes.get(_WHOLE[event.name]))
+            (given if event.name.endswith("prompt") else answers).extend(messages if isinstance(messages, list) else ())
+        elif match := _ONE.fullmatch(event.name):
+            given.append({"role": match[1], **_body(event)})
+        elif event.name == _CHOICE:
+            body = _body(event)
+            message = as_value(body.get("message"))
+            answers.append({"role": "assistant", **body, **(message if isinstance(message, Mapping) else {})})
+    return {**({CONTENT[0]: given} if given else {}), **({CONTENT[1]: answers} if answers else {}), **by_name}
+
+
+def _body(event: SpanEvent) -> Mapping[str, Any]:
+    body = as_value(event.attributes.get("gen_ai.event.content"))
+    return body if isinstance(body, Mapping) else event.attributes

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from rl.base.messages import requested_calls, without_calls
 from rl.base.records import Message
 from rl.collect.otlp.messages import calls_as_data
-from rl.collect.otlp.spans import Requested
-from rl.collect.otlp.values import fit
+from rl.collect.otlp.spans import Requested, fit
 
 
 class History(NamedTuple):

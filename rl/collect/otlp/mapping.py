@@ -18,8 +18,7 @@ from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_NOTES_LENGTH
 from rl.collect.otlp import gen_ai, openinference, vercel
 from rl.collect.otlp.history import History, split, turn
 from rl.collect.otlp.messages import with_calls
-from rl.collect.otlp.spans import Answer, Span, ToolRun, moment
-from rl.collect.otlp.values import fit, remaining_attributes, text
+from rl.collect.otlp.spans import Answer, Span, ToolRun, fit, moment, remaining_attributes, text
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 
@@ -32,21 +31,12 @@ NO_QUESTION = "the last message of its user has no text: nothing can be learned 
 _STORED_ELSEWHERE = (*gen_ai.CONTENT, *openinference.CONTENT, *vercel.CONTENT)
 NAME = "gen_ai.evaluation.result"
 VERDICTS: Mapping[str, float] = {
-    "pass": 1.0,
-    "passed": 1.0,
-    "correct": 1.0,
-    "relevant": 1.0,
-    "good": 1.0,
-    "fail": 0.0,
-    "failed": 0.0,
-    "incorrect": 0.0,
-    "not_relevant": 0.0,
-    "irrelevant": 0.0,
-    "bad": 0.0,
+    **dict.fromkeys(("pass", "passed", "correct", "relevant", "good"), 1.0),
+    **dict.fromkeys(("fail", "failed", "incorrect", "not_relevant", "irrelevant", "bad"), 0.0),
 }
 """Labels that say which way a score points."""
 LESS_IS_BETTER = ("toxic", "hallucinat", "bias", "harm", "violen", "injection", "jailbreak")
-"""Parts of the names of evaluators whose high scores are not praise."""
+"""Parts of the names of evaluators whose high scores are not praise; of others, a score from 0 to 1 rates the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,30 +121,39 @@ def _take(span: Span, agent: str, mapped: Mapped) -> None:
     if not owner:
         raise UsageError(NO_AGENT)
     if isinstance(content, Answer) and not empty:
-        _check_question(content)
-        mapped.answers.append(_answer(span, owner, content))
+        asked = [message["content"] for message in content.prompt if message["role"] == "user"]
+        if asked and not asked[-1].strip():
+            raise UsageError(NO_QUESTION)
+        history = split(content.prompt)
+        last_turn = turn(
+            content.response.removesuffix(with_calls("", content.requested)).rstrip("\n"), content.requested
+        )
+        record = _record(span, content, history)
+        if has_calls(history.given) or (content.kind == "agent" and history.steps):
+            record = replace(
+                record, details={**record.details, "messages": [*history.given, *history.steps, last_turn]}
+            )
+        mapped.answers.append(FoundAnswer(owner, span.trace_id, span.span_id, content.kind, record, history, last_turn))
     if isinstance(content, ToolRun) or judgements:
-        mapped.loose.append(_check_storable(_loose(span, owner, content, judgements)))
-
-
-def _check_question(content: Answer) -> None:
-    """Raises UsageError for one that is blank."""
-    asked = [message["content"] for message in content.prompt if message["role"] == "user"]
-    if asked and not asked[-1].strip():
-        raise UsageError(NO_QUESTION)
-
-
-def _answer(span: Span, owner: str, content: Answer) -> FoundAnswer:
-    history = split(content.prompt)
-    last_turn = turn(content.response.removesuffix(with_calls("", content.requested)).rstrip("\n"), content.requested)
-    record = _record(span, content, history)
-    if has_calls(history.given) or (content.kind == "agent" and history.steps):
-        record = replace(record, details={**record.details, "messages": [*history.given, *history.steps, last_turn]})
-    return FoundAnswer(owner, span.trace_id, span.span_id, content.kind, record, history, last_turn)
+        loose = _loose(span, owner, content, judgements)
+        if reason := unstorable([loose.tool_call, loose.evaluations]):
+            raise UsageError(reason)
+        mapped.loose.append(loose)
 
 
 def _record(span: Span, answer: Answer, history: History) -> ImportedTrace:
     response_id = answer.response_id if len(answer.response_id) <= MAX_ID_LENGTH else ""
+    details = {
+        "kind": answer.kind,
+        "trace_id": span.trace_id,
+        "span_id": span.span_id,
+        "parent_span_id": span.parent_id,
+        "scope": span.scope[:200],
+        "agent_name": answer.agent_name[:200],
+        "requested": [{**asdict(call), "arguments": fit(call.arguments)} for call in answer.requested],
+        "error": span.status_message[:1000] if span.failed else "",
+        "attributes": remaining_attributes(span.attributes, _STORED_ELSEWHERE),
+    }
     return ImportedTrace(
         where=span.where,
         external_id=response_id or span.span_id,
@@ -169,7 +168,7 @@ def _record(span: Span, answer: Answer, history: History) -> ImportedTrace:
         cost=answer.cost,
         duration_ms=span.duration_ms,
         details={
-            "otel": _details(span, answer),
+            "otel": {name: value for name, value in details.items() if value not in ("", [], {})},
             **({"tools": list(answer.tools)} if answer.tools else {}),
             **({"finish_reason": reason[:100]} if (reason := "error" if span.failed else answer.finish_reason) else {}),
         },
@@ -180,21 +179,6 @@ def _record(span: Span, answer: Answer, history: History) -> ImportedTrace:
 def by_span(record: ImportedTrace, span_id: str) -> ImportedTrace:
     """The same answer under the id of its span: some servers give the same response id to several answers."""
     return replace(record, external_id=span_id)
-
-
-def _details(span: Span, answer: Answer) -> dict[str, Any]:
-    details = {
-        "kind": answer.kind,
-        "trace_id": span.trace_id,
-        "span_id": span.span_id,
-        "parent_span_id": span.parent_id,
-        "scope": span.scope[:200],
-        "agent_name": answer.agent_name[:200],
-        "requested": [{**asdict(call), "arguments": fit(call.arguments)} for call in answer.requested],
-        "error": span.status_message[:1000] if span.failed else "",
-        "attributes": remaining_attributes(span.attributes, _STORED_ELSEWHERE),
-    }
-    return {name: value for name, value in details.items() if value not in ("", [], {})}
 
 
 def _loose(
@@ -228,24 +212,13 @@ def _tool_call(span: Span, run: ToolRun) -> dict[str, Any]:
 
 
 def _evaluation_to_json(response_id: str, feedback: ImportedFeedback) -> dict[str, Any]:
-    at = feedback.rated_at.isoformat() if feedback.rated_at else None
+    names = ("kind", "rater", "scale", "value", "metric", "notes")
     return {
         "response_id": response_id,
-        "kind": feedback.kind,
-        "rater": feedback.rater,
-        "scale": feedback.scale,
-        "value": feedback.value,
-        "metric": feedback.metric,
+        **{name: getattr(feedback, name) for name in names},
         "tags": list(feedback.tags),
-        "notes": feedback.notes,
-        "rated_at": at,
+        "rated_at": feedback.rated_at.isoformat() if feedback.rated_at else None,
     }
-
-
-def _check_storable(loose: LooseSpan) -> LooseSpan:
-    if reason := unstorable([loose.tool_call, loose.evaluations]):
-        raise UsageError(reason)
-    return loose
 
 
 def evaluations(span: Span) -> Iterator[tuple[str, ImportedFeedback]]:
@@ -259,7 +232,8 @@ def evaluations(span: Span) -> Iterator[tuple[str, ImportedFeedback]]:
 
 def _read(attributes: Mapping[str, Any], time: int) -> Iterator[tuple[str, ImportedFeedback]]:
     name = one_line(text(attributes, "gen_ai.evaluation.name")).strip() or "evaluation"
-    label, score = text(attributes, "gen_ai.evaluation.score.label"), _score(attributes)
+    label, value = text(attributes, "gen_ai.evaluation.score.label"), attributes.get("gen_ai.evaluation.score.value")
+    score = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
     common: dict[str, Any] = {
         "rater": f"system:{name}"[:MAX_RATER_LENGTH],
         "notes": text(attributes, "gen_ai.evaluation.explanation")[:MAX_NOTES_LENGTH],
@@ -267,20 +241,11 @@ def _read(attributes: Mapping[str, Any], time: int) -> Iterator[tuple[str, Impor
         "rated_at": moment(time),
     }
     verdict = VERDICTS.get(label.lower().replace(" ", "_"))
-    rating = verdict if verdict is not None else _as_rating(name, score)
+    praises = not any(part in name.lower() for part in LESS_IS_BETTER)
+    rating = score if praises and score is not None and 0 <= score <= 1 else None
+    rating = verdict if verdict is not None else rating
     response_id = text(attributes, "gen_ai.response.id")
     if rating is not None:
         yield response_id, ImportedFeedback(kind="rating", scale="score", value=rating, **common)
     elif score is not None:
         yield response_id, ImportedFeedback(kind="outcome", metric=name[:MAX_METRIC_LENGTH], value=score, **common)
-
-
-def _score(attributes: Mapping[str, Any]) -> float | None:
-    value = attributes.get("gen_ai.evaluation.score.value")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _as_rating(name: str, score: float | None) -> float | None:
-    """A score from 0 to 1 rates the answer, unless its evaluator looks for something bad."""
-    praises = not any(part in name.lower() for part in LESS_IS_BETTER)
-    return score if praises and score is not None and 0 <= score <= 1 else None

@@ -1,10 +1,11 @@
-"""Chat messages as the dialects write them, as text that a model can learn from."""
+"""Chat messages as the dialects write them, as text that a model can learn from: what is said, what is thought, and which
+tools are called. Each system names these parts its own way."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from rl.base.errors import UsageError
 from rl.base.messages import as_data, write_call
@@ -88,3 +89,110 @@ def as_value(value: object) -> Any:
         return json.loads(value, parse_constant=lambda name: None)  # NaN and Infinity are not JSON
     except (ValueError, RecursionError):
         return value
+
+
+_TEXTS: Final = ("text", "output_text", "input_text", "refusal")
+_THOUGHTS: Final = ("thinking", "reasoning", "thought", "reasoning_text", "reasoning_content", "redacted_thinking")
+_CALLS: Final = ("tool_call", "tool_use", "function_call", "tool-call")
+_RESULTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output")
+Part = Mapping[str, Any]
+
+
+class Parts(NamedTuple):
+    text: str
+    thoughts: tuple[str, ...]
+    calls: tuple[Requested, ...]
+    others: tuple[str, ...]
+    """Kinds of what is none of these, such as pictures."""
+
+
+def read_parts(parts: Iterable[Any], between: str = "", names_others: bool = False) -> Parts:
+    """``between``: what stands between two texts; a model's own go on in mid-sentence. ``names_others``: in brackets, where
+    they stand."""
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[Requested] = []
+    others: list[str] = []
+    for part in parts:
+        kind = _kind_of(part)
+        if kind in _TEXTS:
+            texts.append(_words(part))
+        elif kind in _THOUGHTS:
+            thoughts.append(_words(part))
+        elif kind in _CALLS:
+            name, call_id = _first(part, "name", "toolName"), _first(part, "id", "toolCallId", "call_id")
+            calls.append(
+                Requested(as_text(name), as_value(_first(part, "arguments", "input", "args")), as_text(call_id))
+            )
+        elif kind in _RESULTS:
+            texts.append(_result_of(part)[0])
+        else:
+            others.append(as_text(part.get("modality")) or kind if isinstance(part, Mapping) else kind)
+            texts += [f"[{others[-1]}]"] if names_others else []
+    return Parts(between.join(filter(None, texts)), tuple(filter(None, thoughts)), tuple(calls), tuple(others))
+
+
+def read_answer(parts: Iterable[Any], between: str = "") -> Parts:
+    """What a model said. Raises UsageError where nothing of it is text, and where it only thought."""
+    read = read_parts(parts, between)
+    if read.text.strip() or read.calls or not (read.others or read.thoughts):
+        return read
+    what = f"is of the kind {read.others[0][:50]!r}" if read.others else "is a thought alone"
+    raise UsageError(f"its answer {what}, and only text can be learned from")
+
+
+def parts_of(entry: Mapping[str, Any]) -> list[Any]:
+    """Those of a message: OpenTelemetry's ``parts``, or the ``content`` and ``tool_calls`` of OpenAI's form."""
+    parts = entry.get("parts", entry.get("content"))
+    parts = [parts] if isinstance(parts, str) else parts if isinstance(parts, list) else []
+    calls = entry.get("tool_calls")
+    functions = (
+        call.get("function", call) | {"id": call.get("id")}
+        for call in (item for item in (calls if isinstance(calls, list) else ()) if isinstance(item, dict))
+        if isinstance(call.get("function", call), dict)
+    )
+    return [*parts, *({**function, "type": "tool_call"} for function in functions)]
+
+
+def messages_of(entry: Mapping[str, Any]) -> Iterator[Message]:
+    """One of a prompt, or as many as it has results of tools. Raises UsageError for a role that nobody knows."""
+    parts = parts_of(entry)
+    results = [part for part in parts if _kind_of(part) in _RESULTS]
+    if len(results) > 1:
+        for result in results:
+            yield full_message(entry.get("role"), _result_of(result)[0], (), _result_of(result)[1])
+        return
+    read = read_parts(parts, "\n", names_others=True)
+    call_id = _result_of(results[0])[1] if results else as_text(_first(entry, "tool_call_id", "id"))
+    yield full_message(entry.get("role"), read.text, read.calls, call_id)
+
+
+def _kind_of(part: Any) -> str:
+    if isinstance(part, str):
+        return "text"
+    return as_text(part.get("type", "text")) if isinstance(part, Mapping) else "part"
+
+
+def _result_of(part: Part) -> tuple[str, str]:
+    """What a tool gave back, and the id of the call."""
+    value = _first(part, "response", "result", "output", "content")
+    if isinstance(value, Mapping) and set(value) == {"type", "value"}:
+        value = value["value"]
+    words = _texts_in(value) if isinstance(value, list) else ""
+    return words or as_text(value), as_text(_first(part, "id", "tool_use_id", "toolCallId", "call_id"))
+
+
+def _words(part: Any) -> str:
+    """What a text says, or a thought, which may have parts of its own."""
+    if not isinstance(part, Mapping):
+        return as_text(part)
+    value = _first(part, "text", "content", "thinking", "reasoning", "refusal")
+    return _texts_in(value) if isinstance(value, list) else as_text(value)
+
+
+def _texts_in(parts: Iterable[Any]) -> str:
+    return "".join(as_text(part.get("text")) for part in parts if isinstance(part, Mapping))
+
+
+def _first(part: Part, *names: str) -> Any:
+    return next((part[name] for name in names if part.get(name) is not None), None)

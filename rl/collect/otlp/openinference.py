@@ -5,15 +5,12 @@ https://arize-ai.github.io/openinference/spec/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.base.records import Message
-from rl.collect.otlp.messages import as_value, message, schema, with_calls
-from rl.collect.otlp.parts import messages_of, read_answer
-from rl.collect.otlp.spans import Answer, Span, ToolRun
-from rl.collect.otlp.values import count, number, text
+from rl.collect.otlp.messages import as_value, message, messages_of, read_answer, schema, with_calls
+from rl.collect.otlp.spans import Answer, Span, ToolRun, count, number, text
 
 CONTENT = ("llm.input_messages.", "llm.output_messages.", "llm.tools.", "input.value", "output.value")
 """Beginnings of attributes that hold texts."""
@@ -37,15 +34,20 @@ def _answer(span: Span) -> Answer:
         )
     attributes = span.attributes
     given = _entries(attributes, "llm.input_messages.")
+    tools = [entry.get("tool") for entry in _items(_tree(attributes, "llm.tools."))]
     prompt = tuple(made for fields in given for made in messages_of({**fields, "parts": _parts(fields)}))
+    if not prompt and (asked := _plain(attributes, "input")):
+        prompt = (message("user", asked),)
     messages = [read_answer(_parts(fields), "\n") for fields in _entries(attributes, "llm.output_messages.")]
     requested = tuple(call for answer in messages for call in answer.calls)
     words = next((answer.text for answer in messages if answer.text), "")  # others are alternatives
     return Answer(
-        prompt=prompt or _plain_prompt(attributes),
+        prompt=prompt,
         response=with_calls(words, requested) or _plain(attributes, "output"),
         requested=requested,
-        tools=tuple(_tools(attributes)),
+        tools=tuple(
+            filter(None, (schema(as_value(tool.get("json_schema"))) for tool in tools if isinstance(tool, dict)))
+        ),
         reasoning=tuple(thought for answer in messages for thought in answer.thoughts),
         finish_reason=text(attributes, "llm.finish_reason"),
         model=text(attributes, "llm.model_name"),
@@ -56,11 +58,6 @@ def _answer(span: Span) -> Answer:
         tokens_out=count(attributes, "llm.token_count.completion"),
         cost=number(attributes, "llm.cost.total"),
     )
-
-
-def _plain_prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
-    words = _plain(attributes, "input")
-    return (message("user", words),) if words else ()
 
 
 def _plain(attributes: Mapping[str, Any], side: str) -> str:
@@ -86,13 +83,6 @@ def _response_id(attributes: Mapping[str, Any]) -> str:
 def _entries(attributes: Mapping[str, Any], prefix: str) -> list[Tree]:
     messages = (entry.get("message") for entry in _items(_tree(attributes, prefix)))
     return [fields for fields in messages if isinstance(fields, dict)]
-
-
-def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for entry in _items(_tree(attributes, "llm.tools.")):
-        tool = entry.get("tool")
-        if isinstance(tool, dict) and (made := schema(as_value(tool.get("json_schema")))):
-            yield made
 
 
 def _parts(fields: Tree) -> list[Any]:
@@ -146,7 +136,10 @@ def _tool_run(span: Span) -> ToolRun:
         arguments=_arguments(as_value(attributes.get("tool_call.function.arguments", attributes.get("input.value")))),
         result=wrapped.get("content") if wrapped else output,
         failed=span.failed or wrapped.get("status") == "error",
-        error=span.status_message or _exception(span),
+        error=span.status_message
+        or next(
+            (text(event.attributes, "exception.message") for event in span.events if event.name == "exception"), ""
+        ),
     )
 
 
@@ -165,7 +158,3 @@ def _arguments(arguments: Any) -> Any:
     ):
         return {**arguments["kwargs"], **({"args": arguments["args"]} if arguments["args"] else {})}
     return arguments
-
-
-def _exception(span: Span) -> str:
-    return next((text(event.attributes, "exception.message") for event in span.events if event.name == "exception"), "")

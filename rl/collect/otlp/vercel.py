@@ -5,14 +5,12 @@ https://ai-sdk.dev/docs/ai-sdk-core/telemetry
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from rl.base.errors import UsageError
-from rl.collect.otlp.messages import as_text, as_value, schema, with_calls
-from rl.collect.otlp.parts import Parts, messages_of, read_answer
-from rl.collect.otlp.spans import Answer, Span, ToolRun
-from rl.collect.otlp.values import count, text
+from rl.collect.otlp.messages import as_text, as_value, messages_of, read_answer, schema, with_calls
+from rl.collect.otlp.spans import Answer, Span, ToolRun, count, text
 
 CONTENT: Final = (
     "ai.prompt",
@@ -29,18 +27,30 @@ def read(span: Span) -> Answer | ToolRun | None:
     not messages."""
     operation = text(span.attributes, "ai.operationId")
     if operation == "ai.toolCall":
-        return _tool_run(span)
+        attributes = span.attributes
+        return ToolRun(
+            name=text(attributes, "ai.toolCall.name") or span.name,
+            call_id=text(attributes, "ai.toolCall.id"),
+            arguments=as_value(attributes.get("ai.toolCall.args")),
+            result=as_value(attributes.get("ai.toolCall.result")),
+            failed=span.failed,
+            error=as_text(span.status_message),
+        )
     return _answer(span.attributes) if operation.startswith("ai.") and operation.endswith(_CALLS) else None
 
 
 def _answer(attributes: Mapping[str, Any]) -> Answer:
     prompt = _list(attributes, "ai.prompt.messages")
-    answer = _said(attributes)
+    thought = {"type": "reasoning", "text": text(attributes, "ai.response.reasoning")}
+    words = {"type": "text", "text": text(attributes, "ai.response.text", "ai.response.object")}
+    called = (call for call in _list(attributes, "ai.response.toolCalls") if isinstance(call, dict))
+    answer = read_answer([thought, words, *({**call, "type": "tool-call"} for call in called)])
+    tools = attributes.get("ai.prompt.tools")
     return Answer(
         prompt=tuple(made for entry in prompt if isinstance(entry, dict) for made in messages_of(entry)),
         response=with_calls(answer.text, answer.calls),
         requested=answer.calls,
-        tools=tuple(_tools(attributes)),
+        tools=tuple(filter(None, map(schema, tools if isinstance(tools, list) else ()))),
         reasoning=answer.thoughts,
         finish_reason=text(attributes, "ai.response.finishReason"),
         model=text(attributes, "ai.response.model", "gen_ai.response.model", "ai.model.id", "gen_ai.request.model"),
@@ -54,34 +64,8 @@ def _answer(attributes: Mapping[str, Any]) -> Answer:
     )
 
 
-def _said(attributes: Mapping[str, Any]) -> Parts:
-    thought = {"type": "reasoning", "text": text(attributes, "ai.response.reasoning")}
-    words = {"type": "text", "text": text(attributes, "ai.response.text", "ai.response.object")}
-    calls = [
-        {**call, "type": "tool-call"} for call in _list(attributes, "ai.response.toolCalls") if isinstance(call, dict)
-    ]
-    return read_answer([thought, words, *calls])
-
-
-def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    tools = attributes.get("ai.prompt.tools")
-    yield from filter(None, map(schema, tools if isinstance(tools, list) else ()))
-
-
 def _list(attributes: Mapping[str, Any], name: str) -> list[Any]:
     value = as_value(attributes.get(name))
     if isinstance(value, str) and value:
         raise UsageError(f"{name} is not JSON; was it cut off? OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT must not be set")
     return value if isinstance(value, list) else []
-
-
-def _tool_run(span: Span) -> ToolRun:
-    attributes = span.attributes
-    return ToolRun(
-        name=text(attributes, "ai.toolCall.name") or span.name,
-        call_id=text(attributes, "ai.toolCall.id"),
-        arguments=as_value(attributes.get("ai.toolCall.args")),
-        result=as_value(attributes.get("ai.toolCall.result")),
-        failed=span.failed,
-        error=as_text(span.status_message),
-    )

@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Final
 
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -21,7 +21,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from rl.base.errors import UsageError
-from rl.collect.otlp.mending import UNREADABLE, mend, reason_of
 from rl.collect.otlp.spans import Span, SpanEvent
 from rl.collect.traces.imported import Rejected
 
@@ -86,7 +85,12 @@ def _from_json(body: bytes, refused: list[Rejected]) -> ExportTraceServiceReques
         if not isinstance(document, dict):
             raise ValueError("it is not an object")
         for span in _span_objects(document):
-            _ids_to_base64(span)
+            for (
+                name
+            ) in _IDS:  # OTLP/JSON writes ids in hexadecimal, protobuf's own JSON in base64, which stays as it is
+                value = span.get(name)
+                if isinstance(value, str) and _HEXADECIMAL.fullmatch(value):
+                    span[name] = base64.b64encode(bytes.fromhex(value)).decode()
         try:
             return ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)
         except UNREADABLE:
@@ -111,14 +115,6 @@ def _members(value: Any, names: Iterable[str]) -> Iterator[dict[str, Any]]:
     for name in names:
         items = value.get(name) if isinstance(value, dict) else None
         yield from (item for item in (items if isinstance(items, list) else ()) if isinstance(item, dict))
-
-
-def _ids_to_base64(span: dict[str, Any]) -> None:
-    """OTLP/JSON writes ids in hexadecimal, protobuf's own JSON in base64, which stays as it is."""
-    for name in _IDS:
-        value = span.get(name)
-        if isinstance(value, str) and _HEXADECIMAL.fullmatch(value):
-            span[name] = base64.b64encode(bytes.fromhex(value)).decode()
 
 
 def _spans(request: ExportTraceServiceRequest) -> Iterator[Span | Rejected]:
@@ -237,3 +233,68 @@ def _number(body: bytes, at: int, end: int) -> Extent:
         if byte < 128:
             return number, at
     raise DecodeError(f"a number is cut off at byte {at}")
+
+
+UNREADABLE: Final = (ParseError, ValueError, TypeError, AttributeError)
+"""What protobuf's parser raises for odd shapes."""
+_COUNTS: Final = ("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount", "flags")
+_LARGEST_COUNT: Final = 2**32 - 1
+_DEEPEST: Final = 100
+"""Levels of JSON; protobuf's parser takes no more."""
+
+
+def mend(value: Any, refused: list[Rejected]) -> Any:
+    """The document without what cannot be read, for exporters never send a refused batch again: texts get a sign for half a
+    character, values of attributes become null, counts go, and a span that is still none is added to ``refused``."""
+    if isinstance(value, list):
+        return [mend(item, refused) for item in value]
+    if not isinstance(value, dict):
+        return _with_whole_characters(value)
+    if "key" in value and "value" in value:
+        inner = _with_whole_characters(value["value"])  # looked at once, however deeply others lie in it
+        return {"key": _with_whole_characters(value["key"]), "value": {} if _problem(inner, AnyValue()) else inner}
+    made = {name: mend(item, refused) for name, item in value.items() if name not in _COUNTS or _is_count(item)}
+    if isinstance(spans := made.get("spans"), list):
+        made["spans"] = [span for span in spans if _is_span(span, refused)]
+    return made
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
+
+
+def _with_whole_characters(value: Any, depth: int = 0) -> Any:
+    """Mends a text, and all texts in a value; there a fraction that is announced as a whole number is a number too. None
+    for what lies too deep."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_with_whole_characters(item, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(number := value.get("intValue"), float) and not number.is_integer():
+        return {"doubleValue": number}
+    return {_with_whole_characters(name): _with_whole_characters(item, depth + 1) for name, item in value.items()}
+
+
+def _is_span(span: Any, refused: list[Rejected]) -> bool:
+    problem = _problem(span, WireSpan())
+    if problem:
+        where = span.get("name") if isinstance(span, dict) else ""
+        refused.append(Rejected(f"span {where!r:.100}", problem))
+    return not problem
+
+
+def _problem(value: Any, message: Any) -> str:
+    try:
+        ParseDict(value, message, ignore_unknown_fields=True)
+    except UNREADABLE as error:
+        return reason_of(error)
+    return ""
+
+
+def reason_of(error: Exception) -> str:
+    """Without the names of all fields on the way to the wrong one, which protobuf's parser puts before it."""
+    return str(error).rsplit("field: ", 1)[-1][:300] or type(error).__name__

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from rl.collect.otlp import FoundAnswer, LooseSpan
+from rl.collect.traces.joining import otel_of
 from rl.models import Agent, Feedback, Trace, prompt_key
 from rl.models.traces import GATEWAY
 
@@ -40,17 +41,12 @@ def _under_known_id(answer: FoundAnswer, here: dict[tuple[str, str], list[Trace]
     same = here.get((prompt_key(record.prompt), record.response), [])
     if (began := record.occurred_at) is None:
         return answer
-    free = [trace for trace in same if _span_of(trace) in ("", answer.span_id)]
+    free = [trace for trace in same if otel_of(trace).get("span_id", "") in ("", answer.span_id)]
     nearest = min(free, key=lambda trace: abs(trace.occurred_at - began), default=None)
     if nearest is None or abs(nearest.occurred_at - began) > _APART:
         return answer
     same.remove(nearest)
     return replace(answer, record=replace(record, external_id=nearest.external_id or answer.span_id))
-
-
-def _span_of(trace: Trace) -> str:
-    otel = trace.details.get("otel")
-    return str(otel.get("span_id", "")) if isinstance(otel, dict) else ""
 
 
 def give_way(agent: Agent, trace_ids: Iterable[str]) -> list[LooseSpan]:
@@ -66,29 +62,18 @@ def give_way(agent: Agent, trace_ids: Iterable[str]) -> list[LooseSpan]:
     left: list[LooseSpan] = []
     for trace in agents:
         call = last.get(trace.otel_trace_id)
-        if call and (call.response == trace.response or not _is_judged_by_people(trace)):
-            _move_feedback(trace, call)
-            left += _tool_calls(agent, trace)
+        if call and (
+            call.response == trace.response
+            or not (trace.feedback.exclude(rater__startswith="system:").exists() or trace.compared.exists())
+        ):
+            # Not a rating of whoever has rated the call already.
+            raters = call.feedback.filter(kind=Feedback.Kind.RATING, is_current=True).values("rater")
+            moved = trace.feedback.exclude(kind=Feedback.Kind.RATING, rater__in=raters).update(trace=call)
+            moved += trace.compared.update(other_trace=call)
+            if moved:
+                Trace.objects.filter(pk=call.pk).update(reward_pending=True)
+            known: dict[str, Any] = {"agent": agent.name, "trace_id": trace.otel_trace_id or ""}
+            items: list[Any] = [item for item in trace.tool_calls if isinstance(item, dict) and "span_id" in item]
+            left += [LooseSpan(**known, span_id=item["span_id"], tool_call=item) for item in items]
             trace.delete()
     return left
-
-
-def _is_judged_by_people(trace: Trace) -> bool:
-    return trace.feedback.exclude(rater__startswith="system:").exists() or trace.compared.exists()
-
-
-def _move_feedback(trace: Trace, call: Trace) -> None:
-    """Not a rating of whoever has rated the call already."""
-    raters = call.feedback.filter(kind=Feedback.Kind.RATING, is_current=True).values("rater")
-    moved = trace.feedback.exclude(kind=Feedback.Kind.RATING, rater__in=raters).update(trace=call)
-    moved += trace.compared.update(other_trace=call)
-    if moved:
-        Trace.objects.filter(pk=call.pk).update(reward_pending=True)
-
-
-def _tool_calls(agent: Agent, trace: Trace) -> list[LooseSpan]:
-    items: list[Any] = [item for item in trace.tool_calls if isinstance(item, dict) and "span_id" in item]
-    return [
-        LooseSpan(agent=agent.name, trace_id=trace.otel_trace_id or "", span_id=item["span_id"], tool_call=item)
-        for item in items
-    ]

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import transaction
@@ -19,9 +18,8 @@ from rl.base.errors import UsageError
 from rl.base.records import Message, ToolCall
 from rl.collect.capture.cleaning import NAME, TEXT, Cleaner, finite, whole
 from rl.collect.capture.troubles import Troubles
-from rl.collect.traces.batches import Batch
 from rl.collect.traces.imported import ImportedTrace
-from rl.collect.traces.rows import take_turns
+from rl.collect.traces.rows import Batch, chunks, take_turns
 from rl.environments.episode import Episode as PlayedEpisode
 from rl.environments.episode import Turn
 from rl.models import Agent, Episode, ModelVersion, Trace, TrainingRun
@@ -52,8 +50,7 @@ def store_episodes(
 ) -> int:
     """How many were stored. The same episode again changes nothing; another one in its place in the run replaces it."""
     stored = 0
-    remaining = iter(episodes)
-    while chunk := list(islice(remaining, CHUNK)):
+    for chunk in chunks(episodes, CHUNK):
         with transaction.atomic():
             stored += _store(agent, chunk, run, model_version)
     return stored
@@ -81,9 +78,6 @@ def _store(
     return len(rows)
 
 
-# --- what was in their place -------------------------------------------------------------------------------------------
-
-
 def _make_room(rows: Sequence[Episode], run: TrainingRun | None) -> None:
     Episode.objects.filter(trace__in=[row.trace_id for row in rows]).delete()
     if run is None:
@@ -100,9 +94,6 @@ def _make_room(rows: Sequence[Episode], run: TrainingRun | None) -> None:
 
 def _position(row: Episode) -> _Position:
     return _Position(*(getattr(row, name) for name in _Position._fields))
-
-
-# --- rows --------------------------------------------------------------------------------------------------------------
 
 
 def _row(episode: PlayedEpisode, agent: Agent, run: TrainingRun | None) -> Episode:
@@ -125,6 +116,8 @@ def _answer(episode: PlayedEpisode, row: Episode, version: ModelVersion | None) 
     prompt = tuple(Message(role=message["role"], content=_text(message["content"])) for message in episode.prompt)
     turns = _turns(episode.turns)
     tokens = [turn.tokens for turn in episode.turns if turn.tokens is not None]
+    columns = {name: getattr(row, name) for name in ("task_id", "environment", "reward", "success", "reason")}
+    task = {name: part for name, part in episode.task.items() if episode.environment != REPLAY or name not in _RECORDED}
     return ImportedTrace(
         where=row.task_id,
         external_id=_external_id(row, version, prompt, turns),
@@ -137,7 +130,7 @@ def _answer(episode: PlayedEpisode, row: Episode, version: ModelVersion | None) 
         tokens_out=whole(sum(tokens)) if tokens else None,
         llm_calls=len(turns),
         duration_ms=None if episode.seconds is None else whole(episode.seconds * 1000),
-        details={"episode": _details(episode, row, turns)},
+        details={"episode": {**columns, "task": _json(task), "turns": turns, "info": _json(episode.info)}},
     )
 
 
@@ -148,12 +141,6 @@ def _external_id(
     words = [[turn["said"], turn["observation"]] for turn in turns]
     identity = [row.run_id, version and version.pk, _position(row), prompt, words]
     return "episode-" + hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
-
-
-def _details(episode: PlayedEpisode, row: Episode, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    columns = {name: getattr(row, name) for name in ("task_id", "environment", "reward", "success", "reason")}
-    task = {name: part for name, part in episode.task.items() if episode.environment != REPLAY or name not in _RECORDED}
-    return {**columns, "task": _json(task), "turns": turns, "info": _json(episode.info)}
 
 
 def _turns(turns: Sequence[Turn]) -> list[dict[str, Any]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, field
+from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, Literal
 
 from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
+from rl.collect.limits import MAX_ID_LENGTH, MAX_MESSAGES, MAX_WHOLE_NUMBER, ROLES
+from rl.collect.storable import unstorable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +88,74 @@ class ImportedRemark:
 class Rejected:
     where: str
     reason: str
+
+
+_TEXTS = ("external_id", "prompt_key", "session_id", "response", "agent", "model_version")
+_SHORT = ("external_id", "prompt_key", "session_id", "model_version")
+_DONE = ("tool_calls", "reasoning_steps", "tasks")
+_COUNTS = ("tokens_in", "tokens_out", "llm_calls", "duration_ms")
+
+
+def problem(record: ImportedTrace) -> str:
+    """Why the answer cannot be stored, with the field; empty when it can."""
+    return next(chain(_problems_of_words(record), _problems_of_figures(record), _problems_of_values(record)), "")
+
+
+def feedback_problem(feedback: ImportedFeedback) -> str:
+    """What the writer of feedback does not look at itself."""
+    if feedback.value is not None and not _is_number(feedback.value):
+        return f"the value is not a number: {feedback.value!r:.50}"
+    return next(_time("rated_at", feedback.rated_at), "")
+
+
+def _problems_of_words(record: ImportedTrace) -> Iterator[str]:
+    yield from (f"{name} is not text" for name in _TEXTS if not isinstance(getattr(record, name), str))
+    if not record.external_id:
+        yield "external_id is empty"
+    for name in _SHORT:
+        if len(getattr(record, name)) > MAX_ID_LENGTH:
+            yield f"{name} is longer than {MAX_ID_LENGTH} characters"
+    if not record.prompt:
+        yield "the prompt is empty"
+    if len(record.prompt) > MAX_MESSAGES:
+        yield f"the prompt has more than {MAX_MESSAGES} messages"
+    for message in record.prompt:
+        if message["role"] not in ROLES or not isinstance(message["content"], str):
+            yield f"a message of the prompt must have a role ({', '.join(ROLES)}) and text"
+    if not record.response.strip() and record.action is None and not record.tool_calls:
+        yield "the answer is empty: there is no text, no action and no tool call"
+
+
+def _problems_of_figures(record: ImportedTrace) -> Iterator[str]:
+    for name in _COUNTS:
+        number = getattr(record, name)
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_WHOLE_NUMBER:
+            yield f"{name} must be a whole number from 0 to {MAX_WHOLE_NUMBER}, not {number!r:.50}"
+    if record.cost is not None and not (_is_number(record.cost) and record.cost >= 0):
+        yield f"cost must be a number from 0, not {record.cost!r:.50}"
+    yield from _time("occurred_at", record.occurred_at)
+
+
+def _problems_of_values(record: ImportedTrace) -> Iterator[str]:
+    texts = {name: getattr(record, name) for name in (*_TEXTS, "prompt", "state", "action")}
+    done = {name: [astuple(item) for item in getattr(record, name)] for name in _DONE if getattr(record, name)}
+    values = {**texts, "details": dict(record.details), **done}
+    if unstorable(list(values.values())):
+        yield next((f"{name} {reason}" for name, value in values.items() if (reason := unstorable(value))), "")
+
+
+def _is_number(value: object) -> bool:
+    """One that a column of floating point numbers holds."""
+    if isinstance(value, bool):
+        return True
+    try:
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
+
+
+def _time(name: str, time: datetime | None) -> Iterator[str]:
+    if time is not None and time.utcoffset() != timedelta(0):
+        yield f"{name} is not in UTC"

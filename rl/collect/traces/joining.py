@@ -8,10 +8,10 @@ order in which they arrive does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.db.models import Q
 
@@ -73,7 +73,12 @@ class Run:
             if self._same_prompt(answer):
                 self.steps = list(answer.history.steps)
             else:
-                self.steps = [*self.steps, self.turn, *_news(answer.history.steps)]
+                # The results behind the last turn that the model is told of again.
+                steps = answer.history.steps
+                last = max(
+                    (number for number, message in enumerate(steps) if message["role"] == "assistant"), default=-1
+                )
+                self.steps = [*self.steps, self.turn, *list(steps[last + 1 :])]
             self.turn, self.answer = answer.turn, answer
         self.parts = sorted([*self.parts, part_of(answer)], key=lambda part: (part["at"], part["span_id"]))
         self.reasoning += answer.record.reasoning_steps
@@ -88,19 +93,10 @@ class Run:
 
 
 def begin(answer: FoundAnswer) -> Run:
-    prompt, steps = list(answer.history.given), list(answer.history.steps)
-    if answer.history.is_partial:
-        steps = []
-    return Run(
-        prompt,
-        steps,
-        answer.turn,
-        [part_of(answer)],
-        answer.record.session_id,
-        None,
-        answer,
-        list(answer.record.reasoning_steps),
-    )
+    prompt, record = list(answer.history.given), answer.record
+    steps = [] if answer.history.is_partial else list(answer.history.steps)
+    reasoning = list(record.reasoning_steps)
+    return Run(prompt, steps, answer.turn, [part_of(answer)], record.session_id, None, answer, reasoning)
 
 
 def part_of(answer: FoundAnswer) -> Part:
@@ -164,13 +160,7 @@ def update(run: Run) -> Trace:
 
 
 COLUMNS = (
-    "response",
-    "external_id",
-    "details",
-    "occurred_at",
-    "reasoning_steps",
-    "reward_pending",
-    "llm_calls",
+    *("response", "external_id", "details", "occurred_at", "reasoning_steps", "reward_pending", "llm_calls"),
     *_SUMS,
 )
 
@@ -209,10 +199,9 @@ def stored_run(trace: Trace, name: str = OTEL) -> Run | None:
     return Run(messages[:begin], messages[begin:-1], messages[-1], parts, trace.session_id, trace=trace)
 
 
-def _news(steps: Sequence[Message]) -> list[Message]:
-    """The results behind the last turn that the model is told of again."""
-    last = max((number for number, message in enumerate(steps) if message["role"] == "assistant"), default=-1)
-    return list(steps[last + 1 :])
+def otel_of(trace: Trace) -> dict[str, Any]:
+    otel = trace.details.get(OTEL)
+    return otel if isinstance(otel, dict) else {}
 
 
 def _at(answer: FoundAnswer) -> str:
@@ -222,3 +211,47 @@ def _at(answer: FoundAnswer) -> str:
 def _text(time: datetime) -> str:
     """Comparable as text: all times are in UTC and to the microsecond."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Asker(Generic[Key]):
+    """An answer of one OpenTelemetry trace."""
+
+    key: Key
+    span_id: str
+    at: datetime
+    requested: tuple[Mapping[str, Any], ...] = ()
+    """{id, name, arguments} of the tool calls that it asked for."""
+
+    def asked_for(self, field: str, value: str) -> bool:
+        return any(call.get(field) == value for call in self.requested)
+
+
+def asker_of(call: Mapping[str, Any], answers: Iterable[Asker[Key]]) -> Asker[Key] | None:
+    """The answer that gave the call its id. Where the client gives no id: the latest one before the call that asked for a
+    tool of this name, else the latest one before the call."""
+    ordered = sorted(answers, key=lambda answer: (answer.at, answer.span_id), reverse=True)
+    if call_id := call.get("call_id"):
+        return next((answer for answer in ordered if answer.asked_for("id", call_id)), None)
+    began = _time(call.get("timestamp"))
+    before = [answer for answer in ordered if began is None or answer.at <= began]
+    same_tool = (answer for answer in before if answer.asked_for("name", str(call.get("tool_name"))))
+    return next(same_tool, before[0] if before else None)
+
+
+def judged_by(span_id: str, of_agent: bool, answers: Sequence[Asker[Key]]) -> Asker[Key] | None:
+    """The answer of the span itself; of an agent's span that is not an answer, the last one."""
+    own = next((answer for answer in answers if answer.span_id == span_id), None)
+    if own is None and of_agent and answers:
+        return max(answers, key=lambda answer: (answer.at, answer.span_id))
+    return own
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) and text else None
+    except ValueError:
+        return None

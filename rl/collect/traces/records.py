@@ -82,15 +82,8 @@ def reasoning_steps(stored: object) -> Iterator[ReasoningStep]:
 def task_events(stored: object) -> Iterator[TaskEvent]:
     for item in _objects(stored):
         if item.get("status") in _STATUSES:
-            yield TaskEvent(
-                task_id=_text(item.get("task_id")),
-                status=item["status"],
-                type=_text(item.get("type")),
-                description=_text(item.get("description")),
-                timestamp=_text(item.get("timestamp")),
-                result=item.get("result"),
-                error=_text(item.get("error")),
-            )
+            texts = {name: _text(item.get(name)) for name in ("task_id", "type", "description", "timestamp", "error")}
+            yield TaskEvent(status=item["status"], result=item.get("result"), **texts)
 
 
 def as_json_items(records: Iterable[ToolCall | ReasoningStep | TaskEvent]) -> list[dict[str, Any]]:

@@ -1,5 +1,4 @@
-"""The one place that finds answers by their external ids, decides whether they have the same words, and writes them: for the
-API, the gateway, the importers and whatever else brings answers.
+"""The one place that finds answers by their external ids, decides whether they have the same words, and writes them.
 
 An answer is known by its agent and its external id. Two who store the same one at the same moment meet at the unique index,
 and the second looks again.
@@ -8,23 +7,30 @@ and the second looks again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import IntegrityError
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Lower
 
 from rl.base.errors import RunConflict
 from rl.base.records import Message
-from rl.collect.inserting import insert_rows
-from rl.models import Agent, RunPart, Trace
+from rl.collect.inserting import RowMaker, insert_rows
+from rl.collect.traces.imported import ImportedRemark, ImportedTrace
+from rl.collect.traces.records import FACTS, as_json_items
+from rl.models import Agent, ModelVersion, RunPart, Trace, prompt_key
+from rl.models.whole_rows import placeholders, read_rows
 
 ATTEMPTS = 5
 STORED_BY_OTHERS = "the same answers are being stored by others; try again"
 Key = tuple[int, str]
 """Agent and external id."""
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 def find_traces(keys: Iterable[Key], traces: QuerySet[Trace] | None = None) -> dict[Key, Trace]:
@@ -69,6 +75,13 @@ def same_words(here: Trace, prompt: Sequence[Message], response: str, prompt_key
     return here.response == response and here.prompt == [dict(message) for message in prompt]
 
 
+def chunks(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
+    """Lists of at most so many: each is written in a transaction of its own, so that nobody waits long."""
+    left = iter(items)
+    while chunk := list(islice(left, most)):
+        yield chunk
+
+
 class TraceRows:
     """The answers of one transaction beside those that are here: look for each with ``get``, ``add`` it or ``change`` what
     is here, then ``save`` all at once."""
@@ -90,7 +103,9 @@ class TraceRows:
 
     def change(self, trace: Trace, values: Mapping[str, Any]) -> bool:
         """False where all of it is known. Else the reward is due again."""
-        changes = {name: value for name, value in values.items() if not same_json(getattr(trace, name), value)}
+        known = {name: getattr(trace, name) for name in values}
+        changes = {name: value for name, value in values.items() if value != known[name]}
+        changes = {name: value for name, value in changes.items() if _floats(value) != _floats(known[name])}
         if not changes:
             return False
         for name, value in changes.items():
@@ -129,10 +144,104 @@ def take_turns(agent_ids: Iterable[int]) -> None:
     list(Agent.objects.select_for_update(no_key=True).filter(pk__in=agent_ids).order_by("pk").values_list("pk"))
 
 
-def same_json(first: object, second: object) -> bool:
-    """PostgreSQL gives 1e23 back as a whole number, which is not quite the same one; tuples come back as lists."""
-    return first == second or _floats(first) == _floats(second)
-
-
 def _floats(value: object) -> object:
+    """PostgreSQL gives 1e23 back as a whole number, which is not quite the same one; tuples come back as lists."""
     return json.loads(json.dumps(value, default=str), parse_int=float)
+
+
+def agents_named(names: Iterable[str]) -> dict[str, Agent]:
+    """By lower-case name; a name that no agent has is missing."""
+    wanted = {name.lower() for name in names}
+    if not wanted:
+        return {}
+    agents = read_rows(Agent, f"LOWER(name) IN ({placeholders(wanted)})", [*wanted])
+    return {agent.name.lower(): agent for agent in agents}
+
+
+def versions_named(names: Iterable[str], agents: Iterable[Agent]) -> dict[tuple[int, str], ModelVersion]:
+    """By agent and lower-case name."""
+    wanted = {name.lower() for name in names}
+    if not wanted:
+        return {}
+    versions = ModelVersion.objects.annotate(lower_name=Lower("name")).filter(
+        agent__in=list(agents), lower_name__in=wanted
+    )
+    return {(version.agent_id, version.name.lower()): version for version in versions}
+
+
+OTHER_ANSWER = "the id belongs to another answer of this agent"
+_COPIED = (*FACTS, "occurred_at")
+"""None says nothing; an empty list as an action is a decision."""
+_LISTS = ("tool_calls", "reasoning_steps", "tasks")
+_new_trace = RowMaker(Trace)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    record: ImportedTrace | ImportedRemark
+    trace: Trace | None
+    """None: the answer was refused or is not here, and its feedback with it."""
+    how: str
+    """imported, updated, unchanged, or the reason why it was refused; empty for a remark."""
+
+
+class Batch:
+    """The answers of one transaction: ``decide`` each, then ``save``."""
+
+    def __init__(self, owned: Sequence[tuple[ImportedTrace, Agent]], source: str) -> None:
+        self._source = source
+        self._rows = TraceRows((agent.pk, record.external_id) for record, agent in owned)
+        agents = {agent.pk: agent for _, agent in owned}
+        names = {record.model_version for record, _ in owned if record.model_version}
+        self._versions = versions_named(names, agents.values())
+
+    def decide(self, record: ImportedTrace, agent: Agent) -> Taken:
+        values = self._values(record, agent)
+        here = self._rows.get(agent.pk, record.external_id)
+        if here is None:
+            columns = {
+                "agent_id": agent.pk,
+                "external_id": record.external_id,
+                "source": self._source,
+                "prompt": [dict(message) for message in record.prompt],
+                "prompt_key": record.prompt_key or prompt_key(record.prompt),
+                "response": record.response,
+                **values,
+            }
+            trace = _new_trace(columns, agent=agent)
+            self._rows.add(trace)
+            return Taken(record, trace, "imported")
+        if not same_words(here, record.prompt, record.response, record.prompt_key):
+            return Taken(record, None, OTHER_ANSWER)
+        if values.get("occurred_at", here.occurred_at) >= here.occurred_at:
+            values.pop("occurred_at", None)  # whoever says it was later learned of it later
+        if "details" in values:
+            values["details"] = _with(here.details, values["details"])
+        return Taken(record, here, "updated" if self._rows.change(here, values) else "unchanged")
+
+    def save(self) -> None:
+        self._rows.save()
+
+    def _values(self, record: ImportedTrace, agent: Agent) -> dict[str, Any]:
+        """The columns that the record says something about."""
+        values = {name: value for name in _COPIED if (value := getattr(record, name)) is not None}
+        values |= {name: as_json_items(items) for name in _LISTS if (items := getattr(record, name))}
+        if record.session_id:
+            values["session_id"] = record.session_id
+        details = dict(record.details)
+        if record.model_version:
+            version = self._versions.get((agent.pk, record.model_version.lower()))
+            if version is None:
+                details.setdefault("model_version", record.model_version)
+            else:
+                values["model_version_id"] = version.pk
+        if details:
+            values["details"] = details
+        return values
+
+
+def _with(details: Any, news: dict[str, Any]) -> dict[str, Any]:
+    """What the newcomer does not mention stays, also within an object such as ``decision``; deeper values are whole."""
+    known = details if isinstance(details, dict) else {}
+    both = {name for name, value in news.items() if isinstance(value, dict) and isinstance(known.get(name), dict)}
+    return {**known, **news, **{name: {**known[name], **news[name]} for name in both}}

@@ -17,14 +17,14 @@ from django.utils import timezone
 
 from rl.base.records import Message
 from rl.collect.feedback import events, write
-from rl.collect.feedback.rating_conflicts import agreeing_with_last
+from rl.collect.feedback.imported_feedback import agreeing_with_last
 from rl.collect.otlp import FoundAnswer, LooseSpan, history
-from rl.collect.otlp.attribution import Asker, asker_of, judged_by
 from rl.collect.otlp.mapping import by_span
 from rl.collect.traces import joining
 from rl.collect.traces.doubles import as_gateway_knows_them, give_way
 from rl.collect.traces.imported import Rejected
-from rl.collect.traces.rows import find_traces, run_ids, same_words, take_turns
+from rl.collect.traces.joining import Asker, asker_of, judged_by
+from rl.collect.traces.rows import chunks, find_traces, run_ids, same_words, take_turns
 from rl.collect.traces.write import TraceStore
 from rl.models import Agent, Feedback, PendingSpan, Trace
 from rl.models.traces import GATEWAY
@@ -42,17 +42,17 @@ def store(agent: Agent, answers: Sequence[FoundAnswer], loose: Sequence[LooseSpa
     """What could not be stored. Raises RunConflict when others keep storing the same."""
     refused: list[Rejected] = []
     for kind in ("model", "agent"):  # an agent's span counts only where the calls of its model are not known
-        for chunk in _chunks([answer for answer in answers if answer.kind == kind]):
+        for chunk in chunks([answer for answer in answers if answer.kind == kind], CHUNK):
             with transaction.atomic():
                 take_turns([agent.pk])  # an answer and its tool call may come at once: the later one sees the earlier
                 runs, others = _join_runs(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
                 refused += _store_answers(agent, others)
                 trace_ids = {answer.trace_id for answer in chunk} | runs
                 _settle(agent, trace_ids, give_way(agent, trace_ids))
-    for chunk in _chunks(loose):
+    for spans in chunks(loose, CHUNK):
         with transaction.atomic():
             take_turns([agent.pk])
-            _settle(agent, {answer.trace_id for answer in chunk}, chunk)
+            _settle(agent, {span.trace_id for span in spans}, spans)
     return refused
 
 
@@ -60,13 +60,6 @@ def forget_pending() -> int:
     """Gives up on what has waited for more than a day; how many spans that were."""
     deleted, _ = PendingSpan.objects.filter(received_at__lt=timezone.now() - PATIENCE).delete()
     return deleted
-
-
-def _chunks(spans: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    return (spans[at : at + CHUNK] for at in range(0, len(spans), CHUNK))
-
-
-# --- answers -----------------------------------------------------------------------------------------------------------
 
 
 def _store_answers(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Rejected]:
@@ -136,15 +129,21 @@ def _without_model_calls(agent: Agent, answers: Sequence[FoundAnswer]) -> list[F
     return [answer for answer in answers if answer.trace_id not in known]
 
 
-# --- tool calls and evaluations ----------------------------------------------------------------------------------------
-
-
 def _settle(agent: Agent, trace_ids: set[str], arrived: Sequence[LooseSpan]) -> None:
     """Puts everything that is known of these OpenTelemetry traces where it belongs; the rest waits."""
     waiting = list(PendingSpan.objects.filter(agent=agent, otel_trace_id__in=trace_ids))
-    spans = {(span.otel_trace_id, span.span_id): _loose(agent, span) for span in waiting}
+    spans = {
+        (span.otel_trace_id, span.span_id): LooseSpan(
+            agent=agent.name, trace_id=span.otel_trace_id, span_id=span.span_id, **span.payload
+        )
+        for span in waiting
+    }
     spans |= {(span.trace_id, span.span_id): span for span in arrived}
-    answers = _answers(agent, trace_ids)
+    answers = list(
+        Trace.objects.filter(agent=agent, otel_trace_id__in=trace_ids)
+        .only("agent_id", "otel_trace_id", "external_id", "prompt", "details", "tool_calls", "occurred_at")
+        .order_by("-occurred_at")[:MOST_ANSWERS]
+    )
     if not spans and not any(_dealt_calls(trace) or trace.details.get("messages") for trace in answers):
         return
     homeless = _deal_tool_calls(answers, spans.values()) | _store_evaluations(agent, answers, spans.values())
@@ -152,16 +151,14 @@ def _settle(agent: Agent, trace_ids: set[str], arrived: Sequence[LooseSpan]) -> 
         pk__in=[span.pk for span in waiting if (span.otel_trace_id, span.span_id) not in homeless]
     ).delete()
     here = {(span.otel_trace_id, span.span_id) for span in waiting}
-    new = [_pending(agent, spans[key]) for key in homeless if key not in here]
+    names = ("tool_call", "evaluations", "judges", "of_agent")
+    new = [
+        PendingSpan(
+            agent=agent, otel_trace_id=key[0], span_id=key[1], payload={n: getattr(spans[key], n) for n in names}
+        )
+        for key in homeless - here
+    ]
     PendingSpan.objects.bulk_create(new, ignore_conflicts=True)
-
-
-def _answers(agent: Agent, trace_ids: set[str]) -> list[Trace]:
-    return list(
-        Trace.objects.filter(agent=agent, otel_trace_id__in=trace_ids)
-        .only("agent_id", "otel_trace_id", "external_id", "prompt", "details", "tool_calls", "occurred_at")
-        .order_by("-occurred_at")[:MOST_ANSWERS]
-    )
 
 
 def _deal_tool_calls(answers: Sequence[Trace], spans: Iterable[LooseSpan]) -> set[tuple[str, str]]:
@@ -240,13 +237,12 @@ def _store_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[L
 def _by_response(agent: Agent, response_id: str, answers: Iterable[Trace]) -> Trace | None:
     """The answer with this id, or the run in which a call of the model had it."""
     key = (agent.pk, response_id)
-    runs = (trace for trace in answers if any(part["external_id"] == response_id for part in _parts(trace)))
+    runs = (
+        trace
+        for trace in answers
+        if any(part["external_id"] == response_id for part in joining.otel_of(trace).get("parts", ()))
+    )
     return find_traces([key]).get(key) or next(runs, None) if response_id else None
-
-
-def _parts(trace: Trace) -> list[Item]:
-    otel = trace.details.get("otel")
-    return otel.get("parts", []) if isinstance(otel, dict) else []
 
 
 def _event(trace: Trace, evaluation: Item) -> Feedback:
@@ -258,15 +254,11 @@ def _event(trace: Trace, evaluation: Item) -> Feedback:
     return events.observation(trace, metric=evaluation["metric"], **common)
 
 
-# --- rows and records --------------------------------------------------------------------------------------------------
-
-
 def _askers(answers: Iterable[Trace]) -> defaultdict[str, list[Asker[Any]]]:
     """By OpenTelemetry trace."""
     askers: defaultdict[str, list[Asker[Any]]] = defaultdict(list)
     for trace in answers:
-        otel = trace.details.get("otel")
-        otel = otel if isinstance(otel, dict) else {}
+        otel = joining.otel_of(trace)
         requested = tuple(call for call in otel.get("requested", ()) if isinstance(call, dict))
         requested += tuple({"id": call["call_id"], "name": call["tool_name"]} for call in _told_calls(trace))
         parts = otel.get("parts") or [{**otel, "at": trace.occurred_at.isoformat(), "trace_id": trace.otel_trace_id}]
@@ -284,12 +276,3 @@ def _items(trace: Trace) -> list[Item]:
 def _dealt_calls(trace: Trace) -> list[Item]:
     """The tool calls that came as spans; others were stored with the answer."""
     return [item for item in _items(trace) if "span_id" in item]
-
-
-def _loose(agent: Agent, row: PendingSpan) -> LooseSpan:
-    return LooseSpan(agent=agent.name, trace_id=row.otel_trace_id, span_id=row.span_id, **row.payload)
-
-
-def _pending(agent: Agent, span: LooseSpan) -> PendingSpan:
-    payload = {name: getattr(span, name) for name in ("tool_call", "evaluations", "judges", "of_agent")}
-    return PendingSpan(agent=agent, otel_trace_id=span.trace_id, span_id=span.span_id, payload=payload)

@@ -12,20 +12,30 @@ from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from hashlib import blake2b
 
 from django.db import IntegrityError, transaction
 
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
-from rl.collect.feedback.imported_feedback import JudgedAnswer, count_again, match_remarks, store_feedback
-from rl.collect.feedback.rating_conflicts import RatingMemory
+from rl.collect.feedback.imported_feedback import (
+    RatingMemory,
+    count_again,
+    digest_of,
+    match_remarks,
+    store_feedback,
+)
 from rl.collect.importers.report import ImportReport
-from rl.collect.lookups import agents_named
-from rl.collect.traces.batches import OTHER_ANSWER, Batch, Taken
-from rl.collect.traces.checks import problem
-from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected
-from rl.collect.traces.rows import STORED_BY_OTHERS, look_again, take_turns
+from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected, problem
+from rl.collect.traces.rows import (
+    OTHER_ANSWER,
+    STORED_BY_OTHERS,
+    Batch,
+    Taken,
+    agents_named,
+    chunks,
+    look_again,
+    take_turns,
+)
 from rl.models import Agent, Trace, prompt_key
 
 CHUNK = 500
@@ -52,13 +62,11 @@ class TraceStore:
 
     def take(self, records: Sequence[Record]) -> list[Trace | None]:
         """The trace of each record, None where there is none. Raises RunConflict when others keep storing the same."""
-        return [trace for at in range(0, len(records), CHUNK) for trace in self._chunk(records[at : at + CHUNK])]
-
-    def _chunk(self, records: Sequence[Record]) -> list[Trace | None]:
-        outcomes = self._rehearse(records) if self._dry_run else self._take(records)
+        take = self._rehearse if self._dry_run else self._take
+        outcomes = (outcome for chunk in chunks(records, CHUNK) for outcome in take(chunk))
         return [outcome.trace if outcome else None for outcome in outcomes]
 
-    def _take(self, records: Sequence[Record]) -> list[Taken | JudgedAnswer | None]:
+    def _take(self, records: Sequence[Record]) -> list[Taken | None]:
         reasons = [_refusal(record) for record in records]
         answers = [
             record
@@ -71,11 +79,7 @@ class TraceStore:
             self._next_outcome(record, reason, written, remarks)
             for record, reason in zip(records, reasons, strict=True)
         ]
-        judged = [
-            outcome if isinstance(outcome, JudgedAnswer) else JudgedAnswer(outcome.record, outcome.trace)
-            for outcome in outcomes
-            if outcome
-        ]
+        judged = [outcome for outcome in outcomes if outcome]
         store_feedback(judged, self._source, self.report.feedback, self._ratings)
         return outcomes
 
@@ -84,8 +88,8 @@ class TraceStore:
         return RatingMemory()
 
     def _next_outcome(
-        self, record: Record, reason: str, written: Iterator[Taken], remarks: Iterator[JudgedAnswer]
-    ) -> Taken | JudgedAnswer | None:
+        self, record: Record, reason: str, written: Iterator[Taken], remarks: Iterator[Taken]
+    ) -> Taken | None:
         if isinstance(record, ImportedRemark):
             return next(remarks)
         outcome = None if reason else next(written)
@@ -100,9 +104,7 @@ class TraceStore:
         else:
             count.skip(where, how)
 
-    # --- dry runs ----------------------------------------------------------------------------------------------------
-
-    def _rehearse(self, records: Sequence[Record]) -> list[Taken | JudgedAnswer | None]:
+    def _rehearse(self, records: Sequence[Record]) -> list[Taken | None]:
         with transaction.atomic():
             fresh = [
                 record for record in records if not (isinstance(record, ImportedTrace) and self._seen_before(record))
@@ -111,7 +113,7 @@ class TraceStore:
             outcomes = self._take(fresh)
             transaction.set_rollback(True)
         for outcome in outcomes:
-            if isinstance(outcome, Taken) and outcome.how in ("imported", "updated"):
+            if outcome and isinstance(outcome.record, ImportedTrace) and outcome.how in ("imported", "updated"):
                 self._rehearsal.remember(self._owner(outcome.record), outcome.record)
         by_record = {id(outcome.record): outcome for outcome in outcomes if outcome}
         return [by_record.get(id(record)) for record in records]
@@ -130,7 +132,7 @@ class TraceStore:
             (record.agent, external_id): key
             for record in records
             for external_id, key in _mentioned_answers(record)
-            if self._rehearsal.knows(self._owner(record), external_id)
+            if (self._rehearsal._look_up(self._owner(record), external_id) is not None)
         }
         agents = self._agents({name for name, _ in seen})
         traces = [
@@ -146,8 +148,6 @@ class TraceStore:
 
     def _owner(self, record: ImportedTrace | ImportedRemark) -> str:
         return (record.agent or (self._agent.name if self._agent else "")).lower()
-
-    # --- agents ------------------------------------------------------------------------------------------------------
 
     def _agents(self, names: Collection[str]) -> dict[str, Agent | str]:
         """By the name in the records: the agent, or the reason why there is none."""
@@ -174,22 +174,17 @@ class TraceStore:
             self._agent = saved
         return saved
 
-    # --- answers -----------------------------------------------------------------------------------------------------
-
     def _write(self, records: Sequence[ImportedTrace]) -> list[Taken]:
         agents = self._agents({record.agent for record in records})
-        with transaction.atomic():
-            return self._decide_all(records, agents)
-
-    def _decide_all(self, records: Sequence[ImportedTrace], agents: dict[str, Agent | str]) -> list[Taken]:
         owned = [(record, agent) for record in records if isinstance(agent := agents[record.agent], Agent)]
-        take_turns({agent.pk for _, agent in owned})
-        batch = Batch(owned, self._source)
         taken = []
-        for record in records:
-            agent = agents[record.agent]
-            taken.append(Taken(record, None, agent) if isinstance(agent, str) else batch.decide(record, agent))
-        batch.save()
+        with transaction.atomic():
+            take_turns({agent.pk for _, agent in owned})
+            batch = Batch(owned, self._source)
+            for record in records:
+                agent = agents[record.agent]
+                taken.append(Taken(record, None, agent) if isinstance(agent, str) else batch.decide(record, agent))
+            batch.save()
         return taken
 
 
@@ -231,11 +226,8 @@ class Rehearsal:
         self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._file.execute("CREATE TABLE seen (id BLOB PRIMARY KEY, words BLOB, whole BLOB) WITHOUT ROWID")
 
-    def knows(self, agent: str, external_id: str) -> bool:
-        return self._look_up(agent, external_id) is not None
-
     def remember(self, agent: str, record: ImportedTrace) -> None:
-        row = (_hash(agent, record.external_id), _words(record), _whole(record))
+        row = (digest_of(agent, record.external_id), _words(record), _whole(record))
         self._file.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", row)
 
     def verdict(self, agent: str, record: ImportedTrace) -> str:
@@ -249,18 +241,13 @@ class Rehearsal:
         return "unchanged" if whole == _whole(record) else "updated"
 
     def _look_up(self, agent: str, external_id: str) -> tuple[bytes, bytes] | None:
-        cursor = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [_hash(agent, external_id)])
-        row: tuple[bytes, bytes] | None = cursor.fetchone()
-        return row
+        cursor = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [digest_of(agent, external_id)])
+        return cursor.fetchone()
 
 
 def _words(record: ImportedTrace) -> bytes:
-    return _hash(record.prompt, record.prompt_key, record.response)
+    return digest_of(record.prompt, record.prompt_key, record.response)
 
 
 def _whole(record: ImportedTrace) -> bytes:
-    return _hash(replace(record, where=""))
-
-
-def _hash(*parts: object) -> bytes:
-    return blake2b(repr(parts).encode(errors="backslashreplace"), digest_size=16).digest()
+    return digest_of(replace(record, where=""))

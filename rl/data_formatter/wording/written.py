@@ -11,8 +11,7 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.base.records import Message
-from rl.data_formatter.wording.contract import SIZES, Ask, Picked
-from rl.data_formatter.wording.parts import data_lines, entities, fixture_lines, names
+from rl.data_formatter.wording.contract import SIZES, Ask, Picked, data_lines, entities, fixture_lines, names
 
 BLANK = re.compile(r"\{\{\s*([a-z_]+)(:json)?\s*\}\}")
 Fill = Callable[[Ask], str]
@@ -23,15 +22,11 @@ def _intent(*keys: str) -> Fill:
     return lambda ask: next((names(ask.widget.intent[key]) for key in keys if ask.widget.intent.get(key)), "")
 
 
-def _entities(ask: Ask) -> str:
-    return "; ".join(f"{kind}: {listed}" for kind, listed in entities(ask.widget.intent).items())
-
-
 OF_QUESTION: Mapping[str, Fill] = {
     "question": lambda ask: ask.widget.question,
     "intent": _intent("type"),
     "domains": _intent("domains"),
-    "entities": _entities,
+    "entities": lambda ask: "; ".join(f"{kind}: {listed}" for kind, listed in entities(ask.widget.intent).items()),
     "primary": _intent("primary_characteristic"),
     "secondary": _intent("secondary_characteristics"),
     "data": lambda ask: "\n".join(data_lines(ask.data)),
@@ -96,26 +91,29 @@ class WrittenAnswers:
                 raise UsageError(f"answer.{name} must hold {{{{{needed}}}}}: else every answer is the same")
 
     def write_widgets(self, picked: Sequence[Picked], ask: Ask) -> str:
-        parts = (self._write_widget(number, widget, ask) for number, widget in enumerate(picked))
+        about = {name: OF_QUESTION[name](ask) for name in ("question", "entities", "domains")}
+        shown = [{**about, "scenario": widget.scenario, "size": widget.size} for widget in picked]
+        parts = (_fill(self.widget, {**values, "number": str(number)}) for number, values in enumerate(shown))
         return _fill(self.widgets, {"widgets": self.between.join(parts), "question": ask.widget.question})
 
     def write_fixture(self, name: str, ask: Ask) -> str:
         about = {"scenario": ask.widget.scenario, "question": ask.widget.question}
         return _fill(self.fixture, {**about, "fixture": name})
 
-    def _write_widget(self, number: int, widget: Picked, ask: Ask) -> str:
-        about = {name: OF_QUESTION[name](ask) for name in ("question", "entities", "domains")}
-        return _fill(self.widget, {**about, "scenario": widget.scenario, "size": widget.size, "number": str(number)})
-
 
 def _fill_all(name: str, messages: Sequence[Message], known: Mapping[str, Fill], ask: Ask) -> list[Message]:
     if not messages:
         raise UsageError(f"the prompt template has no {name}: write one, or build pairs of the other type")
-    return [Message(role=message["role"], content=_fill_blanks(message["content"], known, ask)) for message in messages]
-
-
-def _fill_blanks(text: str, known: Mapping[str, Fill], ask: Ask) -> str:
-    return _fill(text, {name: known[name](ask) for name in {blank[1] for blank in BLANK.finditer(text)}})
+    return [
+        Message(
+            role=message["role"],
+            content=_fill(
+                message["content"],
+                {name: known[name](ask) for name in {blank[1] for blank in BLANK.finditer(message["content"])}},
+            ),
+        )
+        for message in messages
+    ]
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:

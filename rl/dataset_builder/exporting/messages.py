@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from rl.base.messages import requested_calls
 from rl.base.records import JudgedAnswer
+from rl.data_formatter.grouped import merge_same_texts
 from rl.data_formatter.labelled import LabelRule, label_of
-from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER
 from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column
 from rl.dataset_builder.exporting import Column, ExportedRow, RowFormat

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
-from rl.collect.feedback.accepted import read_accepted
+from rl.collect.feedback.judged_answers import read_accepted
 from rl.data_formatter.answer_kinds import FIRST, AnswerKind, find_kind, normalise
 from rl.data_formatter.opinions import OVER_CAP
 from rl.dataset_builder.options import DataOptions

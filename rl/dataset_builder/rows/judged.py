@@ -11,9 +11,8 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.records import JudgedAnswer, Message
-from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup
+from rl.data_formatter.grouped import EQUAL_REWARDS, ONE_ANSWER, RewardGroup, merge_same_texts
 from rl.data_formatter.labelled import LabelRule, labelled_row
-from rl.data_formatter.merging import merge_same_texts
 from rl.data_formatter.opinions import EMPTY_ANSWER
 from rl.data_formatter.scored import NO_REWARD, scored_row
 from rl.data_formatter.wording.contract import Ask, Wording

@@ -10,7 +10,7 @@ from typing import Any
 
 from rl.base.ratings import Vote
 from rl.base.records import JudgedAnswer, PreferencePair
-from rl.data_formatter.mixed import pair_row, single_row
+from rl.data_formatter.labelled import pair_row, single_row
 from rl.data_formatter.opinions import ONLY_DISLIKED, ONLY_LIKED
 from rl.data_formatter.runs import answer_key
 from rl.dataset_builder.accepted_answers import AcceptedAnswers

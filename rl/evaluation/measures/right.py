@@ -16,7 +16,7 @@ from rl.base.leaves import leaf
 from rl.base.records import GeneratedAnswer, Report
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import AnswerKind, normalise
-from rl.data_formatter.unseen import UNSEEN, read_unseen
+from rl.data_formatter.jsonl import UNSEEN, read_unseen
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.accepted_answers import accepted_text, folds_of, kind_of
 from rl.dataset_builder.capped import build_rows

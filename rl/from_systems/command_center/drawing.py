@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rl.data_formatter.wording.contract import SIZES
-from rl.data_formatter.wording.parts import shown_values
+from rl.data_formatter.wording.contract import SIZES, shown_values
 from rl.web.drawings import Drawing, Figure
 from rl.web.rating_filters import Filter
 

@@ -10,8 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rl.base.records import Message
-from rl.data_formatter.wording.contract import SIZES, Ask, Picked
-from rl.data_formatter.wording.parts import data_lines, entities, fixture_lines, names, shown_values
+from rl.data_formatter.wording.contract import (
+    SIZES,
+    Ask,
+    Picked,
+    data_lines,
+    entities,
+    fixture_lines,
+    names,
+    shown_values,
+)
 
 
 class Entry(NamedTuple):

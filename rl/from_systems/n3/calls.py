@@ -19,7 +19,7 @@ from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import rate
 from rl.collect.limits import MAX_NOTES_LENGTH
 from rl.collect.storable import unstorable
-from rl.collect.traces.checks import problem
+from rl.collect.traces.imported import problem
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
 from rl.from_systems.n3 import policies
 from rl.from_systems.n3.feedback_file import RATER, scored_answer

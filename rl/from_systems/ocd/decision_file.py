@@ -17,7 +17,7 @@ from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, obj, others, required_text
 from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
 from rl.collect.traces.imported import ImportedTrace
-from rl.data_formatter.marked_prompt import messages_of
+from rl.data_formatter.runs import messages_of
 from rl.from_systems.ocd.records import read_decision
 
 __all__ = ["SUFFIXES", "read"]

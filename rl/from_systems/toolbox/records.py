@@ -14,7 +14,7 @@ from rl.base import records as core
 from rl.base.errors import UsageError
 from rl.collect import capture
 from rl.collect.capture import execution_trace as trace_file
-from rl.collect.capture.open_trace import OpenTrace
+from rl.collect.capture.execution_trace import OpenTrace
 from rl.from_systems import toolbox
 from rl.from_systems.toolbox.trace_file import unfold_tool_calls
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from rl.forgetting.forget import forget, preview
-from rl.forgetting.known import require_somebody
-from rl.forgetting.person import find_person
-from rl.forgetting.wording import sentences
+from rl.forgetting.forget import forget, preview, require_somebody
+from rl.forgetting.receipts import sentences
+from rl.forgetting.records import find_person
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent

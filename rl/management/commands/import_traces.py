@@ -9,7 +9,7 @@ from rich.table import Table
 
 from rl.base.errors import UsageError
 from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
-from rl.collect.importers.ledger import Ledger
+from rl.collect.importers.report import Ledger
 from rl.collect.ingest.importing import import_files
 from rl.management.base import RatchetCommand
 from rl.management.options import CommandOptions, argument, option

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from rl.base.messages import as_data
 from rl.collect.limits import MAX_WHOLE_NUMBER
-from rl.collect.otlp.messages import arguments_of
-from rl.collect.otlp.parts import read_parts
+from rl.collect.otlp.messages import arguments_of, read_parts
 from rl.collect.otlp.spans import Requested
 from rl.serving.gateway.chat_request import parse_tool_calls
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import httpx
 
-from rl.collect.feedback.closed_answers import ClosedAnswers, question
+from rl.collect.feedback.kept_answers import ClosedAnswers, question
 from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option, fit_trust
 from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.exchange import Exchange

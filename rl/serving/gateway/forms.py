@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
-from rl.collect.feedback.structured_answers import StructuredAnswers
+from rl.collect.feedback.kept_answers import StructuredAnswers
 from rl.serving.gateway import tools_in_words
 from rl.serving.gateway.chat_request import LENGTHS
 from rl.serving.gateway.exchange import Exchange

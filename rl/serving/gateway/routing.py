@@ -13,8 +13,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
-from rl.collect.feedback.closed_answers import ClosedAnswers
-from rl.collect.feedback.structured_answers import StructuredAnswers
+from rl.collect.feedback.kept_answers import ClosedAnswers, StructuredAnswers
 from rl.models import BASE, ApiKey, Deployment
 from rl.serving.allocation import pick, shares
 from rl.serving.upstreams import Upstream

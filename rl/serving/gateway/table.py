@@ -15,9 +15,7 @@ from typing import Final
 from django.db import DatabaseError, close_old_connections, connections
 
 from rl.base.errors import UsageError
-from rl.collect.feedback.closed_answers import ClosedAnswers
-from rl.collect.feedback.kept_answers import SETTINGS, Reader
-from rl.collect.feedback.structured_answers import StructuredAnswers
+from rl.collect.feedback.kept_answers import SETTINGS, ClosedAnswers, Reader, StructuredAnswers
 from rl.models import Agent, ApiKey, Deployment, Experiment
 from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, Split
 from rl.serving.judge_process import path_of

@@ -17,8 +17,8 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 from rl.base.names import unknown_name
-from rl.collect.lookups import agents_named
 from rl.collect.storable import unstorable
+from rl.collect.traces.rows import agents_named
 from rl.models import Agent, ApiKey
 from rl.web.api.auth import key_of, visible_to
 from rl.web.api.throttles import RequestsPerMinute

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.tokens import Subject, read, sign
-from rl.collect.lookups import agents_named
+from rl.collect.traces.rows import agents_named
 from rl.models import Agent, ApiKey
 from rl.web.api.auth import INGEST
 from rl.web.api.base import ApiView

@@ -14,9 +14,8 @@ from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rl.base.errors import UsageError
 from rl.collect.feedback.tokens import Subject, read, sign
 from rl.collect.feedback.waiting import deliver_by_id
-from rl.collect.lookups import agents_named, versions_named
-from rl.collect.new_rows import RowMaker
-from rl.collect.traces.rows import TraceRows, look_again
+from rl.collect.inserting import RowMaker
+from rl.collect.traces.rows import TraceRows, agents_named, look_again, versions_named
 from rl.models import Agent, ApiKey, ModelVersion, Trace, prompt_key
 
 STORED_BY_OTHERS = "traces with the same external ids are being stored by others; try again"

@@ -24,9 +24,6 @@ def calls(collector: TraceCollector) -> list[tuple[str, Any, Any]]:
     return [(call.tool_name, call.arguments, call.result) for call in only(collector).tool_calls]
 
 
-# --- what is found -----------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class WithTools:
     """Calls each of its tools with 1 and 2."""
@@ -293,9 +290,6 @@ def test_what_the_agent_answered(collector: TraceCollector, result: Any, expecte
     assert only(collector).final_response == expected
 
 
-# --- calls of the model ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -489,9 +483,6 @@ def test_thoughts_and_tasks(collector: TraceCollector):
     assert [(task["task_id"], task["description"]) for task in trace.tasks_created] == [("t1", "find the parcel")]
     assert [(task["task_id"], task["result"]) for task in trace.tasks_completed] == [("t1", "found")]
     assert [(task["task_id"], task["error"]) for task in trace.tasks_failed] == [("t9", "nobody there")]
-
-
-# --- hooking and unhooking ---------------------------------------------------------------------------------------------
 
 
 class Plain:

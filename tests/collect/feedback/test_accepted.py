@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl.collect.feedback.accepted import read_accepted
+from rl.collect.feedback.judged_answers import read_accepted
 from rl.collect.feedback.write import compare, correct
 from rl.models import Agent
 from tests.conftest import make_trace

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rl.collect.feedback import write
-from rl.collect.feedback.closed_answers import read_closed_answers
-from rl.collect.feedback.kept_answers import Reader, choosing_for
+from rl.collect.feedback.kept_answers import Reader, choosing_for, read_closed_answers
 from rl.models import Agent, ApiKey, Deployment, Feedback, Trace
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate

@@ -107,9 +107,6 @@ def test_a_commit_that_fails_fails_all_of_its_group_and_none_of_the_next():
     assert answers == {2: 20}
 
 
-# --- ratings -----------------------------------------------------------------------------------------------------------
-
-
 class Groups:
     """Counts what is written together, and holds the first until enough wait."""
 

@@ -49,9 +49,6 @@ def answer(agent: Agent, version: ModelVersion | None, text: str, number: int = 
     return make_trace(agent, f"Message {number}?", text, model_version=version, **fields)
 
 
-# --- the kind of the answers ------------------------------------------------------------------------------------------
-
-
 def test_likes_and_edits_tell_of_what_kind_the_answers_are(agent: Agent):
     like_classes(agent, FEWEST - 1)
     assert kind_of_answers(agent).kind == "free"
@@ -78,9 +75,6 @@ def test_what_the_settings_say_holds_and_free_answers_need_no_query(agent: Agent
     closed.answer_kind = "free"
     with django_assert_num_queries(0):
         assert kind_of_answers(closed).kind == "free"
-
-
-# --- what is right ----------------------------------------------------------------------------------------------------
 
 
 def test_a_like_or_an_edit_that_says_the_same_is_right_and_anything_else_is_wrong(closed: Agent, version):

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from rl.collect.feedback import write
-from rl.collect.feedback.kept_answers import Reader, choosing_for, read_kept_answers, schema_for
-from rl.collect.feedback.structured_answers import StructuredAnswers, read_structured_answers
+from rl.collect.feedback.kept_answers import (
+    Reader,
+    StructuredAnswers,
+    choosing_for,
+    read_kept_answers,
+    read_structured_answers,
+    schema_for,
+)
 from rl.models import Agent, ApiKey, Deployment
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.collect.feedback import write
-from rl.collect.feedback.events import normalise, rating
+from rl.collect.feedback.events import CONTENT, normalise, rating, say_the_same, statement
 from rl.models import Agent, Feedback, Trace
 from tests.conftest import make_trace
 
@@ -215,8 +215,6 @@ def test_raters_who_race_leave_one_current_rating():
     assert len(current()) == 1
 
 
-# --- comparisons, corrections, outcomes --------------------------------------------------------------------------------
-
 COMMON = {"rater": "anna", "source": "test"}
 
 
@@ -275,3 +273,22 @@ def test_a_deleted_trace_cannot_be_corrected(trace: Trace):
     trace.delete()
     with pytest.raises(UsageError, match="deleted"):
         write.correct(gone, text="Better.", **COMMON)
+
+
+ABOUT = {"id", "agent_id", "trace_id", "kind", "rater", "address", "source", "api_key_id", "user_id"}
+ABOUT |= {"rated_at", "created_at"}
+BECAME_OF_IT = {"is_current", "retracts_id", "training_set_id", "quarantine_id"}
+FOLLOWS = {"value"}
+"""From the scale and the raw value."""
+
+
+def test_no_column_is_forgotten():
+    columns = {field.attname for field in Feedback._meta.concrete_fields}
+    assert columns == {*CONTENT, *ABOUT, *BECAME_OF_IT, *FOLLOWS}
+
+
+def test_the_scale_is_part_of_what_a_rating_says():
+    thumb, score = (Feedback(kind="rating", rater="anna", scale=scale, raw_value=1.0) for scale in ("thumb", "score"))
+    assert not say_the_same(thumb, score)
+    assert say_the_same(thumb, Feedback(kind="rating", rater="bert", scale="thumb", raw_value=1.0))
+    assert statement(thumb) != statement(Feedback(kind="rating", rater="bert", scale="thumb", raw_value=1.0))

@@ -43,9 +43,6 @@ def scored(folder: Any, *changes: dict[str, Any]) -> list[Any]:
     return [said for remark in remarks for said in remark.feedback]
 
 
-# --- answers -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_trace_is_an_answer(tmp_path):
     trace = one(langfuse_score, tmp_path, TRACE)
     assert (trace.external_id, trace.session_id, trace.duration_ms) == ("t1", "s1", 1500)
@@ -118,9 +115,6 @@ def test_tables_are_read(tmp_path):
     (trace,) = taken(langfuse_score, path)
     assert (trace.prompt[0]["content"], trace.response, trace.tokens_in) == ("Hi", "Hello.", 12)
     assert [said.value for said in trace.feedback] == [0]
-
-
-# --- scores ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_score_alone_looks_for_its_answer(tmp_path):

@@ -22,9 +22,6 @@ def prompts_and_answers(folder: Any, row: dict[str, Any], module: Any = trl) -> 
     return [(message["role"], message["content"]) for message in better.prompt], [better.response, worse.response]
 
 
-# --- the answer is the whole chat --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("row", "asked"),
     [
@@ -83,8 +80,6 @@ def test_two_chats_in_one_row_are_refused(tmp_path, change, why):
     assert reason(trl, tmp_path, {**row, **change}, row).startswith(why)
 
 
-# --- labels ------------------------------------------------------------------------------------------------------------
-
 CHAT = {"messages": [ASKED, GOOD]}
 LABELLED = [
     (trl, CHAT),
@@ -115,8 +110,6 @@ def test_a_label_is_a_thumb_however_it_is_written(tmp_path, module, row, name, w
 def test_a_label_that_says_nothing_is_refused_by_its_line(tmp_path, module, row, value):
     assert reason(module, tmp_path, {**row, "label": value}, row).startswith("label must be true or false")
 
-
-# --- chats as one text -------------------------------------------------------------------------------------------------
 
 TURNS = [("user", "How do I boil an egg?"), ("assistant", "How soft?"), ("user", "Soft.")]
 FORMS = {
@@ -184,9 +177,6 @@ def test_a_question_with_such_marks_inside_stays_one_question(tmp_path, question
 def test_an_answer_that_is_a_dialogue_stays_one_answer(tmp_path):
     dialogue = "Human: Hello.\n\nAssistant: I am here."
     assert one(trl, tmp_path, {"prompt": "Write a dialogue.", "completion": dialogue}).response == dialogue
-
-
-# --- questions under other names ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

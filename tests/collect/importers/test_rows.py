@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from rl.base.errors import BadFile
-from rl.collect.importers import inflating
 from rl.collect.importers.rows import FIRST, rows
 from rl.collect.traces.imported import Rejected
 from rl.from_systems.n3 import feedback_file as n3
@@ -98,9 +97,6 @@ def test_a_damaged_table_is_a_bad_file(tmp_path):
     assert isinstance(values(tmp_path / "y.csv")[0], Rejected)
 
 
-# --- packed files ------------------------------------------------------------------------------------------------------
-
-
 def test_a_packed_file_is_unpacked(tmp_path):
     for name, text in (
         ("x.jsonl.gz", b'{"a": 1}\n{"a": 2}'),
@@ -123,14 +119,11 @@ def test_a_damaged_packed_file_is_a_bad_file(tmp_path, damage):
 
 
 def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(inflating, "ALWAYS_FINE", 2**20)
+    monkeypatch.setattr("rl.collect.importers.rows.ALWAYS_FINE", 2**20)
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(b" " * (20 * 2**20)))
     with pytest.raises(BadFile, match="250 times its size"):
         values(path)
-
-
-# --- files of another format -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,6 @@ def run(agent: Agent) -> TrainingRun:
     return TrainingRun.objects.create(agent=agent, method="agent")
 
 
-# --- what is stored ----------------------------------------------------------------------------------------------------
-
-
 def test_an_episode_is_a_trace_with_its_turns(agent, run):
     assert store_episodes(agent, [trained(step=3, sample=2)], run) == 1
     trace = Trace.objects.get()
@@ -86,9 +83,6 @@ def test_what_the_environments_make_can_be_stored(agent, run, split):
     assert Trace.objects.get().details["episode"]["reason"] == made.reason
 
 
-# --- the same again ----------------------------------------------------------------------------------------------------
-
-
 def test_the_same_episode_again_changes_nothing(agent, run):
     for _ in range(2):
         store_episodes(agent, [trained(), trained(sample=1)], run)
@@ -144,8 +138,6 @@ def test_without_its_trace_it_is_gone(agent, run):
     assert not Episode.objects.exists()
 
 
-# --- strange words -----------------------------------------------------------------------------------------------------
-
 POISON = "a\x00b\ud800c"
 
 
@@ -182,9 +174,6 @@ def test_a_task_as_large_as_a_book_is_cut(agent, run):
     trace = Trace.objects.get()
     assert len(trace.response) == 100_000
     assert len(str(trace.details["episode"]["task"])) < 50_000
-
-
-# --- many --------------------------------------------------------------------------------------------------------------
 
 
 def test_thousands_of_episodes_take_a_few_queries_a_batch(agent, run):

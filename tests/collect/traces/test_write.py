@@ -42,9 +42,6 @@ def figures(count: Any) -> tuple[int, int, int, int, dict[str, int]]:
     return count.read, count.imported, count.updated, count.unchanged, dict(count.skipped)
 
 
-# --- answers -----------------------------------------------------------------------------------------------------------
-
-
 def test_an_answer_is_stored_with_all_that_is_known_about_it(agent):
     record = answer(
         session_id="s1",
@@ -215,9 +212,6 @@ def test_more_than_a_chunk_is_stored_in_several_transactions(agent, monkeypatch)
     assert stored(agent, *(answer(f"a{n}") for n in range(8))).report.traces.imported == 8
 
 
-# --- agents and versions -----------------------------------------------------------------------------------------------
-
-
 def test_agents_that_records_name_are_made_once(db):
     report = stored(None, answer("a", agent="FILER"), answer("b", agent="filer"), answer("a", agent="STORER")).report
     assert sorted(Agent.objects.values_list("name", flat=True)) == ["FILER", "STORER"]
@@ -257,9 +251,6 @@ def test_a_version_is_found_by_name_and_an_unknown_one_is_kept(agent):
     known, unknown = Trace.objects.order_by("external_id")
     assert (known.model_version, known.details) == (version, {})
     assert (unknown.model_version, unknown.details) == (None, {"model_version": "gpt-5"})
-
-
-# --- feedback ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_of_feedback_is_stored(agent):
@@ -325,9 +316,6 @@ def test_what_was_retracted_stays_so_when_it_is_imported_again(agent, kind):
     again = stored(agent, record).report
     assert (again.feedback.imported, again.feedback.unchanged) == (0, 1)
     assert not Feedback.objects.filter(is_current=True).exists()
-
-
-# --- dry runs and company ----------------------------------------------------------------------------------------------
 
 
 def test_a_dry_run_counts_the_same_and_writes_nothing(agent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rl.base.errors import NotEnoughData
-from rl.collect.feedback.accepted import read_accepted
+from rl.collect.feedback.judged_answers import read_accepted
 from rl.collect.feedback.write import compare, correct
 from rl.data_formatter.opinions import BROKEN_OFF
 from rl.dataset_builder import DataOptions, freeze

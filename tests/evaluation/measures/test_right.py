@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rl.base.records import GeneratedAnswer
-from rl.data_formatter.unseen import UNSEEN, unseen_line
+from rl.data_formatter.jsonl import UNSEEN, unseen_line
 from rl.dataset_builder import DataOptions, freeze
 from rl.dataset_builder.accepted_answers import tested_of as keys_tested
 from rl.evaluation.held_out import latest_training_set

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.collect.traces.checks import problem
-from rl.collect.traces.imported import ImportedTrace, Rejected
+from rl.collect.traces.imported import ImportedTrace, Rejected, problem
 from rl.from_systems.ocd.records import canonical, other_metrics, outcomes, read_decision, user_feedback
 
 DECISION = {

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from rl.collect.feedback.closed_answers import ClosedAnswers
-from rl.data_formatter.remembered import Remembered
+from rl.collect.feedback.kept_answers import ClosedAnswers
+from rl.data_formatter.answer_tree import Remembered
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.choosing import Chooser, is_chosen
 from rl.serving.gateway.exchange import Exchange

@@ -11,9 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from rl.collect.feedback.closed_answers import ClosedAnswers
-from rl.collect.feedback.structured_answers import StructuredAnswers
-from rl.data_formatter.remembered import Remembered
+from rl.collect.feedback.kept_answers import ClosedAnswers, StructuredAnswers
+from rl.data_formatter.answer_tree import Remembered
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.exchange import Exchange

@@ -13,10 +13,10 @@ from django.test import Client
 
 from rl.base.errors import UsageError
 from rl.collect.feedback import waiting, write
-from rl.collect.feedback.imported_feedback import JudgedAnswer, store_feedback
-from rl.collect.feedback.rating_conflicts import RatingMemory
+from rl.collect.feedback.imported_feedback import RatingMemory, store_feedback
 from rl.collect.importers.report import ImportCount
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
+from rl.collect.traces.rows import Taken
 from rl.models import Agent, Feedback, Trace, WaitingRating
 from tests.collect.otlp.make_spans import body as spans
 from tests.collect.otlp.make_spans import chat, evaluation, span
@@ -111,7 +111,7 @@ def test_in_a_file_it_is_named_and_the_rest_is_imported(entry: Trace):
     said = tuple(ImportedFeedback(kind="rating", rater=name, scale="thumb", value=1) for name in ("an\nna", "user:ben"))
     record = ImportedTrace(where="line 1", external_id="e1", prompt=(), response="!", feedback=said)
     count = ImportCount()
-    store_feedback([JudgedAnswer(record, entry)], "test", count, RatingMemory())
+    store_feedback([Taken(record, entry, "")], "test", count, RatingMemory())
     assert names() == {"user:ben"}, "whoever imports a file on the machine may name whom he likes, as an export does"
     assert "contains U+000A" in str(count.skipped)
 
