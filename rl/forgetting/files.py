@@ -13,6 +13,7 @@ from django.conf import settings
 from rl.base.files import remove
 from rl.forgetting.records import Person, Uses, is_in_use
 from rl.lm.score_folder import score_folder
+from rl.serving.gateway import pending
 from rl.versions.versions import version_directory
 
 _COMMAND = "run this command again with --delete-files"

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rl.base.errors import UsageError
 from rl.collect.feedback import events, write
 from rl.collect.storable import unstorable
+from rl.collect.traces import imported
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
 from rl.from_systems.ocd import records
@@ -215,7 +216,7 @@ def _read(item: Any, key: ApiKey) -> ImportedTrace | APIException:
     record = read_decision(item, "the decision")
     if isinstance(record, Rejected):
         return BadRequest(record.reason)
-    if reason := problem(record):
+    if reason := imported.problem(record):
         return BadRequest(reason)
     if key.agent is None:
         return record if record.agent else BadRequest("agentType is missing: say whose decision it is")
