@@ -55,7 +55,7 @@ from rl.serving import machine
 from rl.serving.deploy import require_target
 from rl.serving.unloading import memory_for_training
 from rl.training import method
-from rl.versions import reward_models, versions
+from rl.versions import versions
 
 TRACKERS = "rl.runs.report.trackers"
 
@@ -279,7 +279,7 @@ def _job(run: TrainingRun, training_set: TrainingSet, options: RunOptions, repor
         output_dir=run.directory,
         resume=run.attempt > 1,
         scorer=rollouts.AgentScorer(run.agent.name, options.rewards) if by_rewards else None,
-        reward_model=reward_models.find(run.agent, options.reward_model) if options.reward_model else None,
+        reward_model=versions.find(run.agent, options.reward_model) if options.reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
         folds=folds_of(training_set),
         tested=tested_of(training_set),

@@ -16,7 +16,7 @@ from rl.dataset_builder.plan.figures import PAIRS_PER_PROMPT, RATINGS, Figures, 
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.taking import can_be_taken
 from rl.models import Agent
-from rl.raters.shares import limit
+from rl.raters.agreement import limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ from rl.from_systems.command_center.bodies import AnswerThumb, Device, OneRating
 from rl.from_systems.command_center.callers import SCOPES, Caller, MayRate, PageAuthentication, caller_of
 from rl.from_systems.command_center.rows import SOURCE, find_answer, list_rows, rate, rows_of, store
 from rl.models import Feedback, Trace
-from rl.web.api.base import success
+from rl.web.api.base import RequestsPerMinute, success
 from rl.web.api.problems import BadRequest, TooLarge, summary
-from rl.web.api.throttles import RequestsPerMinute
 
 MOST_RATINGS = CHUNK
 """Ratings of a bulk: about a second of work."""

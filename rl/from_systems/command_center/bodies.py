@@ -11,8 +11,8 @@ from rest_framework import serializers
 from rl.collect.feedback.waiting import Early
 from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.web.api.auth import DEVICE
+from rl.web.api.ratings import THUMBS, EntryRating
 from rl.web.api.serializers.fields import NameField, ShortListField, TextField
-from rl.web.api.serializers.ratings import THUMBS, EntryRating
 
 MOST_INTERACTIONS, LONGEST_CORRECTION, LONGEST_ACTION = 50, 500, MAX_METRIC_LENGTH - len("interaction:")
 

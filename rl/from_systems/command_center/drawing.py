@@ -8,8 +8,7 @@ from typing import Any
 
 from rl.data_formatter.wording.contract import SIZES
 from rl.data_formatter.wording.parts import shown_values
-from rl.web.drawings import Drawing, Figure
-from rl.web.rating_filters import Filter
+from rl.web.rating_filters import Drawing, Figure, Filter
 
 FLAGS = ("natural", "forced")
 TAGS = ("relevant", "good-data", "perfect", "wrong-chart-type", "bad-fixture", "data-mismatch", "ugly")

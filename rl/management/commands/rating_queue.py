@@ -16,9 +16,7 @@ from rl.management.base import ActionsCommand
 from rl.management.keys import parts_of
 from rl.management.options import argument, option
 from rl.models import Agent, Invite, RatingQueue
-from rl.queues import invites
-from rl.queues.builtin import queue_of
-from rl.queues.editing import close_queue, save_queue
+from rl.queues import editing
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class CreateOptions(NamedQueue):
 @dataclass(frozen=True, slots=True)
 class InviteOptions(NamedQueue):
     guest: str = argument("--for", required=True, help="whom the link is for")
-    days: int = option(default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}")
+    days: int = option(default=editing.DAYS, help=f"how long it opens the queue; {editing.DAYS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class Command(ActionsCommand):
 
     def _create(self, options: CreateOptions) -> None:
         agent = Agent.by_name(options.agent)
-        if queue_of(agent, options.name) is not None:
+        if editing.queue_of(agent, options.name) is not None:
             raise UsageError(f"{agent} has a queue {options.name} already")
         try:
             filters = json.loads(options.filters)
@@ -76,7 +74,7 @@ class Command(ActionsCommand):
             order=options.order,
             instructions=options.instructions,
         )
-        save_queue(queue)
+        editing.save_queue(queue)
         self.result(_row(queue), lines=(f"Queue {queue.name} of {agent}: {_address(queue)}",))
 
     def _list(self) -> None:
@@ -92,12 +90,12 @@ class Command(ActionsCommand):
 
     def _close(self, options: NamedQueue) -> None:
         queue = _queue(options.agent, options.name)
-        close_queue(queue)
+        editing.close_queue(queue)
         self.result(_row(queue), lines=(f"Queue {queue.name} of {queue.agent} hands out nothing more.",))
 
     def _invite(self, options: InviteOptions) -> None:
-        invite = invites.invite(_queue(options.agent, options.name), options.guest, options.days)
-        link = settings.SITE_URL + reverse("rate_by_invite", args=[invites.token_of(invite)])
+        invite = editing.invite(_queue(options.agent, options.name), options.guest, options.days)
+        link = settings.SITE_URL + reverse("rate_by_invite", args=[editing.token_of(invite)])
         note = f"Invitation {invite.pk} for {invite.name}, until {invite.expires_at:%Y-%m-%d}: whoever has it may rate."
         self.result({**_invite_row(invite), "link": link}, lines=(link, note))
 
@@ -105,13 +103,13 @@ class Command(ActionsCommand):
         invite = Invite.objects.select_related("queue__agent").filter(pk=options.id).first()
         if invite is None:
             raise UsageError(f"no invitation {options.id}; see 'rating_queue list'")
-        invites.revoke(invite)
+        editing.revoke(invite)
         invite.refresh_from_db()
         self.result(_invite_row(invite), lines=(f"Invitation {invite.pk} ({invite.name}) opens nothing from now on.",))
 
 
 def _queue(agent: str, name: str) -> RatingQueue:
-    queue = queue_of(Agent.by_name(agent), name)
+    queue = editing.queue_of(Agent.by_name(agent), name)
     if queue is None:
         raise UsageError(f"{agent} has no queue {name}; see 'rating_queue list'")
     return queue
@@ -133,4 +131,4 @@ def _invite_row(invite: Invite) -> dict[str, Any]:
 
 
 def _describe(invite: Invite) -> str:
-    return f"{invite.pk} {invite.name}{' (over)' if invites.why_refused(invite) else ''}"
+    return f"{invite.pk} {invite.name}{' (over)' if editing.why_refused(invite) else ''}"

@@ -15,8 +15,8 @@ from rest_framework.response import Response
 from rl.from_systems.ocd.queries import RAW_REWARD, decisions, has_feedback
 from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.base import ApiView
+from rl.web.api.pagination import size_of
 from rl.web.api.problems import TooLarge
-from rl.web.api.sizes import size_of
 
 INTERNAL_KEY = "X-Internal-Api-Key"
 """The header in which OCD's cron jobs send their key."""

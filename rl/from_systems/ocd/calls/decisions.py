@@ -27,11 +27,9 @@ from rl.from_systems.ocd.calls.serializers import (
 )
 from rl.from_systems.ocd.calls.writing import SOURCE, Stored, store
 from rl.models import Feedback, Trace
-from rl.web.api.auth import INGEST, visible_to
+from rl.web.api.auth import INGEST, by_external_id, visible_to
 from rl.web.api.base import ApiView, success
-from rl.web.api.lookups import by_external_id
-from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.problems import BadRequest, problem
+from rl.web.api.problems import BAD_BODY, BadRequest, operation, problem
 
 MAX_BATCH = 1000
 

@@ -15,7 +15,7 @@ from rl.from_systems.ocd.calls.serializers import OcdFeedbackIn
 from rl.from_systems.ocd.rows import STATUS_CHANGE, decision_row
 from rl.models import Trace
 from rl.web.api.auth import INGEST, visible_to
-from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.problems import BAD_BODY, operation
 
 
 class OcdFeedback(OcdView, FollowUp):

@@ -22,9 +22,8 @@ from rl.from_systems.ocd.queries import decisions
 from rl.models import ApiKey, Feedback, Trace
 from rl.models.traces import HELD_OUT, SPLIT, may_be_used
 from rl.scoring import stored as rewarding
-from rl.web.api.auth import READ, TRAIN
-from rl.web.api.lookups import by_external_id
-from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.auth import READ, TRAIN, by_external_id
+from rl.web.api.problems import BAD_BODY, operation
 from rl.web.api.serializers.fields import ShortListField, StrictSerializer, TextField
 from rl.web.api.training import Nothing
 

@@ -13,8 +13,7 @@ from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
 from rl.from_systems.ocd.records import read_decision
 from rl.models import ApiKey, Trace
-from rl.web.api.auth import visible_to
-from rl.web.api.lookups import by_external_id
+from rl.web.api.auth import by_external_id, visible_to
 from rl.web.api.problems import BadRequest, Conflict
 
 SOURCE = "decisions"
