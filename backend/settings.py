@@ -83,8 +83,8 @@ INSTALLED_APPS = [
     "rest_framework",
 ]
 MIDDLEWARE = [
-    "rl.web.callers.CallerMiddleware",
-    "rl.web.metrics.MetricsMiddleware",
+    "rl.web.middleware.CallerMiddleware",
+    "rl.web.middleware.MetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "corsheaders.middleware.CorsMiddleware",
@@ -97,7 +97,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
-    "rl.web.devices.DeviceMiddleware",
+    "rl.web.sign_in.DeviceMiddleware",
     "rl.web.pages.faults.FaultMiddleware",
 ]
 TEMPLATES = [
@@ -110,7 +110,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "rl.web.version.version",
+                "rl.web.middleware.version",
             ],
         },
     },
@@ -151,17 +151,17 @@ AUTH_PASSWORD_VALIDATORS = [
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 # Five wrong passwords for one name from one address lock this pair for a quarter of an hour; for a name, and for an
 # address, there are limits too. The right one is refused then too, and does not make the lock longer.
-AXES_HANDLER = "rl.web.sign_in_limits.SignInLimits"
+AXES_HANDLER = "rl.web.sign_in.SignInLimits"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_CLIENT_IP_CALLABLE = "rl.web.client_address.client_network"
-AXES_USERNAME_CALLABLE = "rl.web.sign_in_limits.name_tried"
-AXES_LOCKOUT_CALLABLE = "rl.web.pages.sign_in.locked_out"
+AXES_USERNAME_CALLABLE = "rl.web.sign_in.name_tried"
+AXES_LOCKOUT_CALLABLE = "rl.web.sign_in.locked_out"
 AXES_DISABLE_ACCESS_LOG = True  # who signed in when, and from where, is nobody's business
-AXES_ENABLE_ADMIN = False  # rl.admin.access shows the failures, without the forms that were sent
+AXES_ENABLE_ADMIN = False  # rl.admin.records shows the failures, without the forms that were sent
 AXES_VERBOSE = False
 AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]  # a password is easily typed into the wrong field
 

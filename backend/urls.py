@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
-from rl.web.pages.password import change_password
+from rl.web.sign_in import change_password
 
 admin.autodiscover()
 handler400 = "rl.web.pages.faults.answer_bad_request"

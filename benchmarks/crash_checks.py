@@ -27,7 +27,7 @@ from django.db import connection  # noqa: E402
 
 from rl.export.release import artifact_path  # noqa: E402
 from rl.models import Artifact, Feedback, ModelVersion, Trace, TrainingRun  # noqa: E402
-from rl.versions.checksums import artifact_fields  # noqa: E402
+from rl.versions.versions import artifact_fields  # noqa: E402
 
 Rows = list[dict[str, Any]]
 

@@ -28,11 +28,9 @@ from django.db import connection, connections  # noqa: E402
 from django.test.utils import CaptureQueriesContext  # noqa: E402
 
 from rl.models import Agent, Claim, Feedback, RatingQueue, Trace, prompt_key  # noqa: E402
-from rl.queues.batches import decide_all  # noqa: E402
 from rl.queues.claims import next_claims  # noqa: E402
-from rl.queues.decisions import Rater  # noqa: E402
-from rl.queues.progress import progress  # noqa: E402
-from rl.queues.votes import Vote  # noqa: E402
+from rl.queues.decisions import Rater, decide_all  # noqa: E402
+from rl.queues.votes import Vote, progress  # noqa: E402
 
 AT_ONCE = 5_000
 

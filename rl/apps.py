@@ -34,13 +34,13 @@ class RatchetConfig(AppConfig):
         from rl.operations import audit_signals
         from rl.operations.foreign_tables import refuse_foreign_database
         from rl.rewards.decision import FORMULAS
-        from rl.web import drawings, rating_filters
-        from rl.web.api.cors import allow_origin_of_publishable_key
+        from rl.web import rating_filters
+        from rl.web.api.base import allow_origin_of_publishable_key
 
         IMPORTERS.update(from_systems.FORMATS)
         AGENT_DEFAULTS.update(from_systems.AGENT_DEFAULTS)
-        drawings.DRAWINGS.update(from_systems.DRAWINGS)
-        drawings.TAGS_OF.update({source: import_name(path) for source, path in from_systems.TAGS.items()})
+        rating_filters.DRAWINGS.update(from_systems.DRAWINGS)
+        rating_filters.TAGS_OF.update({source: import_name(path) for source, path in from_systems.TAGS.items()})
         filters = {source: import_name(path) for source, path in from_systems.RATING_FILTERS.items()}
         rating_filters.FILTERS.update(filters)
         wording.PROMPT_TEMPLATES.update(from_systems.PROMPT_TEMPLATES)

@@ -32,8 +32,7 @@ from rl.from_systems.command_center.callers import ADDRESSES
 from rl.management.commands.modules import caption
 from rl.rewards import REWARDS
 from rl.sandbox import BACKENDS
-from rl.web.api.base import UnknownAddress
-from rl.web.api.origins import OriginCheck
+from rl.web.api.base import OriginCheck, UnknownAddress
 from tests.test_layers import modules, room_of, rooms_of
 
 ROOT = Path(settings.BASE_DIR)

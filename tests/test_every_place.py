@@ -22,8 +22,7 @@ from rl.collect.feedback.events import CONTENT
 from rl.collect.traces.imported import ImportedFeedback
 from rl.config import METHODS, config_class
 from rl.models import Feedback, Trace
-from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut
-from rl.web.api.serializers.traces import TraceIn, TraceOut
+from rl.web.api.serializers.traces import FEEDBACK_IN, FeedbackOut, TraceIn, TraceOut
 
 ROOT = Path(settings.BASE_DIR)
 Names = frozenset[str]
@@ -69,16 +68,16 @@ def read_in(function: Callable[..., object], variable: str) -> Names:
 
 
 FEEDBACK: dict[str, Names] = {
-    "rl/web/api/serializers/feedback.py, in": taken_in(
+    "rl/web/api/serializers/traces.py, feedback in": taken_in(
         *(serializer() for serializer in FEEDBACK_IN.values()), renamed={"value": "raw_value"}
     ),
-    "rl/web/api/serializers/feedback.py, out": given_out(FeedbackOut(), Feedback),
+    "rl/web/api/serializers/traces.py, feedback out": given_out(FeedbackOut(), Feedback),
     "rl/admin/feedback.py": shown_in_admin(
         Feedback, {"answer": "trace", "other": "other_trace", "learned_in": "training_set", "withdrew": "retracts"}
     ),
     "templates/rl/trace.html": in_template("trace.html", "event", Feedback),
     "rl/base/records.py, FeedbackRecord": columns_of(FeedbackRecord),
-    "rl/collect/feedback/content.py": frozenset(name_of(Feedback, name) for name in CONTENT),
+    "rl/collect/feedback/events.py": frozenset(name_of(Feedback, name) for name in CONTENT),
     "rl/collect/traces/imported.py, ImportedFeedback": columns_of(
         ImportedFeedback, {"value": "raw_value", "other_external_id": "other_trace"}
     ),
@@ -89,7 +88,7 @@ IMPORTED_FEEDBACK: dict[str, Names] = {
 TRACE: dict[str, Names] = {
     "rl/web/api/serializers/traces.py, in": taken_in(TraceIn()),
     "rl/web/api/serializers/traces.py, out": given_out(TraceOut(), Trace),
-    "rl/admin/traces.py": shown_in_admin(
+    "rl/admin/feedback.py, traces": shown_in_admin(
         Trace,
         {
             "version": "model_version",
@@ -103,13 +102,13 @@ TRACE: dict[str, Names] = {
 }
 # What rewards and exports read of both is in the records.
 LEFT_OUT: dict[str, dict[str, str]] = {
-    "rl/web/api/serializers/feedback.py, in": {
+    "rl/web/api/serializers/traces.py, feedback in": {
         "Ratchet sets it": "id created_at source api_key address value is_current training_set quarantine",
         "comes with the trace": "agent",
         "raters of the API do not sign in": "user",
         "has calls of its own": "retracts",
     },
-    "rl/web/api/serializers/feedback.py, out": {
+    "rl/web/api/serializers/traces.py, feedback out": {
         "nothing that clients can look up": "api_key user address training_set quarantine",
     },
     "rl/admin/feedback.py": {"stands in the heading": "id", "a hash that only Ratchet reads": "address"},
@@ -125,7 +124,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "the value is normalised": "scale",
         "rewards look at one answer": "other_trace",
     },
-    "rl/collect/feedback/content.py": {
+    "rl/collect/feedback/events.py": {
         "is whose it is and what it is about": "agent trace kind rater",
         "says when and by which way it came": "created_at rated_at source api_key user address",
         "follows from scale and raw_value": "value",
@@ -148,7 +147,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "is said of the experiment": "arm unit",
         "is for joining spans": "otel_trace_id",
     },
-    "rl/admin/traces.py": {"is said of the experiment": "arm unit", "is for joining spans": "otel_trace_id"},
+    "rl/admin/feedback.py, traces": {"is said of the experiment": "arm unit", "is for joining spans": "otel_trace_id"},
     "rl/base/records.py, TraceRecord": {
         "says nothing about the answer": "external_id session_id source model_version occurred_at created_at "
         "arm unit otel_trace_id",

@@ -1,4 +1,4 @@
-"""One file per area. Records of what happened are read-only; agents, experiments and keys are edited.
+"""Records of what happened are read-only, most of them one entry of ``records``; agents, experiments and keys are edited.
 
 Imports: base, config, dataset_builder, evaluation, forgetting, models, online_learner, operations, registered, rewards,
     serving; Django.

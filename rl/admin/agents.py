@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,18 +9,67 @@ from django.contrib.auth.decorators import permission_required
 from django.db.models import JSONField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from rl.admin.fields import ObjectField
-from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link
-from rl.admin.weights import AgentForm, decision_defaults, reward_defaults
+from rl.admin.access import AgentForm, ObjectField, decision_defaults, reward_defaults
+from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link, split_fieldsets
 from rl.base.errors import RatchetError
 from rl.config.authority import AGENT, Owner, owner
-from rl.models import Agent, Deployment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
-from rl.online_learner import LearnerStatus, OnlineLearner, how_to_enable
+from rl.models import Agent, Arm, Deployment, Experiment, Feedback, ModelVersion, Trace, TrainingRun, TrainingSet
+from rl.online_learner import OnlineLearner, how_to_enable
 from rl.serving.promotion import roll_back
+
+OUTCOME = ["state", "started_at", "stopped_at", "verdict", "reason", "own_page"]
+
+
+def _is_draft(experiment: Experiment | None) -> bool:
+    return experiment is None or experiment.state == Experiment.State.DRAFT
+
+
+class ArmInline(admin.TabularInline):
+    """Fixed once the experiment has started: users are on the arms."""
+
+    model = Arm
+    raw_id_fields = ["version"]
+    fields = ["version", "best_of", "weight", "is_control", "is_stopped", "requests", "failures"]
+    readonly_fields = ["is_stopped", "requests", "failures"]
+    extra = 2
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _is_draft(obj) and super().has_add_permission(request, obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _is_draft(obj) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _is_draft(obj) and super().has_delete_permission(request, obj)
+
+
+@admin.register(Experiment)
+class ExperimentAdmin(admin.ModelAdmin):
+    """Drafts are written here; they are started, ended and looked at on their own page. The question must not change while
+    the answers come in: of a started experiment only ``automatic`` can be changed."""
+
+    list_display = ["name", "agent", "metric", "state", "verdict", "started_at", "stopped_at", "own_page"]
+    list_filter = ["state", "verdict", "agent"]
+    list_select_related = ["agent"]
+    search_fields = ["name", "agent__name"]
+    show_full_result_count = False
+    inlines = [ArmInline]
+
+    def get_fields(self, request: HttpRequest, obj: Experiment | None = None) -> Any:
+        return ["agent", "name", *Experiment.QUESTION, "automatic", *(OUTCOME if obj else [])]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Experiment | None = None) -> list[str]:
+        return [*OUTCOME, *([] if _is_draft(obj) else ["agent", "name", *Experiment.QUESTION])]
+
+    @admin.display(description="page")
+    def own_page(self, experiment: Experiment) -> SafeString:
+        return format_html('<a href="{}">start, look, decide</a>', reverse("experiment", args=[experiment.pk]))
+
 
 RETRAIN = "rl.add_trainingrun"
 PROMOTE = "rl.change_deployment"
@@ -36,55 +84,18 @@ class AgentAdmin(admin.ModelAdmin):
     form = AgentForm
     readonly_fields = ["records", "created_at", "default_reward_weights", "default_decision_weights"]
     formfield_overrides = {JSONField: {"form_class": ObjectField}}
-    fieldsets = [
-        (None, {"fields": ["name", "description", "records", "created_at"]}),
-        ("The model", {"fields": ["base_model", "system_prompt", "context_length", "response_length"]}),
-        ("Training", {"fields": ["pair_type", "prompt_template", "answer_template", "preset", "training_overrides"]}),
-        ("Raters", {"fields": ["second_answers", "rater_cap"]}),
-        (
-            "Rewards and labels",
-            {
-                "fields": [
-                    "reward_weights",
-                    "default_reward_weights",
-                    "decision_weights",
-                    "default_decision_weights",
-                    "answer_format",
-                    "answer_kind",
-                    "answer_values",
-                    "answer_schema",
-                    "keep_to_answers",
-                    "label_threshold",
-                    "auto_label_threshold",
-                ]
-            },
-        ),
-        (
-            "Online learning",
-            {
-                "fields": [
-                    "online_learning",
-                    "min_samples_to_retrain",
-                    "retrain_interval_hours",
-                    "auto_export",
-                    "auto_deploy",
-                ]
-            },
-        ),
-        (
-            "Gate and serving",
-            {
-                "fields": [
-                    "gate_margin",
-                    "guard_limits",
-                    "judge",
-                    "export_quantization",
-                    "deploy_target",
-                    "keep_versions",
-                ]
-            },
-        ),
-    ]
+    fieldsets = split_fieldsets(
+        {
+            None: "name description records created_at",
+            "The model": "base_model system_prompt context_length response_length",
+            "Training": "pair_type prompt_template answer_template preset training_overrides",
+            "Raters": "second_answers rater_cap",
+            "Rewards and labels": "reward_weights default_reward_weights decision_weights default_decision_weights "
+            "answer_format answer_kind answer_values answer_schema keep_to_answers label_threshold auto_label_threshold",
+            "Online learning": "online_learning min_samples_to_retrain retrain_interval_hours auto_export auto_deploy",
+            "Gate and serving": "gate_margin guard_limits judge export_quantization deploy_target keep_versions",
+        }
+    )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> list[str]:
         """With those that only the operator may set, and those that nobody said anything about."""
@@ -118,8 +129,12 @@ class AgentAdmin(admin.ModelAdmin):
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
     def get_urls(self) -> list[URLPattern]:
-        buttons = [button(self, "retrain", RETRAIN, self.retrain), button(self, "roll_back", PROMOTE, self.roll_back)]
-        return [*buttons, *super().get_urls()]
+        """``<pk>/retrain/`` and ``<pk>/roll_back/`` take a POST with a token, from staff with the permission."""
+        urls = super().get_urls()
+        for name, permission, view in (("retrain", RETRAIN, self.retrain), ("roll_back", PROMOTE, self.roll_back)):
+            guarded = require_POST(permission_required(permission, raise_exception=True)(view))
+            urls.insert(0, path(f"<int:pk>/{name}/", self.admin_site.admin_view(guarded), name=f"rl_agent_{name}"))
+        return urls
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -154,28 +169,14 @@ class AgentAdmin(admin.ModelAdmin):
         return redirect("admin:rl_agent_change", pk)
 
 
-def button(
-    model_admin: admin.ModelAdmin, name: str, permission: str, view: Callable[[HttpRequest, int], HttpResponse]
-) -> URLPattern:
-    """``<pk>/<name>/``: takes a POST with a token, from staff with the permission."""
-    guarded = require_POST(permission_required(permission, raise_exception=True)(view))
-    address = f"rl_{model_admin.opts.model_name}_{name}"
-    return path(f"<int:pk>/{name}/", model_admin.admin_site.admin_view(guarded), name=address)
-
-
 def learner_context(agent: Agent) -> dict[str, Any]:
     """Does not look for pairs: that reads all ratings of the agent, and a page must not wait for it."""
-    status = OnlineLearner(agent).get_status(survey=False)
-    return {"learner": status, "learner_rows": _rows(status, how_to_enable(agent))}
-
-
-def _rows(status: LearnerStatus, missing: str) -> list[tuple[str, object]]:
-    last = NOTHING
+    status, missing, last = OnlineLearner(agent).get_status(survey=False), how_to_enable(agent), NOTHING
     if status.last_run is not None and status.last_run_state is not None:
         link = change_link(TrainingRun, status.last_run, f"run {status.last_run}")
         last = join_links([link, badge(status.last_run_state, TrainingRun.State(status.last_run_state).label)])
     interval = status.next_by_interval
-    return [
+    rows = [
         ("Retrains by itself", f"no: {missing}" if missing else "yes"),
         ("New ratings", f"{status.buffer_size} of the {status.min_samples} that start a run"),
         ("A run is at work", "yes" if status.is_training else "no"),
@@ -183,3 +184,4 @@ def _rows(status: LearnerStatus, missing: str) -> list[tuple[str, object]]:
         ("Last run", last),
         ("Next by the interval", f"{interval:%Y-%m-%d %H:%M} UTC" if interval else NOTHING),
     ]
+    return {"learner": status, "learner_rows": rows}

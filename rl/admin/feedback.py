@@ -5,18 +5,85 @@ from __future__ import annotations
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import NOTHING, change_link, column, list_link
-from rl.admin.readonly import ReadOnlyAdmin
+from rl.admin.markup import (
+    NOTHING,
+    ReadOnlyAdmin,
+    change_link,
+    column,
+    link_column,
+    list_link,
+    records,
+    split_fieldsets,
+    text_block,
+    value_table,
+)
 from rl.base.errors import RatchetError
 from rl.forgetting.erasing import erase_later
 from rl.forgetting.forget import forget, preview
 from rl.forgetting.receipts import sentences
 from rl.forgetting.records import find_person
-from rl.models import Feedback, Trace, TrainingSet
+from rl.models import Feedback, QuestionStart, Trace, TrainingSet, WaitingRating
+
+SHOWN = 80
+"""Characters of a question and of an answer in the list."""
+
+
+class TraceAdmin(ReadOnlyAdmin):
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Trace]:
+        """For the list, the beginnings of texts only."""
+        rows = super().get_queryset(request)
+        if request.resolver_match and request.resolver_match.url_name != "rl_trace_changelist":
+            return rows
+        rows = rows.annotate(question_text=QuestionStart("prompt"), answer_text=Left("response", SHOWN))
+        return rows.only("agent", "model_version", "source", "created_at")
+
+    @admin.display(description="prompt")
+    def conversation(self, trace: Trace) -> SafeString:
+        lines = ((message["role"], text_block(message["content"])) for message in trace.prompt)
+        return format_html_join("", '<div class="message"><b>{}</b>{}</div>', lines)
+
+
+records(
+    Trace,
+    TraceAdmin,
+    show="short_id agent question_start answer_start version source created_at",
+    filter="created_at agent",
+    select="agent model_version",
+    search="=external_id =session_id id__startswith",
+    search_help_text="The start of an id, a whole external id or session id. Words are looked for on the page Traces.",
+    fieldsets={
+        None: "id agent version feedback_link conversation answer extras",
+        "Where it came from": "source external_id session_id prompt_key occurred_at created_at",
+        "What happened": "tool_calls reasoning_steps tasks state action",
+        "Rewards": "reward components rewarded_at reward_pending",
+        "What it cost": "tokens_in tokens_out llm_calls cost duration_ms",
+    },
+    short_id=column("id", lambda trace: str(trace.pk)[:8]),
+    question_start=column("question", lambda trace: (trace.question_text or "")[:SHOWN]),
+    answer_start=column("answer", lambda trace: trace.answer_text),
+    version=link_column("model_version", lambda trace: trace.model_version and trace.model_version.name),
+    feedback_link=column(
+        "feedback", lambda trace: list_link(Feedback, f"{trace.feedback.count()} recorded", trace__id__exact=trace.pk)
+    ),
+    answer=column("response", lambda trace: text_block(trace.response)),
+    extras=column("details", lambda trace: value_table(trace.details)),
+    components=column("by component", lambda trace: value_table(trace.rewards)),
+)
+records(  # ratings of answers that were not stored yet
+    WaitingRating,
+    show="entry_id agent rater scale value rated_at",
+    filter="agent",
+    select="agent",
+    search="=entry_id =rater",
+    fields="agent entry_id by_id rater api_key scale value tags notes rated_at created_at updated_at",
+)
+
 
 FORGET = "rl.delete_feedback"
 
@@ -30,15 +97,14 @@ class FeedbackAdmin(ReadOnlyAdmin):
     list_select_related = ["agent"]
     search_fields = ["=rater", "notes", "=trace__external_id"]
     search_help_text = "A whole rater or external id, or words of a note."
-    fieldsets = [
-        (None, {"fields": ["agent", "answer", "kind", "is_current", "learned_in"]}),
-        (
-            "What was said",
-            {"fields": ["scale", "raw_value", "value", "choice", "other", "text", "metric", "tags", "notes"]},
-        ),
-        ("By whom, and when", {"fields": ["rater", "user", "source", "api_key", "rated_at", "created_at"]}),
-        ("History", {"fields": ["withdrew", "withdrawn_by", "quarantine"]}),
-    ]
+    fieldsets = split_fieldsets(
+        {
+            None: "agent answer kind is_current learned_in",
+            "What was said": "scale raw_value value choice other text metric tags notes",
+            "By whom, and when": "rater user source api_key rated_at created_at",
+            "History": "withdrew withdrawn_by quarantine",
+        }
+    )
     actions = ["forget_rater"]
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
@@ -80,8 +146,8 @@ class FeedbackAdmin(ReadOnlyAdmin):
             return NOTHING
         return f"{event.raw_value:g} {event.scale or event.metric}"
 
-    answer = column("trace", lambda event: change_link(Trace, event.trace_id, str(event.trace_id)[:8]))
-    other = column("other trace", lambda event: change_link(Trace, event.other_trace_id, str(event.other_trace_id)[:8]))
+    answer = link_column("trace", lambda event: str(event.trace_id)[:8])
+    other = link_column("other_trace", lambda event: str(event.other_trace_id)[:8])
 
     @admin.display(description="training set")
     def learned_in(self, event: Feedback) -> SafeString | str:

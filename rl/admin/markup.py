@@ -10,10 +10,63 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import Model
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
+
+
+class ReadOnly:
+    """For a ModelAdmin or an inline: nobody adds, changes or deletes through it, whatever he may do elsewhere."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ReadOnlyAdmin(ReadOnly, admin.ModelAdmin):
+    show_full_result_count = False
+    list_per_page = 50
+
+
+class ReadOnlyInline(ReadOnly, admin.TabularInline):
+    extra = 0
+    template = "admin/rl/readonly_inline.html"
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """All: Django asks for this even where nobody may change anything."""
+        return self.fields or []
+
+
+_LISTS = {
+    "show": "list_display",
+    "filter": "list_filter",
+    "select": "list_select_related",
+    "search": "search_fields",
+    "fields": "fields",
+}
+
+
+def records(model: type[Model], base: type[admin.ModelAdmin] = ReadOnlyAdmin, /, **options: Any) -> None:
+    """Registers a list and pages of what happened. ``show``, ``filter``, ``select``, ``search``, ``fields``: names with
+    spaces between; ``fieldsets``: title to such names. Other ``options`` are the ModelAdmin's: columns, ``ordering``, …"""
+    for name in _LISTS.keys() & options.keys():
+        options[_LISTS[name]] = options.pop(name).split()
+    if "fieldsets" in options:
+        options["fieldsets"] = split_fieldsets(options["fieldsets"])
+    admin.site.register(model, type(f"{model.__name__}Admin", (base,), options))
+
+
+def split_fieldsets(titles: dict[str | None, str]) -> Any:
+    """``titles``: to the names of their fields, with spaces between."""
+    return [(title, {"fields": names.split()}) for title, names in titles.items()]
+
 
 NOTHING = "–"
 ROWS = 1000
@@ -34,6 +87,15 @@ def change_link(model: type[Model], pk: object, text: object) -> SafeString | st
     if pk is None:
         return NOTHING
     return format_html('<a href="{}">{}</a>', reverse(f"admin:rl_{model._meta.model_name}_change", args=[pk]), text)
+
+
+def link_column(name: str, text: Callable[[Any], object]) -> Callable[..., object]:
+    """A link to the record that the foreign key ``name`` holds; ``text``: what it says, of a row."""
+
+    def link(row: Any) -> object:
+        return change_link(row._meta.get_field(name).related_model, getattr(row, f"{name}_id"), text(row))
+
+    return column(name.replace("_", " "), link)
 
 
 def list_link(model: type[Model], text: str, **filters: int | str | UUID) -> SafeString:

@@ -1,4 +1,4 @@
-"""Versions, artifacts, evaluations."""
+"""Versions and evaluations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,21 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link, percent, value_table
-from rl.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
-from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun, TrainingSet
+from rl.admin.markup import (
+    NOTHING,
+    ReadOnlyAdmin,
+    ReadOnlyInline,
+    badge,
+    change_link,
+    column,
+    join_links,
+    link_column,
+    list_link,
+    percent,
+    records,
+    value_table,
+)
+from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun
 
 _ANSWERS: dict[str, str] = {
     Evaluation.Verdict.PROMOTE: "Yes.",
@@ -31,25 +43,24 @@ class ArtifactInline(ReadOnlyInline):
     file_size = column("size", lambda artifact: filesizeformat(artifact.size_bytes))
 
 
+def _link_measured_model(evaluation: Evaluation) -> SafeString | str:
+    """The weights as they were trained, or a file that was made from them."""
+    file = evaluation.artifact
+    return "weights" if file is None else change_link(Artifact, file.pk, f"{file.kind} {file.quantization}")
+
+
 class EvaluationInline(ReadOnlyInline):
     model = Evaluation
     fk_name = "version"
     fields = [
-        "verdict",
-        "pairs",
-        "prompts",
-        "accuracy",
-        "base_accuracy",
-        "against_accuracy",
-        "ratings_needed",
-        "measured_model",
-        "created_at",
+        *("verdict", "pairs", "prompts", "accuracy", "base_accuracy", "against_accuracy"),
+        *("ratings_needed", "measured_model", "created_at"),
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
         return super().get_queryset(request).defer("report").select_related("artifact")
 
-    measured_model = column("measured", lambda evaluation: _link_measured_model(evaluation))
+    measured_model = column("measured", _link_measured_model)
 
 
 class DeploymentInline(ReadOnlyInline):
@@ -57,24 +68,7 @@ class DeploymentInline(ReadOnlyInline):
     fields = ["target", "model_name", "alias", "created_at"]
 
 
-@admin.register(ModelVersion)
 class ModelVersionAdmin(ReadOnlyAdmin):
-    list_display = ["name", "agent", "stage", "verdict", "feedback_count", "created_at"]
-    list_filter = ["stage", "agent"]
-    list_select_related = ["agent"]
-    search_fields = ["name", "agent__name", "base_model"]
-    fields = [
-        "agent",
-        "name",
-        "stage",
-        "is_it_better",
-        "made_by",
-        "came_after",
-        "base_model",
-        "feedback_count",
-        "records",
-        "created_at",
-    ]
     inlines = [EvaluationInline, ArtifactInline, DeploymentInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
@@ -99,10 +93,6 @@ class ModelVersionAdmin(ReadOnlyAdmin):
         run = TrainingRun.objects.filter(version=version).first()
         return change_link(TrainingRun, run.pk, run) if run else NOTHING
 
-    @admin.display(description="parent")
-    def came_after(self, version: ModelVersion) -> SafeString | str:
-        return change_link(ModelVersion, version.parent_id, version.parent and version.parent.name)
-
     @admin.display(description="records")
     def records(self, version: ModelVersion) -> SafeString:
         models = {"artifacts": Artifact, "evaluations": Evaluation, "deployments": Deployment}
@@ -110,68 +100,22 @@ class ModelVersionAdmin(ReadOnlyAdmin):
         return join_links([*links, list_link(Trace, "its answers", model_version__id__exact=version.pk)])
 
 
-@admin.register(Artifact)
-class ArtifactAdmin(ReadOnlyAdmin):
-    list_display = ["id", "of_version", "kind", "quantization", "file_size", "path", "created_at"]
-    list_filter = ["kind", "created_at"]
-    list_select_related = ["version__agent"]
-    search_fields = ["path", "=sha256", "version__name", "version__agent__name"]
-    fields = ["of_version", "kind", "quantization", "path", "file_size", "sha256", "more", "created_at"]
+records(
+    ModelVersion,
+    ModelVersionAdmin,
+    show="name agent stage verdict feedback_count created_at",
+    filter="stage agent",
+    select="agent",
+    search="name agent__name base_model",
+    fields="agent name stage is_it_better made_by came_after base_model feedback_count records created_at",
+    came_after=link_column("parent", lambda version: version.parent and version.parent.name),
+)
 
-    of_version = column("version", lambda artifact: change_link(ModelVersion, artifact.version_id, artifact.version))
-    file_size = column("size", lambda artifact: filesizeformat(artifact.size_bytes))
-    more = column("details", lambda artifact: value_table(artifact.details))
 
-
-@admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
-    list_display = ["id", "of_version", "measured_model", "colour", "pairs", "accurate", "base", "in_use", "created_at"]
-    list_filter = ["verdict", "created_at"]
-    list_select_related = ["version__agent", "artifact"]
-    search_fields = ["version__name", "version__agent__name"]
-    fields = [
-        "of_version",
-        "measured_model",
-        "compared_with",
-        "rows",
-        "colour",
-        "reason",
-        "evidence",
-        "pairs",
-        "prompts",
-        "accurate",
-        "base",
-        "in_use",
-        "ratings_needed",
-        "guard_rails",
-        "answers",
-        "figures",
-        "created_at",
-    ]
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
         rows = super().get_queryset(request)
         return rows if request.resolver_match and "object_id" in request.resolver_match.kwargs else rows.defer("report")
-
-    @admin.display(description="version")
-    def of_version(self, evaluation: Evaluation) -> SafeString | str:
-        return change_link(ModelVersion, evaluation.version_id, evaluation.version)
-
-    colour = column("verdict", lambda evaluation: badge(evaluation.verdict, evaluation.get_verdict_display()))
-    accurate = column("accuracy", lambda evaluation: percent(evaluation.accuracy))
-    base = column("base model", lambda evaluation: percent(evaluation.base_accuracy))
-    in_use = column("version in use", lambda evaluation: percent(evaluation.against_accuracy))
-
-    @admin.display(description="compared with")
-    def compared_with(self, evaluation: Evaluation) -> SafeString | str:
-        return change_link(ModelVersion, evaluation.against_id, evaluation.against)
-
-    @admin.display(description="training set")
-    def rows(self, evaluation: Evaluation) -> SafeString | str:
-        return change_link(TrainingSet, evaluation.training_set_id, str(evaluation.training_set_id)[:8])
-
-    measured_model = column("measured", lambda evaluation: _link_measured_model(evaluation))
-    reason = column("reason", lambda evaluation: evaluation.report.get("reason", NOTHING))
 
     @admin.display(description="evidence, the weightiest first")
     def evidence(self, evaluation: Evaluation) -> SafeString | str:
@@ -187,25 +131,32 @@ class EvaluationAdmin(ReadOnlyAdmin):
         }
         return value_table(rails or {name: text for name, text in guards.items() if name == "skipped"})
 
-    answers = column("answers", lambda evaluation: answer_table(evaluation.report.get("guards", {}).get("samples", ())))
-
     @admin.display(description="report")
     def figures(self, evaluation: Evaluation) -> SafeString | str:
-        rest = {name: value for name, value in evaluation.report.items() if name not in _SHOWN_ABOVE}
-        return value_table(rest)
+        above = {"reason", "evidence", "guards", "sampled"}
+        return value_table({name: value for name, value in evaluation.report.items() if name not in above})
 
 
-_SHOWN_ABOVE = {"reason", "evidence", "guards", "sampled"}
-"""Parts of a report."""
-
-
-def _link_measured_model(evaluation: Evaluation) -> SafeString | str:
-    """The weights as they were trained, or a file that was made from them."""
-    if evaluation.artifact is None:
-        return "weights"
-    return change_link(
-        Artifact, evaluation.artifact_id, f"{evaluation.artifact.kind} {evaluation.artifact.quantization}"
-    )
+records(
+    Evaluation,
+    EvaluationAdmin,
+    show="id of_version measured_model colour pairs accurate base in_use created_at",
+    filter="verdict created_at",
+    select="version__agent artifact",
+    search="version__name version__agent__name",
+    fields="of_version measured_model compared_with rows colour reason evidence pairs prompts accurate base in_use "
+    "ratings_needed guard_rails answers figures created_at",
+    of_version=link_column("version", lambda evaluation: evaluation.version),
+    compared_with=column("compared with", lambda row: change_link(ModelVersion, row.against_id, row.against)),
+    rows=link_column("training_set", lambda evaluation: str(evaluation.training_set_id)[:8]),
+    measured_model=column("measured", _link_measured_model),
+    colour=column("verdict", lambda evaluation: badge(evaluation.verdict, evaluation.get_verdict_display())),
+    accurate=column("accuracy", lambda evaluation: percent(evaluation.accuracy)),
+    base=column("base model", lambda evaluation: percent(evaluation.base_accuracy)),
+    in_use=column("version in use", lambda evaluation: percent(evaluation.against_accuracy)),
+    reason=column("reason", lambda evaluation: evaluation.report.get("reason", NOTHING)),
+    answers=column("answers", lambda row: answer_table(row.report.get("guards", {}).get("samples", ()))),
+)
 
 
 HEADINGS = {"base": "base model", "current": "version in use", "new": "new version"}
@@ -219,13 +170,12 @@ def answer_table(samples: Sequence[Mapping[str, Any]]) -> SafeString | str:
     if not names:
         return NOTHING
     heads = format_html_join("", '<th scope="col">{}</th>', [("prompt",), *((HEADINGS[name],) for name in names)])
-    rows = format_html_join("", "<tr>{}</tr>", ((_cells(sample, names),) for sample in samples))
+    cells = (
+        [(sample["prompt"],), *((_answer(sample[name]) if name in sample else NOTHING,) for name in names)]
+        for sample in samples
+    )
+    rows = format_html_join("", "<tr>{}</tr>", ((format_html_join("", "<td>{}</td>", row),) for row in cells))
     return format_html('<table class="answers"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', heads, rows)
-
-
-def _cells(sample: Mapping[str, Any], names: Sequence[str]) -> SafeString:
-    cells = [(sample["prompt"],), *((_answer(sample[name]) if name in sample else NOTHING,) for name in names)]
-    return format_html_join("", "<td>{}</td>", cells)
 
 
 def _answer(answered: Mapping[str, Any]) -> SafeString:

@@ -24,7 +24,7 @@ from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import PromptRows, Source, Tally
 from rl.models import Agent, Feedback
-from rl.raters.shares import limit
+from rl.raters.agreement import limit
 
 ROWS_A_LOOK = 1000
 _IN_MEMORY = 32 * 2**20

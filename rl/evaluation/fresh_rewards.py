@@ -17,7 +17,7 @@ from rl.config.methods import scoring_methods
 from rl.dataset_builder.wording import ask_agent
 from rl.evaluation import SCORERS
 from rl.models import Agent, Evaluation, ModelVersion
-from rl.versions import reward_models, versions
+from rl.versions import versions
 
 FIGURE: Final = "fresh_reward"
 """Where a report has ``reward_model`` (a name), ``mean`` and ``std`` (of the population, 0 to 1) and ``answers``."""
@@ -33,7 +33,7 @@ def reward(evaluation: Evaluation, report: Report) -> None:
         usable = evaluation.verdict != Evaluation.Verdict.REJECT
         judge, judged = (version if usable else None), _newest_evaluations(version.agent)
     else:
-        trained = reward_models.list_trained(version.agent).exclude(stage=ModelVersion.Stage.REJECTED)
+        trained = versions.list_trained(version.agent).exclude(stage=ModelVersion.Stage.REJECTED)
         judge, judged = trained.first(), [evaluation]
     answers = [(of_version, given) for of_version in judged if (given := _answers(of_version))]
     if judge is None or not answers:

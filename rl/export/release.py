@@ -29,7 +29,7 @@ from rl.lm.model_path import base_of, check_weights, is_adapter, is_reward_model
 from rl.models import Agent, Artifact, Evaluation, Feedback, ModelVersion, TrainingSet
 from rl.operations import audit
 from rl.versions import versions
-from rl.versions.checksums import artifact_fields, list_files
+from rl.versions.versions import artifact_fields, list_files
 
 MODEL_CARD: Final = "rl.export.model_card"
 """Needs huggingface_hub; imported on first use."""

@@ -42,7 +42,7 @@ DECISION_PROMPTS: dict[str, str] = {
 
 DRAWINGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.draw"}
 TAGS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.TAGS"}
-"""Source of traces to how they are drawn for raters, and to the tags that are offered, as ``rl.web.drawings`` wants them."""
+"""Source of traces to how they are drawn for raters, and to the tags that are offered; see ``rl.web.rating_filters``."""
 
 RATING_FILTERS: dict[str, str] = {"command_center": "rl.from_systems.command_center.drawing.FILTERS"}
 """Source of traces to the filters of the rating page, as ``rl.web.rating_filters`` wants them."""

@@ -26,7 +26,7 @@ _FORWARD_VALUES = 10
 _HELD = 2
 """Times what a pass keeps: gradients on their way, and pieces that the allocator cannot give back; measured on a CPU."""
 _GUARD_LOGITS, _GUARD_COPIES = 2**25, 6
-"""Numbers of both models' log-probabilities, their difference and what becomes of it (rl.evaluation.torch.divergence)."""
+"""Numbers of both models' log-probabilities, their difference and what becomes of it (rl.lm.divergence)."""
 
 
 @dataclass(frozen=True, slots=True)

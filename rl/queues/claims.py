@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from django.db import connection, transaction
@@ -13,12 +14,13 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from rl.models import AnswerPair, Claim, GoldItem, RatingQueue, Trace
-from rl.queues.items import asks_about_pairs, in_order, is_taken, items_left, sides_of
+from rl.queues.items import asks_about_pairs, in_order, is_taken, item_of, items_left, sides_of
 
 MOST = 20
 """Claims that one request gets or holds."""
 _Purpose, _State = Claim.Purpose, Claim.State
 _KEY = ("trace_id", "other_trace_id", "purpose")
+_KEY_OF = attrgetter(*_KEY)
 _LATELY = 0.1
 """Part of its time that a claim may have behind it and need not be renewed."""
 Key = tuple[Any, ...]
@@ -78,7 +80,7 @@ def lock_for_claims(queue: RatingQueue) -> None:
 
 def is_lost(queue: RatingQueue, rater: str) -> Q:
     """Claims of this rater whose item others have taken since their lock ended."""
-    item = "pair" if asks_about_pairs(queue) else "trace"
+    item = item_of(queue)
     return Q(purpose=_Purpose.ITEM) & is_taken(queue, rater, **{item: OuterRef(item)})
 
 
@@ -111,11 +113,11 @@ def _new_claims(queue: RatingQueue, rater: str, want: int, wanted: Q | None, num
         new = None
         if purpose != _Purpose.ITEM:  # which one it is depends on those that he has
             waiting = _save(queue, rater, waiting)
-            new = control(queue, rater, purpose)
+            new = _gold(queue, rater) if purpose == _Purpose.GOLD else _repeat(queue, rater)
         claims.append(new or _claim_of(queue, rater, items.pop(0)))
         waiting.append(claims[-1])
     _save(queue, rater, waiting)
-    return [_key_of(claim) for claim in claims]
+    return list(map(_KEY_OF, claims))
 
 
 def _take(parts: Iterable[QuerySet[Any]], want: int) -> list[Any]:
@@ -144,14 +146,10 @@ def _save(queue: RatingQueue, rater: str, claims: list[Claim]) -> list[Claim]:
     return []
 
 
-def _key_of(claim: Claim) -> Key:
-    return claim.trace_id, claim.other_trace_id, claim.purpose
-
-
 def read_claims(queue: RatingQueue, rater: str, keys: list[Key]) -> list[Claim]:
     """With their answers, in this order."""
     rows = Claim.objects.filter(queue=queue, rater=rater, trace__in={key[0] for key in keys}).order_by()
-    claims = {_key_of(claim): claim for claim in rows.select_related(*sides_of(queue))}
+    claims = {_KEY_OF(claim): claim for claim in rows.select_related(*sides_of(queue))}
     return [claims[key] for key in keys if key in claims]
 
 
@@ -173,13 +171,8 @@ def draw_purpose(queue: RatingQueue, rater: str, number: int, decided: int) -> C
     return _Purpose.GOLD if chance < queue.gold_share else _Purpose.REPEAT
 
 
-def control(queue: RatingQueue, rater: str, purpose: Claim.Purpose) -> Claim | None:
-    """An item that measures the rater: a gold one, whose right answer is known, or a repeat of what he has decided before.
-    Not saved yet; None where there is none that he has not had."""
-    return _gold(queue, rater) if purpose == _Purpose.GOLD else _repeat(queue, rater)
-
-
 def _gold(queue: RatingQueue, rater: str) -> Claim | None:
+    """An item whose right answer is known. Not saved yet; None where there is none that he has not had."""
     had = Claim.objects.filter(queue=queue, rater=rater, trace=OuterRef("trace"), purpose=_Purpose.GOLD)
     rows = GoldItem.objects.filter(~Exists(had), queue=queue, other_trace__isnull=not asks_about_pairs(queue))
     known = list(rows.exclude(created_by=rater).order_by("pk")[:200])
@@ -191,7 +184,7 @@ def _gold(queue: RatingQueue, rater: str) -> Claim | None:
 
 
 def _repeat(queue: RatingQueue, rater: str) -> Claim | None:
-    """What he decided longest ago; a pair the other way round."""
+    """What he decided longest ago; a pair the other way round. As ``_gold``."""
     mine = Claim.objects.filter(queue=queue, rater=rater)
     had = mine.filter(trace=OuterRef("trace"), purpose=_Purpose.REPEAT)
     first = mine.filter(~Exists(had), purpose=_Purpose.ITEM, state=_State.DECIDED).order_by("decided_at").first()

@@ -47,28 +47,23 @@ class Filters:
 
     def condition(self, trace: str = "") -> Q:
         """``trace``: the way to the trace, such as ``left__``, where there is one."""
-        wanted = _search(self.search, trace) if self.search else Q()
+        wanted = Q()
+        if self.search:
+            wanted &= _contains(f"{trace}prompt", _in_json(self.search)) | _contains(f"{trace}response", {self.search})
         if self.versions:
-            wanted &= self._of_versions(trace)
+            named = [name for name in self.versions if name != BASE]
+            nameless = Q(**{f"{trace}model_version__isnull": True}) if BASE in self.versions else Q()
+            wanted &= Q(**{f"{trace}model_version__name__in": named}) | nameless
         if self.sources:
             wanted &= Q(**{f"{trace}source__in": self.sources})
-        wanted &= self._of_dates(trace)
+        if self.since:
+            wanted &= Q(**{f"{trace}created_at__gte": datetime.combine(self.since, time.min, UTC)})
+        if self.until:
+            end = datetime.combine(self.until + timedelta(days=1), time.min, UTC)
+            wanted &= Q(**{f"{trace}created_at__lt": end})
         for name, value in self.details.items():
             wanted &= Q(**{f"{trace}details__{name}": value})
         return wanted & self._by_feedback(trace)
-
-    def _of_versions(self, trace: str) -> Q:
-        named = [name for name in self.versions if name != BASE]
-        wanted = Q(**{f"{trace}model_version__name__in": named})
-        return wanted | Q(**{f"{trace}model_version__isnull": True}) if BASE in self.versions else wanted
-
-    def _of_dates(self, trace: str) -> Q:
-        wanted = Q()
-        if self.since:
-            wanted &= Q(**{f"{trace}created_at__gte": _midnight(self.since)})
-        if self.until:
-            wanted &= Q(**{f"{trace}created_at__lt": _midnight(self.until + timedelta(days=1))})
-        return wanted
 
     def _by_feedback(self, trace: str) -> Q:
         events = Feedback.objects.filter(trace=OuterRef(f"{trace}pk"), is_current=True).order_by()
@@ -149,14 +144,6 @@ _READERS: dict[str, tuple[str, Callable[[str, object], Any]]] = {
     "details": ("details", _details),
 }
 """Name in the JSON to the attribute, and what reads it."""
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)
-
-
-def _search(text: str, trace: str) -> Q:
-    return _contains(f"{trace}prompt", _in_json(text)) | _contains(f"{trace}response", {text})
 
 
 def _in_json(text: str) -> set[str]:

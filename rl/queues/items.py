@@ -36,6 +36,11 @@ def asks_about_pairs(queue: RatingQueue) -> bool:
     return queue.rubric == RatingQueue.Rubric.PAIR
 
 
+def item_of(queue: RatingQueue) -> str:
+    """The column of a claim with what it is about."""
+    return "pair" if asks_about_pairs(queue) else "trace"
+
+
 def sides_of(queue: RatingQueue) -> tuple[str, ...]:
     """The answers of its claims; others are read when they are needed."""
     return ("trace", "other_trace") if asks_about_pairs(queue) else ("trace",)
@@ -45,18 +50,15 @@ def all_items(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
     """All that the queue ever asks this rater. ``wanted``: what else must hold, written for traces."""
     if asks_about_pairs(queue):
         return _all_pairs(queue, rater, wanted)
-    rows = (
-        Trace.objects.filter(agent=queue.agent_id).exclude(response="").filter(read_filters(queue.filters).condition())
-    )
+    rows = Trace.objects.filter(read_filters(queue.filters).condition(), agent=queue.agent_id).exclude(response="")
     gold = GoldItem.objects.filter(queue=queue, trace=OuterRef("pk"))
     return rows.filter(~Exists(gold), wanted or Q()).order_by()
 
 
 def _all_pairs(queue: RatingQueue, rater: str, wanted: Q | None) -> Rows:
     rows = AnswerPair.objects.filter(agent=queue.agent_id, origin=AnswerPair.Origin.SECOND, drawn_for__in=("", rater))
-    rows = rows.filter(left__response__gt="", right__response__gt="").filter(
-        read_filters(queue.filters).condition("left__")
-    )
+    wanted_left = read_filters(queue.filters).condition("left__")
+    rows = rows.filter(wanted_left, left__response__gt="", right__response__gt="")
     if wanted:
         rows = rows.filter(left__in=Trace.objects.filter(wanted, agent=queue.agent_id).order_by())
     gold = GoldItem.objects.filter(queue=queue, trace=OuterRef("left"), other_trace=OuterRef("right"))
@@ -65,7 +67,7 @@ def _all_pairs(queue: RatingQueue, rater: str, wanted: Q | None) -> Rows:
 
 def items_left(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
     """Those that he has not rated, skipped or claimed, and that others have left over. Not ordered."""
-    item = "pair" if asks_about_pairs(queue) else "trace"
+    item = item_of(queue)
     mine = Claim.objects.filter(queue=queue, rater=rater, purpose=Claim.Purpose.ITEM, **{item: OuterRef("pk")})
     rows = all_items(queue, rater, wanted).filter(~Exists(mine.order_by()))
     if queue.rubric in (RatingQueue.Rubric.THUMBS, RatingQueue.Rubric.STARS, RatingQueue.Rubric.SCORE):
@@ -92,17 +94,14 @@ def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
     if queue.order == _Order.UNCERTAIN and not asks_about_pairs(queue):
         yield rows.filter(label_proposal__isnull=False).order_by("label_proposal__confidence", "id")
     elif queue.order == _Order.UNSURE and not asks_about_pairs(queue):
-        yield rows.filter(pk__in=_newest(queue), details__chosen__share__lt=1).order_by("details__chosen__share", "id")
+        # Among the newest answers only: no column has how sure the model was.
+        newest = Trace.objects.filter(agent=queue.agent_id).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
+        yield rows.filter(pk__in=newest, details__chosen__share__lt=1).order_by("details__chosen__share", "id")
     elif queue.order in (_Order.DISPUTED, _Order.UNCERTAIN):
         yield _disputed_items(queue, rows).order_by("-created_at", "id")
     for kind in [Q()] if asks_about_pairs(queue) else _KINDS:
         yield from _from_the_last(queue, rows, rater, kind)
     yield _all_at_once(queue, rows)
-
-
-def _newest(queue: RatingQueue) -> Rows:
-    """Keys of the answers among which the unsure ones are looked for: no column has how sure the model was."""
-    return Trace.objects.filter(agent=queue.agent_id).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
 
 
 def _disputed_items(queue: RatingQueue, rows: Rows) -> Rows:
@@ -114,19 +113,19 @@ def _disputed_items(queue: RatingQueue, rows: Rows) -> Rows:
 
 
 def _from_the_last(queue: RatingQueue, rows: Rows, rater: str, kind: Q) -> Iterator[Rows]:
-    rows = rows.filter(kind)
+    rows, item = rows.filter(kind), item_of(queue)
+    last = _last_claims(queue, rater, kind)
     if queue.order == _Order.RANDOM:
-        start = _last_id(queue, rater, kind) or _start(queue, rater)
+        # Ids are random: from a point of the rater's own on, their order is as good as any.
+        own = UUID(bytes=hashlib.sha256(f"{queue.pk}:{rater}".encode()).digest()[:16])
+        start = last.values_list(item, flat=True).first() or own
         yield rows.filter(pk__gt=start).order_by("pk")
         yield rows.filter(pk__lte=start).order_by("pk")
         return
-    times = _last_times(queue, rater, kind)
+    times = list(last.values_list(f"{item}__created_at", flat=True)[:RECENT])
     if queue.order == _Order.OLDEST:
-        yield (
-            rows.filter(created_at__gte=max(times)).order_by("created_at", "-id")
-            if times
-            else rows.order_by("created_at", "-id")
-        )
+        later = rows.filter(created_at__gte=max(times)) if times else rows
+        yield later.order_by("created_at", "-id")
     elif times:
         yield rows.filter(created_at__gt=max(times)).order_by("-created_at", "id")
         yield rows.filter(created_at__lte=min(times)).order_by("-created_at", "id")
@@ -151,18 +150,3 @@ def _last_claims(queue: RatingQueue, rater: str, kind: Q) -> QuerySet[Claim]:
     else:
         claims = claims.order_by("-pk")
     return claims.filter(trace__in=Trace.objects.filter(kind).order_by()) if kind else claims
-
-
-def _last_times(queue: RatingQueue, rater: str, kind: Q) -> list[Any]:
-    item = "pair" if asks_about_pairs(queue) else "trace"
-    return list(_last_claims(queue, rater, kind).values_list(f"{item}__created_at", flat=True)[:RECENT])
-
-
-def _last_id(queue: RatingQueue, rater: str, kind: Q) -> UUID | None:
-    item = "pair" if asks_about_pairs(queue) else "trace"
-    return _last_claims(queue, rater, kind).values_list(item, flat=True).first()
-
-
-def _start(queue: RatingQueue, rater: str) -> UUID:
-    """Ids are random: from a point of his own on, their order is as good as any."""
-    return UUID(bytes=hashlib.sha256(f"{queue.pk}:{rater}".encode()).digest()[:16])

@@ -8,11 +8,34 @@ all.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import accumulate, combinations, permutations
 from typing import Any, Literal
 
 from rl.base.measurements import Interval, wilson
+
+
+def limit(weights: Collection[int], cap: float, others: int = 0) -> Fraction | None:
+    """The most that a rater may weigh; None where nobody weighs more.
+
+    ``weights``: of each rater, 0 too. ``others``: what weighs in all without being any one rater's. It is the L of
+    L = c (others + sum min(w, L)) with c = max(cap, 1 / n): n raters cannot all have less than an n-th.
+    """
+    if len(weights) < 2:
+        return None
+    share = max(Fraction(str(cap)), Fraction(1, len(weights)))
+    heaviest, rest = sorted(weights, reverse=True), others + sum(weights)
+    if heaviest[0] <= share * rest:
+        return None
+    bound = Fraction(0)
+    for capped, weight in enumerate(heaviest, start=1):
+        rest -= weight
+        bound = share * rest / (1 - capped * share)
+        if capped == len(heaviest) or heaviest[capped] <= bound:
+            break
+    return bound
+
 
 Metric = Literal["nominal", "ordinal", "interval"]
 """How far two values are apart: not at all or fully; by the ratings between them; by their difference."""
@@ -48,7 +71,15 @@ def krippendorffs_alpha(items: Items, metric: Metric = "nominal") -> float | Non
         for pair, number in Counter(permutations(unit, 2)).items():
             coincidences[pair] += number / (len(unit) - 1)
     totals = {value: sum(coincidences[value, other] for other in values) for value in values}  # n(c)
-    distance = _DISTANCES[metric](values, totals)
+    ends = accumulate(totals[value] for value in values)
+    middles = {value: end - totals[value] / 2 for value, end in zip(values, ends, strict=True)}
+
+    def distance(a: Any, b: Any) -> float:
+        if metric == "nominal":
+            return float(a != b)
+        # Ordinal: (sum of n(g) from c to k - (n(c) + n(k)) / 2)^2, the difference of their middles in one long row.
+        return float((a - b if metric == "interval" else middles[a] - middles[b]) ** 2)
+
     # 1 - D_o / D_e = 1 - (n - 1) sum o d / sum n n d
     seen = sum(number * distance(*pair) for pair, number in coincidences.items())
     expected = sum(totals[a] * totals[b] * distance(a, b) for a in values for b in values)
@@ -61,28 +92,3 @@ def left_share(sides: Iterable[str]) -> Interval | None:
     counts = Counter(sides)
     decided = counts["left"] + counts["right"]
     return wilson(counts["left"], decided) if decided else None
-
-
-_Distance = Callable[[Any, Any], float]
-
-
-def _nominal(values: Sequence[Any], totals: Mapping[Any, float]) -> _Distance:
-    return lambda a, b: float(a != b)
-
-
-def _ordinal(values: Sequence[Any], totals: Mapping[Any, float]) -> _Distance:
-    # (sum of n(g) from c to k - (n(c) + n(k)) / 2)^2: the difference of the middles of c and k in one long row
-    ends = accumulate(totals[value] for value in values)
-    middles = {value: end - totals[value] / 2 for value, end in zip(values, ends, strict=True)}
-    return lambda a, b: float((middles[a] - middles[b]) ** 2)
-
-
-def _interval(values: Sequence[Any], totals: Mapping[Any, float]) -> _Distance:
-    return lambda a, b: float((a - b) ** 2)
-
-
-_DISTANCES: dict[Metric, Callable[[Sequence[Any], Mapping[Any, float]], _Distance]] = {
-    "nominal": _nominal,
-    "ordinal": _ordinal,
-    "interval": _interval,
-}

@@ -48,7 +48,7 @@ def rank(games: Iterable[Game], base: str, confidence: float = 0.95) -> list[Sta
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     played = {name: sum(name in game[:2] for game in counted) for name in numbers}
     standings = [
-        Standing(name, Interval(*(_wins(s + step * z * d) for step in (0, -1, 1))), played[name])
+        Standing(name, Interval(*(float(1 / (1 + np.exp(-s - step * z * d))) for step in (0, -1, 1))), played[name])
         for name, s, d in zip(names, strengths, deviations, strict=True)
     ]
     standings.append(Standing(base, Interval(0.5, 0.5, 0.5), played[base]))
@@ -73,7 +73,3 @@ def _fit(games: list[tuple[int, int, float]], versions: int) -> tuple[np.ndarray
         if versions == 0 or float(np.abs(step).max()) < _CLOSE:
             break
     return strengths, np.sqrt(np.diag(np.linalg.inv(curvature)))
-
-
-def _wins(strength: float) -> float:
-    return float(1 / (1 + np.exp(-strength)))

@@ -54,7 +54,7 @@ from rl.serving import machine
 from rl.serving.deploy import require_target
 from rl.serving.machine import memory_for_training
 from rl.training import method
-from rl.versions import reward_models, versions
+from rl.versions import versions
 
 TRACKERS = "rl.runs.report.trackers"
 
@@ -255,7 +255,7 @@ def _job(
         output_dir=run.directory,
         resume=run.attempt > 1,
         scorer=scorer,
-        reward_model=reward_models.find(run.agent, options.reward_model) if options.reward_model else None,
+        reward_model=versions.find(run.agent, options.reward_model) if options.reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
         folds=folds_of(training_set),
         tested=tested_of(training_set),

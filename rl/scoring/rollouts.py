@@ -19,7 +19,7 @@ from rl.data_formatter.fresh import fresh_trace
 from rl.models import Agent
 from rl.rewards.engine import RewardEngine
 from rl.scoring.stored import engine_for
-from rl.versions import reward_models
+from rl.versions import versions
 
 REWARD_MODEL = "rl.training.reward_scoring"
 PROBED = 20
@@ -76,14 +76,14 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
     if rewards:
         _engine(agent, rewards)
     if reward_model:
-        reward_models.find(agent, reward_model)
+        versions.find(agent, reward_model)
 
 
 def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:
     """The scorer that rewarded the answers that the run learned from; ``options``: those of the run."""
     if options.get("reward_model"):
         load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
-        return load(reward_models.find(agent, options["reward_model"]))
+        return load(versions.find(agent, options["reward_model"]))
     return AgentScorer(agent.name, options.get("rewards", ""))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rl.base.records import Report
 from rl.export import release
 from rl.models import Agent, Artifact, ModelVersion
-from rl.versions.checksums import artifact_fields
+from rl.versions.versions import artifact_fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ can be named so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -121,14 +121,10 @@ def _hold(row: Quarantine, events: QuerySet[Feedback]) -> int:
     ids = list(events.order_by().values_list("pk", "trace_id"))
     for part in Feedback.by_ids(pk for pk, _ in ids):
         part.filter(is_current=True).update(is_current=False, quarantine=row)
-    _await_rewards({trace for _, trace in ids})
+    traces = list({trace for _, trace in ids})
+    for at in range(0, len(traces), 500):
+        await_reward(traces[at : at + 500])
     return len(ids)
-
-
-def _await_rewards(traces: Iterable[object]) -> None:
-    ordered = list(traces)
-    for at in range(0, len(ordered), 500):
-        await_reward(ordered[at : at + 500])  # type: ignore[arg-type]  # ids as the database gave them
 
 
 def release(row: Quarantine, by: str) -> int:

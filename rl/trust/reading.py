@@ -1,15 +1,23 @@
-"""How far the raters of a queue agree, and with whom and with what each of them does."""
+"""How far the raters of a queue agree, and with whom and with what each of them does; versions of an agent by the
+side-by-side picks of their answers."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from django.db.models import Q, QuerySet
 
 from rl.base.measurements import Interval
-from rl.models import Claim, Feedback, GoldItem, Quarantine, RatingQueue
+from rl.models import BASE, Agent, Claim, Feedback, GoldItem, Quarantine, RatingQueue
+from rl.models.traces import answered_by
 from rl.raters.agreement import Metric, cohens_kappa, krippendorffs_alpha, left_share, percent_agreement
+
+if TYPE_CHECKING:
+    from rl.raters.bradley_terry import Standing
 
 MOST: Final = 50_000
 """The newest decisions that a report rests on."""
@@ -72,7 +80,9 @@ class QueueReport:
 
 def report(queue: RatingQueue) -> QueueReport:
     """Skips and what is not decided yet say nothing."""
-    claims = _read_decisions(queue)
+    rows = Claim.objects.filter(queue=queue, state=Claim.State.DECIDED).order_by("-decided_at", "pk")
+    rows = rows.only("trace_id", "other_trace_id", "rater", "purpose", "swapped", "decision")
+    claims = [claim for claim in rows[:MOST] if _value(claim) is not None]
     items: defaultdict[Item, dict[str, _Value]] = defaultdict(dict)
     for claim in claims:
         if claim.purpose == Claim.Purpose.ITEM:
@@ -80,11 +90,12 @@ def report(queue: RatingQueue) -> QueueReport:
     shared = {item: ratings for item, ratings in items.items() if len(ratings) > 1}
     disputes = _without_settled([item for item, ratings in shared.items() if len(set(ratings.values())) > 1], claims)
     metric = _METRICS.get(queue.rubric, "nominal")
+    raters = sorted({rater for ratings in shared.values() for rater in ratings})
     return QueueReport(
         items=len(items),
         shared=len(shared),
         percent=percent_agreement(shared.values()),
-        kappa=_kappa(shared.values()),
+        kappa=cohens_kappa(list(map(itemgetter(*raters), shared.values()))) if len(raters) == 2 else None,
         alpha=krippendorffs_alpha(shared.values(), metric),
         metric=metric,
         raters=tuple(_raters(queue, claims, shared)),
@@ -103,12 +114,6 @@ def _without_settled(items: list[Item], claims: Iterable[Claim]) -> list[Item]:
     return [item for item in items if item[0] not in settled]
 
 
-def _read_decisions(queue: RatingQueue) -> list[Claim]:
-    rows = Claim.objects.filter(queue=queue, state=Claim.State.DECIDED).order_by("-decided_at", "pk")
-    rows = rows.only("trace_id", "other_trace_id", "rater", "purpose", "swapped", "decision")[:MOST]
-    return [claim for claim in rows if _value(claim) is not None]
-
-
 def _item(claim: Claim | GoldItem) -> Item:
     return claim.trace_id, claim.other_trace_id
 
@@ -116,14 +121,6 @@ def _item(claim: Claim | GoldItem) -> Item:
 def _value(claim: Claim) -> Any:
     """What was decided, as if nothing had been swapped; None of edits."""
     return claim.decision.get("choice") or claim.decision.get("value")
-
-
-def _kappa(items: Iterable[Mapping[str, _Value]]) -> float | None:
-    known = list(items)
-    raters = sorted({rater for ratings in known for rater in ratings})
-    if len(raters) != 2:
-        return None
-    return cohens_kappa([(ratings[raters[0]], ratings[raters[1]]) for ratings in known])
 
 
 def _raters(
@@ -145,9 +142,12 @@ def _one_rater(
     gold: Mapping[Item, _Value | None],
     is_held: bool,
 ) -> RaterReport:
-    first = {_item(claim): _value(claim) for claim in claims if claim.purpose == Claim.Purpose.ITEM}
-    tests = [_same(_value(claim), gold[_item(claim)]) for claim in claims if _is(claim, Claim.Purpose.GOLD, gold)]
-    again = [_same(_value(claim), first[_item(claim)]) for claim in claims if _is(claim, Claim.Purpose.REPEAT, first)]
+    by: defaultdict[str, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        by[claim.purpose].append(claim)
+    first = {_item(claim): _value(claim) for claim in by[Claim.Purpose.ITEM]}
+    tests = [_same(_value(claim), gold[_item(claim)]) for claim in by[Claim.Purpose.GOLD] if _item(claim) in gold]
+    again = [_same(_value(claim), first[_item(claim)]) for claim in by[Claim.Purpose.REPEAT] if _item(claim) in first]
     agrees = [
         value == ratings[name]
         for ratings in shared.values()
@@ -168,10 +168,6 @@ def _one_rater(
     )
 
 
-def _is(claim: Claim, purpose: str, known: Mapping[Item, Any]) -> bool:
-    return claim.purpose == purpose and _item(claim) in known
-
-
 def _same(value: _Value, other: _Value | None) -> bool:
     if isinstance(value, str) or isinstance(other, str) or other is None:
         return value == other
@@ -184,3 +180,29 @@ def _shown_side(claim: Claim) -> str:
     if choice not in ("left", "right"):
         return ""
     return {"left": "right", "right": "left"}[choice] if claim.swapped else choice
+
+
+_SCORES: Final = {Feedback.Choice.LEFT: 1.0, Feedback.Choice.RIGHT: 0.0}
+"""A tie and "both bad" are half a win for both."""
+
+
+def version_table(agent: Agent) -> list[Standing]:
+    """The strongest first. An answer of which nobody knows who gave it counts for nobody."""
+    from rl.raters.bradley_terry import Game, rank  # loads numpy, which the website does not at its start
+
+    games = [
+        Game(left or BASE, right or BASE, _SCORES.get(Feedback.Choice(choice), 0.5))
+        for left_is_known in (True, False)
+        for right_is_known in (True, False)
+        for left, right, choice in _picks(agent, left_is_known, right_is_known)
+    ]
+    return rank(games, BASE)
+
+
+def _picks(agent: Agent, left: bool, right: bool) -> QuerySet[Feedback, tuple[str | None, str | None, str]]:
+    """``left``, ``right``: by a version, or by the base model."""
+    rows = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.COMPARISON, is_current=True).order_by()
+    for side, by_version in (("trace__", left), ("other_trace__", right)):
+        known = Q(**{f"{side}model_version__isnull": False})
+        rows = rows.filter(known if by_version else answered_by(None, side))
+    return rows.values_list("trace__model_version__name", "other_trace__model_version__name", "choice")

@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from rl.base.errors import RunConflict, UsageError
-from rl.base.files import publish_directory, remove, staged_directory
+from rl.base.export_records import ExportedFile
+from rl.base.files import publish_directory, remove, sha256_of, staged_directory
 from rl.base.records import TrainingResult, silent
 from rl.config import find_method
 from rl.config.methods import scoring_methods
 from rl.lm import base_models, checkpoints
-from rl.lm.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG
+from rl.lm.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG, check_weights, is_reward_model
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
-from rl.versions.checksums import artifact_fields
+from rl.versions import versions
+
+
+def artifact_fields(path: Path, files: Sequence[ExportedFile] = ()) -> dict[str, Any]:
+    """The fields ``path``, ``size_bytes`` and ``sha256`` of an Artifact. A directory's hash is that of its files'
+    relative names and hashes, in order of name. ``files``: its files, where their hashes are known already."""
+    inside = path.is_relative_to(settings.DATA_DIR)
+    files = files or list_files(path)
+    lines = "".join(f"{file.name} {file.sha256}\n" for file in files)
+    return {
+        "path": str(path.relative_to(settings.DATA_DIR) if inside else path),
+        "size_bytes": sum(file.size_bytes for file in files),
+        "sha256": files[0].sha256 if path.is_file() else hashlib.sha256(lines.encode()).hexdigest(),
+    }
+
+
+def list_files(path: Path, known: Sequence[ExportedFile] = ()) -> tuple[ExportedFile, ...]:
+    """The file, or all files of the directory in order of name. Those that are ``known`` are not read again."""
+    by_name = {file.name: file for file in known}
+    inside = sorted(file for file in path.rglob("*") if file.is_file())
+    names = {path.name: path} if path.is_file() else {file.relative_to(path).as_posix(): file for file in inside}
+    return tuple(
+        by_name.get(name) or ExportedFile(name, file.stat().st_size, sha256_of(file)) for name, file in names.items()
+    )
+
+
+def find(agent: Agent, name: str) -> Path:
+    """A directory, or else a version of the agent. Raises UsageError when it is neither, or scores nothing."""
+    directory = Path(name).expanduser()
+    if not directory.is_dir():
+        version = agent.versions.filter(name__iexact=name).first()
+        if version is None:
+            raise UsageError(f"there is no reward model {name}: no such folder, and {agent.name} has no such version")
+        directory = versions.weights_directory(version)
+    if not is_reward_model(check_weights(directory, UsageError)):
+        raise UsageError(f"{name} is not a reward model: 'manage.py train_reward_model --agent {agent.name}' makes one")
+    return directory
+
+
+def list_trained(agent: Agent) -> QuerySet[ModelVersion]:
+    """The newest first."""
+    return agent.versions.filter(run__method__in=scoring_methods())
+
 
 _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
 """Folder to the file that makes it one; the folders are named as the kinds of Artifact."""
@@ -73,12 +119,9 @@ def _count_of_reward_model(run: TrainingRun) -> int:
     """The feedback items that a policy learned from by way of its reward model; 0 where it had none of its agent."""
     name = run.options.get("reward_model", "")
     rewarding = run.agent.versions.filter(run__method__in=scoring_methods()) if name else ()
-    named = (version for version in rewarding if name.lower() == version.name.lower() or _holds(version, name))
+    folder = Path(name).expanduser().parent
+    named = (row for row in rewarding if name.lower() == row.name.lower() or folder == version_directory(row))
     return next((version.feedback_count for version in named), 0)
-
-
-def _holds(version: ModelVersion, directory: str) -> bool:
-    return Path(directory).expanduser().parent == version_directory(version)
 
 
 def find_version(agent: Agent, name: str | None = None) -> ModelVersion:

@@ -83,10 +83,6 @@ class Loop:
         return [*self.plan.accepted.sentences, *filter(None, [foresee(self.agent, self.plan)])]
 
     @property
-    def can_learn(self) -> bool:
-        return bool(self.plan.advice.method)
-
-    @property
     def is_better_and_unused(self) -> bool:
         return is_better(self.evaluation) and self.newest != self.champion
 
@@ -97,7 +93,7 @@ class Loop:
 
     @property
     def bottleneck(self) -> str:
-        is_due = self.can_learn and (not self.newest or self.waiting >= self.needed)
+        is_due = bool(self.plan.advice.method) and (not self.newest or self.waiting >= self.needed)
         return find_bottleneck(
             has_traces=bool(self.traces),
             trains=self.active is not None,

@@ -14,7 +14,7 @@ from django.utils import timezone
 from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.config.methods import scoring_methods
 from rl.data_formatter.answer_kinds import FEWEST, FREE
-from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, ModelVersion, Trace, TrainingRun
+from rl.models import Agent, Deployment, Evaluation, Feedback, ModelVersion, Trace, TrainingRun
 from rl.online_learner import how_to_enable, samples_needed
 from rl.serving import probation
 from rl.web.agent_steps import find_bottleneck, is_better, is_undecided
@@ -73,13 +73,12 @@ class AgentFigures:
     @property
     def bottleneck(self) -> str:
         """The step that holds the loop back, without a look at what the ratings give: that reads them all."""
-        newest = self.newest
         return find_bottleneck(
             has_traces=self.has_traces,
             trains=self.run is not None,
-            is_better_and_unused=is_better(self.newest_evaluation) and newest != self.champion,
+            is_better_and_unused=is_better(self.newest_evaluation) and self.newest != self.champion,
             is_due=not self.missing,
-            is_open=newest is not None and is_undecided(self.newest_evaluation),
+            is_open=self.newest is not None and is_undecided(self.newest_evaluation),
         )
 
     @property
@@ -125,25 +124,17 @@ def counted_agents() -> list[Any]:
         ModelVersion.objects.filter(agent=OuterRef("pk")).exclude(run__method__in=scoring_methods()).order_by("-pk")
     )
     # Agent by agent: grouped over all agents the planner passes the partial indexes by.
+    numbers = {}
+    for name, condition in (("current", LEARNABLE), ("waiting", WAITING)):
+        events = Feedback.objects.filter(condition, agent=OuterRef("pk")).order_by().values("agent")
+        numbers[name] = Coalesce(Subquery(events.annotate(number=Count("pk")).values("number")), 0)
     rows = agents.annotate(
-        current=_number_of(LEARNABLE),
-        waiting=_number_of(WAITING),
+        **numbers,
         has_traces=Exists(Trace.objects.filter(agent=OuterRef("pk")).order_by()),
         active_run=Subquery(runs.values("pk")[:1]),
         newest_version=Subquery(newest.values("pk")[:1]),
     )
     return list(rows[:AGENTS])
-
-
-def _number_of(condition: Q) -> Coalesce:
-    events = Feedback.objects.filter(condition, agent=OuterRef("pk")).order_by().values("agent")
-    return Coalesce(Subquery(events.annotate(number=Count("pk")).values("number")), 0)
-
-
-def champions() -> dict[int, ModelVersion]:
-    """Agent id to the version in use."""
-    rows = Deployment.objects.filter(alias=Deployment.Alias.CHAMPION).select_related("version__parent")
-    return {row.agent_id: row.version for row in rows if row.version is not None}
 
 
 def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation]:
@@ -158,35 +149,20 @@ def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation
     return newest
 
 
-def served_deployments() -> list[Deployment]:
-    """What applications can reach, by agent; the version in use first."""
-    rows = Deployment.objects.exclude(target=Deployment.Target.NONE).select_related("agent", "version")
-    return list(rows.order_by("agent__name", "-alias", "-created_at")[:AGENTS])
-
-
-def running_experiments() -> list[Experiment]:
-    return list(Experiment.objects.filter(state=Experiment.State.RUNNING).select_related("agent")[:AGENTS])
-
-
-def recent_runs() -> list[TrainingRun]:
-    return list(TrainingRun.objects.select_related("agent", "version").order_by("-pk")[:RECENT])
-
-
-def recent_versions() -> list[ModelVersion]:
-    return list(ModelVersion.objects.select_related("agent", "run").order_by("-pk")[:RECENT])
-
-
 def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
     """Six queries, one for each agent with enough ratings to tell what its answers are, three more where they are right or
     wrong, and some for each agent whose version in use changed in the last days."""
-    in_use, versions, sentences, agents = champions(), recent_versions(), probation.describe_all(), counted_agents()
+    deployed = Deployment.objects.filter(alias=Deployment.Alias.CHAMPION).select_related("version__parent")
+    in_use = {row.agent_id: row.version for row in deployed if row.version is not None}
+    versions = list(ModelVersion.objects.select_related("agent", "run").order_by("-pk")[:RECENT])
+    sentences, agents = probation.describe_all(), counted_agents()
     newest = ModelVersion.objects.in_bulk([agent.newest_version for agent in agents if agent.newest_version])
     evaluations = newest_evaluations([*versions, *in_use.values(), *newest.values()])
     figures = []
     for agent in agents:
         champion = in_use.get(agent.pk)
         kind = kind_of_answers(agent) if agent.answer_kind or agent.current >= FEWEST else FREE
-        row = AgentFigures(
+        of_agent = AgentFigures(
             agent=agent,
             current=agent.current,
             waiting=agent.waiting,
@@ -200,5 +176,5 @@ def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
             has_traces=agent.has_traces,
             run=agent.active_run,
         )
-        figures.append(row)
+        figures.append(of_agent)
     return figures, [VersionFigures(version, evaluations.get(version.pk)) for version in versions]

@@ -1,4 +1,5 @@
-"""Two answers to one question, drawn blind: which versions, and which of them stands on which side.
+"""Two answers to one question, drawn blind: which versions, and which of them stands on which side; a person's vote on them,
+which is a comparison of their traces, and what came of both.
 
 The ids of both answers are in the AnswerPair before anything is asked. Which versions give them waits in the session, on
 this side of the connection; afterwards the traces have it.
@@ -7,17 +8,22 @@ this side of the connection; afterwards the traces have it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import MutableMapping
+from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID, uuid4
 
+from django.db import transaction
+
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.models import Agent, AnswerPair, QuestionStart, Trace, UserTurns
+from rl.collect.feedback.write import compare, correct, retract
+from rl.models import Agent, AnswerPair, Deployment, Feedback, QuestionStart, Trace, UserTurns, version_name
+from rl.models.queues import NOT_BLIND
 from rl.models.traces import GATEWAY
 from rl.serving.gateway.best_of import TEMPERATURE
 from rl.serving.gateway.routing import KnownAgent, Route, Served
 from rl.web.conversations import Drawn
+from rl.web.pages.guards import find_trace
 
 SIDES: Final = {"a": "left", "b": "right"}
 """What the page calls them, and the field of the pair."""
@@ -40,7 +46,7 @@ def draw_pair(route: Route, session: Any, rater: str) -> AnswerPair:
     pair = AnswerPair.objects.create(
         agent_id=route.agent.id, left_id=uuid4(), right_id=uuid4(), origin=AnswerPair.Origin.TALK, drawn_for=rater
     )
-    waiting = dict(list(_draws(session).items())[-KEPT + 1 :])
+    waiting = dict(list(session.get(DRAWS, {}).items())[-KEPT + 1 :])
     session[DRAWS] = {**waiting, str(pair.pk): names}
     return pair
 
@@ -48,7 +54,7 @@ def draw_pair(route: Route, session: Any, rater: str) -> AnswerPair:
 def drawn_side(agent: Agent, pair_id: UUID, side: str, session: Any) -> Drawn:
     """What is to answer. Raises UsageError."""
     require_known("side", side, SIDES)
-    names = _draws(session).get(str(pair_id))
+    names = session.get(DRAWS, {}).get(str(pair_id))
     pair = AnswerPair.objects.filter(pk=pair_id, agent=agent).first()
     if names is None or pair is None:
         raise UsageError("this pair was not drawn for you, or long ago; ask again")
@@ -88,6 +94,80 @@ def _other(agent: KnownAgent, live: Served) -> Served:
     return secrets.choice([*base, *newest] or [live])
 
 
-def _draws(session: MutableMapping[str, Any]) -> dict[str, list[str]]:
-    draws: dict[str, list[str]] = session.get(DRAWS, {})
-    return draws
+SOURCE: Final = "try_page"
+CHOICES: Final = {
+    "a": Feedback.Choice.LEFT,
+    "b": Feedback.Choice.RIGHT,
+    "tie": Feedback.Choice.TIE,
+    "both_bad": Feedback.Choice.BOTH_BAD,
+}
+
+
+def vote(pair: AnswerPair, choice: str, by: dict[str, Any]) -> None:
+    """The newest one counts. ``by``: rater, source and user. Raises UsageError."""
+    require_known("choice", choice, CHOICES)
+    left, right = traces_of(pair)
+    with transaction.atomic():
+        AnswerPair.objects.select_for_update().get(pk=pair.pk)
+        earlier = list(_comparisons(pair, by))
+        standing = [event for event in earlier if event.is_current]
+        if [event.choice for event in standing] == [CHOICES[choice]]:
+            return
+        _retract(standing, by)
+        tags = [NOT_BLIND] if earlier else []
+        compare(left, right, choice=CHOICES[choice], tags=tags, **by)
+
+
+def take_back(pair: AnswerPair, by: dict[str, Any]) -> None:
+    """With what he wrote in the place of an answer."""
+    with transaction.atomic():
+        _retract([event for event in _comparisons(pair, by) if event.is_current], by)
+        _retract(_corrections(pair, by), by)
+
+
+def edit(pair: AnswerPair, text: str, by: dict[str, Any]) -> None:
+    """What the better answer should have been; the left one's place where neither is better. Raises UsageError."""
+    with transaction.atomic():
+        AnswerPair.objects.select_for_update().get(pk=pair.pk)
+        standing = next((event for event in _comparisons(pair, by) if event.is_current), None)
+        if standing is None:
+            raise UsageError("say first which answer is better")
+        trace = traces_of(pair)[standing.choice == Feedback.Choice.RIGHT]
+        _retract([event for event in _corrections(pair, by) if event.text != text], by)
+        correct(trace, text=text, **by)
+
+
+def traces_of(pair: AnswerPair) -> tuple[Trace, Trace]:
+    """Left and right. Raises UsageError where one has not come."""
+    return find_trace(pair.agent, pair.left_id), find_trace(pair.agent, pair.right_id)
+
+
+def reveal(pair: AnswerPair) -> list[dict[str, Any]]:
+    """Who gave the answers, A first."""
+    champion = Deployment.champion(pair.agent)
+    return [
+        {
+            "version": version_name(trace.model_version),
+            "in_use": trace.model_version == champion,
+            "words": len(trace.response.split()),
+        }
+        for trace in traces_of(pair)
+    ]
+
+
+def _comparisons(pair: AnswerPair, by: dict[str, Any]) -> Iterable[Feedback]:
+    kind = Feedback.Kind.COMPARISON
+    return Feedback.objects.filter(
+        trace=pair.left_id, other_trace=pair.right_id, rater=by["rater"], kind=kind, source=SOURCE
+    ).select_related("trace")
+
+
+def _corrections(pair: AnswerPair, by: dict[str, Any]) -> Iterable[Feedback]:
+    kind, both = Feedback.Kind.CORRECTION, (pair.left_id, pair.right_id)
+    rows = Feedback.objects.filter(trace__in=both, rater=by["rater"], kind=kind, source=SOURCE, is_current=True)
+    return rows.select_related("trace")
+
+
+def _retract(events: Iterable[Feedback], by: dict[str, Any]) -> None:
+    for event in events:
+        retract(event, **by)

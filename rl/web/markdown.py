@@ -56,7 +56,16 @@ def render(text: str) -> SafeString:
     links: nothing is fetched. A text of more than LONGEST_FORMATTED characters is shown as it is."""
     if len(text) > LONGEST_FORMATTED:
         return show_as_it_is(text)
-    return mark_safe(_sanitize(_MARKDOWN.render(_encodable(text))))  # noqa: S308  that is what it is for
+    html = nh3.clean(
+        _MARKDOWN.render(_encodable(text)),
+        tags=set(TAGS),
+        attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+        allowed_classes={tag: set(names) for tag, names in _CLASSES.items()},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+    return mark_safe(html)  # noqa: S308  that is what it is for
 
 
 def show_as_it_is(text: str, note: str = "") -> SafeString:
@@ -70,18 +79,6 @@ def show_as_it_is(text: str, note: str = "") -> SafeString:
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
-
-
-def _sanitize(html: str) -> str:
-    return nh3.clean(
-        html,
-        tags=set(TAGS),
-        attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
-        allowed_classes={tag: set(names) for tag, names in _CLASSES.items()},
-        url_schemes={"http", "https", "mailto"},
-        link_rel="noopener noreferrer nofollow",
-        set_tag_attribute_values={"a": {"target": "_blank"}},
-    )
 
 
 def _colour(code: str, language: str, _attributes: str) -> str:
@@ -118,12 +115,7 @@ def _address(address: str) -> str:
     return f' <span class="address">({escape(address)})</span>'
 
 
-def _build() -> MarkdownIt:
-    options = {"html": False, "breaks": True, "linkify": False, "maxNesting": DEEPEST, "highlight": _colour}
-    markdown = MarkdownIt("commonmark", options, renderer_cls=_Renderer)
-    markdown.enable(["table", "strikethrough"]).disable(["lheading", "reference"])
-    markdown.validateLink = lambda url: bool(_ADDRESS.match(url))  # type: ignore[method-assign]
-    return markdown
-
-
-_MARKDOWN: Final = _build()
+_OPTIONS: Final = {"html": False, "breaks": True, "linkify": False, "maxNesting": DEEPEST, "highlight": _colour}
+_MARKDOWN: Final = MarkdownIt("commonmark", _OPTIONS, renderer_cls=_Renderer)
+_MARKDOWN.enable(["table", "strikethrough"]).disable(["lheading", "reference"])
+_MARKDOWN.validateLink = lambda url: bool(_ADDRESS.match(url))  # type: ignore[method-assign]

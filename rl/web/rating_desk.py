@@ -1,25 +1,33 @@
-"""One rater at work on one queue: what the pages and the script of the rating page share."""
+"""One rater at work on one queue: what the pages and the script of the rating page share. Who may: people who are signed in
+and have the permission, and whoever has an invitation to it, which has a signed cookie of its own that opens its queue and
+nothing else of the site."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core import signing
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.answer_forms import AnswerForm, find_form
-from rl.models import Claim, QuestionStart, RatingQueue, Trace
+from rl.models import Agent, Claim, Invite, QuestionStart, RatingQueue, Trace
 from rl.online_learner import OnlineLearner
-from rl.queues.batches import Outcome, decide_all
 from rl.queues.claims import MOST, next_claims, read_claims, take_claims
-from rl.queues.decisions import Rater, decide
-from rl.queues.progress import last_decisions, progress
-from rl.queues.votes import Vote
-from rl.web.rating_filters import Selection
+from rl.queues.decisions import Outcome, Rater, decide, decide_all
+from rl.queues.editing import move_to_new_device, queue_of, token_of, why_refused
+from rl.queues.votes import Vote, last_decisions, progress
+from rl.web.pages.guards import rater_of
+from rl.web.rating_filters import EVERYTHING, Selection
 from rl.web.rating_items import decision_of, items_of, names_of_sides, tags_for
 
 AT_ONCE = 20
@@ -61,7 +69,7 @@ class Desk:
         """These items, the values to choose among, how far he is, and what he decided last."""
         decided = list(last_decisions(self.queue, self.rater.name).annotate(question=QuestionStart("trace__prompt")))
         now = progress(self.queue, self.rater.name, self._wanted, decided)
-        after = f" · {self._what_comes_next()}" if now.done and now.is_finished else ""
+        after = f" · {self._what_comes_next()}" if now.done and now.done >= now.total else ""
         return {
             "items": items_of(claims, self.queue, form),
             "values": list(form.values) if form else [],
@@ -76,19 +84,20 @@ class Desk:
         learner = OnlineLearner(self.queue.agent).get_status(survey=False)
         if learner.is_training:
             return "a training is running; what came since it began waits for the next one"
-        waiting = f"ratings that wait for the next training: {learner.buffer_size}"
-        return (
-            f"{waiting}; it starts by itself at {learner.min_samples}"
-            if learner.enabled
-            else f"{waiting}; start it by hand"
-        )
+        how = f"it starts by itself at {learner.min_samples}" if learner.enabled else "start it by hand"
+        return f"ratings that wait for the next training: {learner.buffer_size}; {how}"
 
     @property
     def _wanted(self) -> Q | None:
         return self.selection.condition() if self.selection.values else None
 
     def _results(self, decisions: Sequence[object]) -> list[dict[str, Any]]:
-        votes = [_read_vote(given) for given in decisions]
+        votes: list[Vote | RatchetError] = []
+        for given in decisions:
+            try:
+                votes.append(Vote.read(given))
+            except RatchetError as error:
+                votes.append(error)
         readable = [vote for vote in votes if isinstance(vote, Vote)]
         outcomes = iter(decide_all(self.queue, self.rater, readable, self._tags_of))
         decided = [next(outcomes) if isinstance(vote, Vote) else vote for vote in votes]
@@ -106,13 +115,6 @@ class Desk:
         return tags_for(self.queue, trace)
 
 
-def _read_vote(given: object) -> Vote | RatchetError:
-    try:
-        return Vote.read(given)
-    except RatchetError as error:
-        return error
-
-
 def _read(given: Mapping[str, Any]) -> tuple[Sequence[object], list[int], int]:
     decisions, holding, want = given.get("decisions", []), given.get("holding", []), given.get("want", AHEAD)
     if not isinstance(decisions, list) or len(decisions) > AT_ONCE:
@@ -126,3 +128,80 @@ def _read(given: Mapping[str, Any]) -> tuple[Sequence[object], list[int], int]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+MAY_RATE = "rl.add_feedback"
+COOKIE: Final = "ratchet_invite"
+_SALT: Final = "rl.web.rating_access"
+
+
+@dataclass(slots=True)
+class Refusal(Exception):
+    """Why an invitation does not open this page, or not yet; ``invite``: it would, if this browser took it (over)."""
+
+    title: str
+    text: str
+    invite: Invite | None = None
+    queue: RatingQueue | None = None
+    """The one that the invitation is for, where that is another."""
+    button: str = "Continue here"
+
+    @property
+    def token(self) -> str:
+        return token_of(self.invite) if self.invite else ""
+
+
+def open_desk(request: HttpRequest, agent: str, name: str) -> Desk | None:
+    """None: he must sign in first. Raises Refusal, PermissionDenied and Http404."""
+    if isinstance(request.user, User) and request.user.has_perm(MAY_RATE):
+        queue = queue_of(get_object_or_404(Agent, name=agent), name)
+        if queue is None:
+            raise Http404(f"agent {agent} has no queue {name}")
+        rater = Rater(rater_of(request.user.get_username()), request.user)
+        return Desk(queue, rater, Selection.read(request.GET))
+    pk = _cookie(request).get("invite")
+    known = Invite.objects.select_related("queue__agent")
+    if isinstance(pk, int) and (invite := known.filter(pk=pk).first()):
+        return _invited_desk(request, invite, agent, name)
+    if request.user.is_authenticated:
+        raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
+    return None
+
+
+def let_in(response: HttpResponse, invite: Invite) -> None:
+    """Makes this browser the one that uses the invitation."""
+    value = {"invite": invite.pk, "device": move_to_new_device(invite)}
+    response.set_cookie(
+        COOKIE,
+        signing.dumps(value, salt=_SALT),
+        expires=invite.expires_at,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def uses(request: HttpRequest, invite: Invite) -> bool:
+    """This browser does, and no other has taken it over."""
+    cookie = _cookie(request)
+    return cookie.get("invite") == invite.pk and bool(invite.device) and cookie.get("device") == invite.device
+
+
+def _invited_desk(request: HttpRequest, invite: Invite, agent: str, name: str) -> Desk:
+    if reason := why_refused(invite):
+        raise Refusal("This invitation is over", reason)
+    queue = invite.queue
+    if (queue.agent.name, queue.name.lower()) != (agent, name.lower()):
+        text = f"Your invitation is for {queue.name} of {queue.agent.name}, and for nothing else here."
+        raise Refusal("Not what you are invited to", text, queue=queue)
+    if not uses(request, invite):
+        text = "Your link was opened in another browser, which goes on with it; what you have rated here is not lost."
+        raise Refusal("You go on elsewhere", text, invite=invite)
+    return Desk(queue, Rater(invite.rater), EVERYTHING, is_invited=True)
+
+
+def _cookie(request: HttpRequest) -> dict[str, object]:
+    try:
+        return dict(signing.loads(request.COOKIES.get(COOKIE, ""), salt=_SALT))
+    except signing.BadSignature:
+        return {}

@@ -1,15 +1,21 @@
-"""Pages of runs, newest first, with what each learned, made and cost. A page costs five queries, however many runs."""
+"""Runs as people look at them: pages of them, newest first, with what each learned, made and cost (five queries, however
+many runs); its first rows; and its way in seven steps, from its data to what serves its version."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 from django.db.models import F, Value
 from django.utils import timezone
 
-from rl.models import Agent, Evaluation, MetricPoint, TrainingRun
+from rl.config.training_job import LEARNED_ROWS
+from rl.models import Agent, Evaluation, Feedback, MetricPoint, TrainingRun
+from rl.runs.stage_log import Stages
 from rl.web.dashboard_counts import newest_evaluations
 
 PAGE = 25
@@ -27,7 +33,10 @@ class RunFigures:
 
     @property
     def minutes(self) -> float | None:
-        return minutes(self.run)
+        """How long it has worked, or did; None before it began."""
+        if self.run.started_at is None:
+            return None
+        return ((self.run.finished_at or timezone.now()) - self.run.started_at).total_seconds() / 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +66,6 @@ def describe(runs: Sequence[TrainingRun]) -> list[RunFigures]:
     return [RunFigures(run, evaluations.get(run.version_id or 0), sparks.get(run.pk, "")) for run in runs]
 
 
-def minutes(run: TrainingRun) -> float | None:
-    """How long it has worked, or did; None before it began."""
-    if run.started_at is None:
-        return None
-    return ((run.finished_at or timezone.now()) - run.started_at).total_seconds() / 60
-
-
 def _sparks(runs: Iterable[TrainingRun]) -> dict[int, str]:
     """The database leaves out most points of a long run."""
     width = F("run__total_steps") / Value(POINTS) + Value(1)
@@ -72,12 +74,11 @@ def _sparks(runs: Iterable[TrainingRun]) -> dict[int, str]:
     for run_id, step, values in points.filter(rest=0).order_by("run", "step").values_list("run_id", "step", "values"):
         if (loss := next((values[name] for name in sorted(values) if "loss" in name), None)) is not None:
             losses[run_id].append((step, loss))
-    return {run_id: _draw(of_run) for run_id, of_run in losses.items()}
-
-
-def _draw(points: list[tuple[float, float]]) -> str:
-    heights = [loss for _, loss in points]
-    return sparkline(points, points[-1][0], min(heights), max(heights))
+    heights = {run_id: [loss for _, loss in of_run] for run_id, of_run in losses.items()}
+    return {
+        run_id: sparkline(of_run, of_run[-1][0], min(heights[run_id]), max(heights[run_id]))
+        for run_id, of_run in losses.items()
+    }
 
 
 def sparkline(values: Sequence[tuple[float, float]], last_x: float, low: float, high: float) -> str:
@@ -89,3 +90,81 @@ def sparkline(values: Sequence[tuple[float, float]], last_x: float, low: float, 
         [(x, y)] = points
         points = [(x - EDGE, y), (x + EDGE, y)]
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+MOST_BYTES = 8 << 20
+"""A file that is larger was not written by a run."""
+
+
+def read(run: TrainingRun) -> dict[str, Any]:
+    """``rows`` and ``left_out``, both empty where the run has not got so far, or keeps none. Each row has the ``ratings``
+    that it was made of."""
+    path = run.directory / LEARNED_ROWS
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES:
+        return {"rows": [], "left_out": []}
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    ratings = Feedback.objects.in_bulk({pk for row in kept["rows"] for pk in row.get("feedback", ())})
+    for row in kept["rows"]:
+        row["ratings"] = [ratings[pk] for pk in row.get("feedback", ()) if pk in ratings]
+    return {"rows": kept["rows"], "left_out": kept["left_out"]}
+
+
+STEPS = ("data", "base scored", "training", "answers", "judged", "exported", "served")
+_BEGINNINGS = {
+    "scoring under the base model": 1,
+    "training": 2,
+    "imitating": 2,
+    "evaluating": 3,
+    "scoring": 3,
+    "answering as": 3,
+    "solving tasks as": 3,
+    "fresh answers": 3,
+    "what the judge sees": 4,
+    "judging the answers": 4,
+    "asking judge": 4,
+    "rewarding the answers": 4,
+    "exporting GGUF": 5,
+    "judging the exported file": 5,
+    "starting llama.cpp": 6,
+    "uploading to Ollama": 6,
+    "registering with Ollama": 6,
+}
+"""What a stage's name begins with, to the number of its step; the first that fits counts. Other stages belong to the step
+that they come in."""
+
+
+class Progress(StrEnum):
+    DONE = "done"
+    NOW = "now"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    progress: Progress
+
+
+def stage_line(run: TrainingRun, stages: Stages) -> list[Step]:
+    """Two queries at most."""
+    if run.state == run.State.SUCCEEDED:  # what it was not to do, or the gate did not allow, was left out
+        version = run.version
+        exported = version is not None and version.artifacts.exists()
+        served = version is not None and version.deployments.exists()
+        left_out = {name for name, is_done in (("exported", exported), ("served", served)) if not is_done}
+        return [Step(name, Progress.SKIPPED if name in left_out else Progress.DONE) for name in STEPS]
+    begun = [
+        [step for start, step in _BEGINNINGS.items() if name.startswith(start)] for name in (*stages.names, run.stage)
+    ]
+    reached = max([3 if run.version_id else 2 if run.step else 0, *(steps[0] for steps in begun if steps)])
+    return [Step(name, _progress(run, number, reached)) for number, name in enumerate(STEPS)]
+
+
+def _progress(run: TrainingRun, number: int, reached: int) -> Progress:
+    if number < reached:
+        return Progress.DONE
+    if number > reached or run.state == run.State.QUEUED:
+        return Progress.WAITING
+    return Progress.NOW if run.is_active else Progress.STOPPED

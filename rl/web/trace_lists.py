@@ -2,19 +2,138 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from datetime import UTC, date, datetime, timedelta
+from time import monotonic
+from typing import Any, Final, Self
 from uuid import UUID
 
-from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet
-from django.db.models.functions import Left
+from django.db import OperationalError, connection, transaction
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Left, Lower, StrIndex
 
+from rl.base.errors import UsageError
 from rl.models import Agent, Episode, Feedback, QuestionStart, Trace
 from rl.models.traces import SPLIT
-from rl.web.trace_search import TraceSearch
+
+NEWEST = 20_000
+"""Traces that a search looks through, from the last day that is asked for backwards."""
+LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSearch:
+    """Empty fields ask for nothing."""
+
+    text: str = ""
+    """In the prompt or in the answer, whatever the case."""
+    since: str = ""
+    until: str = ""
+    """Days in UTC, YYYY-MM-DD, both included."""
+    version: str = ""
+    """Name of a version."""
+    tag: str = ""
+    """A rater's, whole."""
+
+    @classmethod
+    def of_form(cls, form: Any) -> Self:
+        """``find`` holds the text. Raises UsageError for a day that is not one."""
+        names = {field.name: "find" if field.name == "text" else field.name for field in fields(cls)}
+        texts = {name: form.get(key, "").strip()[:LONGEST].replace("\0", "") for name, key in names.items()}
+        search = cls(**texts)
+        search.days()
+        return search
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+    def days(self) -> tuple[datetime | None, datetime | None]:
+        """The first moment, and the first after it. Raises UsageError."""
+        first, last = _day("since", self.since), _day("until", self.until)
+        return first, last + timedelta(days=1) if last else None
+
+    def narrow(self, rows: QuerySet[Trace]) -> QuerySet[Trace]:
+        """Two queries: one finds where the newest end."""
+        first, after = self.days()
+        if after:
+            rows = rows.filter(created_at__lt=after)
+        if first:
+            rows = rows.filter(created_at__gte=first)
+        edge = rows.order_by("-created_at", "id").values_list("created_at", flat=True)[NEWEST : NEWEST + 1].first()
+        if edge:
+            rows = rows.filter(created_at__gt=edge)
+        if self.version:
+            rows = rows.filter(model_version__name__iexact=self.version)
+        # Prompts and tags are stored as JSON: words are looked for as they are written there.
+        escapes = connection.vendor == "sqlite"
+        if self.text:
+            # Whatever the case, by position: LIKE takes seconds where both are of one letter only.
+            in_json = Lower(Value(json.dumps(self.text, ensure_ascii=escapes)[1:-1]))
+            in_prompt = StrIndex(Lower(Cast("prompt", TextField())), in_json)
+            rows = rows.alias(in_answer=StrIndex(Lower("response"), Lower(Value(self.text))), in_prompt=in_prompt)
+            rows = rows.filter(Q(in_answer__gt=0) | Q(in_prompt__gt=0))
+        if self.tag:
+            current = Feedback.objects.filter(trace=OuterRef("pk"), is_current=True).order_by()
+            words = current.alias(words=Cast("tags", TextField()))
+            rows = rows.filter(Exists(words.filter(words__contains=json.dumps(self.tag, ensure_ascii=escapes))))
+        return rows
+
+
+def _day(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
+    except ValueError:
+        raise UsageError(f"{name}={text[:50]!r} is not a day such as 2026-05-31") from None
+
+
+SECONDS: Final = 1.5
+_STEPS: Final = 10_000
+"""Instructions that SQLite works off between two looks at the clock."""
+_CANCELLED: Final = "57014"
+_SET: Final = "set_config('statement_timeout', %s, true)"
+"""Holds until the transaction ends."""
+
+
+@contextmanager
+def limited_time(what: str) -> Iterator[None]:
+    """For reading only. Raises UsageError where what is done inside takes the database longer than SECONDS."""
+    try:
+        with _of_sqlite() if connection.vendor == "sqlite" else _of_postgresql():
+            yield
+    except OperationalError as error:
+        cause = error.__cause__
+        code = getattr(cause, "sqlite_errorcode", None) or getattr(cause, "sqlstate", None)
+        if code not in (sqlite3.SQLITE_INTERRUPT, _CANCELLED):
+            raise
+        raise UsageError(f"{what} took longer than {SECONDS:g} seconds, and was ended") from None
+
+
+@contextmanager
+def _of_sqlite() -> Iterator[None]:
+    connection.ensure_connection()
+    until = monotonic() + SECONDS
+    connection.connection.set_progress_handler(lambda: monotonic() > until, _STEPS)
+    try:
+        yield
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+
+
+@contextmanager
+def _of_postgresql() -> Iterator[None]:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SELECT current_setting('statement_timeout'), {_SET}", [f"{SECONDS * 1000:.0f}"])  # noqa: S608
+        before, _ = cursor.fetchone()
+        yield
+        cursor.execute(f"SELECT {_SET}", [before])  # noqa: S608  a constant
+
 
 EVERYTHING = TraceSearch()
 PAGE = 50
@@ -54,14 +173,19 @@ def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceS
     if search:
         rows = search.narrow(Trace.objects.filter(agent=agent) if agent else Trace.objects.all())
         return _page(_select_for_list(_behind(_with_label(rows, label), after)))
+    of_agent = {"agent": agent} if agent else {}
     if label in ("good", "bad"):
-        return _labelled_page(agent, label, after)
+        # In the order of the ratings: a few labelled traces among a million are found by their ratings.
+        wanted = {"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}
+        events = Feedback.objects.filter(kind=Feedback.Kind.RATING, is_current=True, **wanted, **of_agent)
+        return _page_of(events.order_by("-created_at", "id").values_list("trace_id", flat=True), after)
     if label in ("solved", "unsolved"):
-        return _episodes(agent, label, after)
+        episodes = Episode.objects.filter(success=label == "solved", reward__isnull=False, **of_agent)
+        return _page_of(episodes.order_by("-id").values_list("trace_id", flat=True), after)
+    rows = Trace.objects.filter(**of_agent)
     if label == "unlabelled" and agent is not None:
-        rows = _unlabelled_traces(agent)
-    else:
-        rows = Trace.objects.filter(agent=agent) if agent else Trace.objects.all()
+        ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
+        rows = rows.filter(~Exists(ratings)).exclude(response="").order_by("-created_at", "id")
     return _page(_select_for_list(_behind(rows, after)))
 
 
@@ -101,12 +225,6 @@ def conversation(trace: Trace) -> list[Trace]:
     return turns if len(turns) > 1 else []
 
 
-def _unlabelled_traces(agent: Agent) -> QuerySet[Trace]:
-    """Those that nobody has rated."""
-    ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
-    return Trace.objects.filter(~Exists(ratings), agent=agent).exclude(response="").order_by("-created_at", "id")
-
-
 class _Length(Func):
     """Length of a JSON array; NULL for what is not an array."""
 
@@ -127,9 +245,7 @@ def _select_for_list(rows: QuerySet[Trace]) -> QuerySet[Trace]:
         calls=_Length("tool_calls"),
         split=F(f"details__{SPLIT}"),
     )
-    return selected.defer(
-        "prompt", "response", "tool_calls", "details", "state", "action", "reasoning_steps", "tasks", "rewards"
-    )
+    return selected.defer(*_LONG)
 
 
 def _behind(rows: QuerySet[Trace], after: str) -> QuerySet[Trace]:
@@ -157,22 +273,6 @@ def _page(rows: QuerySet[Trace]) -> TracePage:
     traces = list(rows[: PAGE + 1])
     last = traces[PAGE - 1] if len(traces) > PAGE else None
     return TracePage(traces[:PAGE], f"{last.created_at.isoformat()}_{last.pk}" if last else "")
-
-
-def _labelled_page(agent: Agent | None, label: str, after: str) -> TracePage:
-    """In the order of the ratings: a few labelled traces among a million are found by their ratings."""
-    wanted: dict[str, Any] = {"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}
-    events = Feedback.objects.filter(kind=Feedback.Kind.RATING, is_current=True, **wanted).order_by("-created_at", "id")
-    if agent:
-        events = events.filter(agent=agent)
-    return _page_of(events.values_list("trace_id", flat=True), after)
-
-
-def _episodes(agent: Agent | None, label: str, after: str) -> TracePage:
-    rows = Episode.objects.filter(success=label == "solved", reward__isnull=False).order_by("-id")
-    if agent:
-        rows = rows.filter(agent=agent)
-    return _page_of(rows.values_list("trace_id", flat=True), after)
 
 
 def _page_of(traces: QuerySet[Any, UUID], after: str) -> TracePage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -89,7 +89,8 @@ def _bar(part: Mapping[str, Any], evaluation: Evaluation, decides: bool) -> Bar 
         text = f"It {what} {ends[0]:.0f} % {things} against {other} ({ends[1]:.0f} to {ends[2]:.0f} %)."
     elif interval := part.get("difference"):
         ends = [min(100.0, max(0.0, 50 + 50 * interval[name])) for name in ("value", "low", "high")]
-        text = f"{_measure(evaluation)} against {other}: {_difference(interval)}."
+        numbers = (f"{interval[name]:+.2f}".replace("-", "−") for name in ("value", "low", "high"))
+        text = f"{_measure(evaluation)} against {other}: {'{} ({} to {})'.format(*numbers)}."
     else:
         return None
     value, low, high = (round(end, 1) for end in ends)
@@ -106,27 +107,14 @@ def _measure(evaluation: Evaluation) -> str:
     return f"On {evaluation.prompts} held-out prompts, how much better it tells good answers from bad ones"
 
 
-def _difference(interval: Mapping[str, float]) -> str:
-    value, low, high = (f"{interval[name]:+.2f}".replace("-", "−") for name in ("value", "low", "high"))
-    return f"{value} ({low} to {high})"
-
-
 def rails(evaluation: Evaluation) -> list[Rail]:
     """Broken ones first."""
-    guards = evaluation.report.get("guards") or {}
-    rows = [
-        Rail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], _state_of(r))
-        for r in guards.get("rails", ())
-    ]
+    rows = []
+    for r in (evaluation.report.get("guards") or {}).get("rails", ()):
+        kept = "Shown" if r["limit"] is None else "Kept"
+        state = "Broken" if r["broken"] else "Not measured" if r.get("value") is None else kept
+        rows.append(Rail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], state))
     return sorted(rows, key=lambda rail: not rail.broken)
-
-
-def _state_of(rail: Mapping[str, Any]) -> str:
-    if rail["broken"]:
-        return "Broken"
-    if rail.get("value") is None:
-        return "Not measured"
-    return "Shown" if rail["limit"] is None else "Kept"
 
 
 def choose_answers(evaluation: Evaluation, which: str) -> list[dict[str, str]]:
@@ -135,17 +123,12 @@ def choose_answers(evaluation: Evaluation, which: str) -> list[dict[str, str]]:
     if which == "changed":
         return [row for row in answers if row["before"].strip() != row["after"].strip()]
     if which == "worse":
-        worse = set(_worse_prompts(evaluation))
+        worse = set()
+        for sample in (evaluation.report.get("guards") or {}).get("samples", ()):
+            new, base = (set((sample.get(name) or {}).get("errors", ())) for name in ("new", "base"))
+            worse |= {sample["prompt"]} if new - base else set()
         return [row for row in answers if row["prompt"] in worse]
     return answers
-
-
-def _worse_prompts(evaluation: Evaluation) -> Iterator[str]:
-    guards = evaluation.report.get("guards") or {}
-    for sample in guards.get("samples", ()):
-        new, base = (sample.get(name) or {} for name in ("new", "base"))
-        if set(new.get("errors", ())) - set(base.get("errors", ())):
-            yield sample["prompt"]
 
 
 def newest_evaluation(version: ModelVersion) -> Evaluation | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -10,10 +11,11 @@ from django.test import Client
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from rl.models import Agent, Feedback, TrainingRun
+from rl.models import Agent, Deployment, Feedback, TrainingRun
 from rl.online_learner import OnlineLearner
 from tests.admin.records import make_run
 from tests.conftest import make_trace
+from tests.serving.exported import exported
 
 S = TrainingRun.State
 
@@ -21,12 +23,6 @@ S = TrainingRun.State
 @pytest.fixture(autouse=True)
 def _enabled(settings) -> None:
     settings.ENABLE_ONLINE_LEARNING = True
-
-
-@pytest.fixture
-def staff(client: Client, bob) -> Client:
-    client.force_login(bob)
-    return client
 
 
 def address_of(agent: Agent, page: str = "change") -> str:
@@ -175,3 +171,43 @@ def test_the_button_does_not_save_the_form(staff: Client, agent: Agent) -> None:
     assert f'action="{address_of(agent, "retrain")}"' in form
     assert "csrfmiddlewaretoken" in form
     assert text.index('<form id="retrain"') > text.index("</form>", text.index('id="agent_form"'))
+
+
+@pytest.fixture
+def two_versions(agent: Agent, data_dir: Path) -> Agent:
+    for name in ("v15", "v25"):
+        Deployment.promote(exported(agent, name, data_dir).version)
+    return agent
+
+
+def in_use(agent: Agent) -> str:
+    return getattr(Deployment.champion(agent), "name", "base")
+
+
+def test_one_click_goes_back_and_another_returns(staff: Client, two_versions: Agent):
+    assert 'form="roll-back"' in staff.get(address_of(two_versions, "change")).content.decode()
+    response = staff.post(address_of(two_versions, "roll_back"), follow=True)
+    assert "In use now: v15." in response.content.decode()
+    assert in_use(two_versions) == "v15"
+    staff.post(address_of(two_versions, "roll_back"))
+    assert in_use(two_versions) == "v25"
+
+
+def test_an_agent_without_a_version_has_no_button(staff: Client, agent: Agent, data_dir: Path):
+    assert 'form="roll-back"' not in staff.get(address_of(agent, "change")).content.decode()
+    response = staff.post(address_of(agent, "roll_back"), follow=True)
+    assert "Nothing was rolled back: support-chat has no version to go back to" in response.content.decode()
+
+
+def test_only_a_post_of_somebody_with_the_permission_does_it(client: Client, charlie: User, two_versions: Agent):
+    charlie.is_staff = True
+    charlie.save()
+    charlie.user_permissions.add(Permission.objects.get(codename="view_agent"))
+    client.force_login(charlie)
+    assert 'form="roll-back"' not in client.get(address_of(two_versions, "change")).content.decode()
+    assert client.post(address_of(two_versions, "roll_back")).status_code == 403
+    charlie.user_permissions.add(Permission.objects.get(codename="change_deployment"))
+    assert client.get(address_of(two_versions, "roll_back")).status_code == 405
+    assert in_use(two_versions) == "v25"
+    assert client.post(address_of(two_versions, "roll_back")).status_code == 302
+    assert in_use(two_versions) == "v15"

@@ -48,12 +48,6 @@ def record_of(record: Model) -> str:
     return f"{list_of(type(record))}{record.pk}/change/"
 
 
-@pytest.fixture
-def staff(client: Client, bob) -> Client:
-    client.force_login(bob)
-    return client
-
-
 def test_every_model_but_inner_ones_is_in_the_admin() -> None:
     assert {model.__name__ for model in _EVERY if not admin.site.is_registered(model)} == INNER
 

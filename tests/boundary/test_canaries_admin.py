@@ -190,7 +190,7 @@ def addresses(agent: Agent) -> list[str]:
 def test_without_the_registered_names_a_folder_would_be_looked_at(
     staff: Client, rows: Agent, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rl.admin.weights.BaseModelField", lambda own: forms.CharField(required=False))
+    monkeypatch.setattr("rl.admin.access.BaseModelField", lambda own: forms.CharField(required=False))
     page = f"{address_of(Agent)}{rows.pk}/change/"
     assert staff.post(page, {**sent(staff.get(page)), "base_model": PATH}).status_code == 302
     with pytest.raises(Deed, match="os.stat"):

@@ -15,10 +15,15 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
 from django.test.testcases import LiveServerThread
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from rl.models import Agent
 from tests.missing import missing
+from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.web.front.in_thread import front_in_thread
 
 # Playwright's synchronous API keeps an event loop on this thread, which Django would take for an async caller.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -118,6 +123,37 @@ def live_site(transactional_db: None, settings: Any) -> Iterator[LiveSite]:
     settings.SITE_URL = f"http://127.0.0.1:{thread.port}"
     yield LiveSite(url=f"http://localhost:{thread.port}", api=settings.SITE_URL)
     thread.terminate()
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[UpstreamDouble]:
+    with upstream_double() as double:
+        yield double
+
+
+@pytest.fixture
+def site(transactional_db: None, data_dir, settings, agent: Agent) -> Iterator[LiveSite]:
+    settings.STATIC_ROOT = settings.STATICFILES_DIRS[0]
+    with front_in_thread(settings) as url:
+        yield LiveSite(url=url, api=url)
+
+
+def sign_in(context: BrowserContext, site: LiveSite, user: User) -> None:
+    client = Client()
+    client.force_login(user)
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
+    context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site.url}])
+
+
+@pytest.fixture
+def staff(context: BrowserContext, live_site: LiveSite, bob: User) -> BrowserContext:
+    sign_in(context, live_site, bob)
+    return context
+
+
+@pytest.fixture
+def staff_page(staff: BrowserContext, page: Page) -> Page:
+    return page
 
 
 @pytest.fixture

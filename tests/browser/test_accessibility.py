@@ -9,12 +9,11 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page
 
-from rl.admin.readonly import ReadOnlyAdmin
+from rl.admin.markup import ReadOnlyAdmin
 from rl.models import Agent, Evaluation, Experiment, Feedback, ModelVersion, RatingQueue, Trace, TrainingRun
 from tests.admin.records import make_loop
 from tests.browser.axe import findings
-from tests.browser.conftest import Console, LiveSite
-from tests.browser.test_rating_page import sign_in
+from tests.browser.conftest import Console, LiveSite, sign_in
 
 pytestmark = pytest.mark.process
 

@@ -10,9 +10,8 @@ from rl.models import Agent, AnswerPair, Deployment, Feedback, Trace, TrainingRu
 from rl.models.traces import GATEWAY
 from rl.web.conversations import session_of
 from tests.browser.axe import findings
-from tests.browser.conftest import Console, LiveSite
-from tests.browser.test_rating_page import sign_in
-from tests.browser.test_try_page import ask, site, upstream  # noqa: F401  fixtures
+from tests.browser.conftest import Console, LiveSite, sign_in
+from tests.browser.test_try_page import ask
 from tests.conftest import make_trace
 from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
@@ -23,12 +22,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def duel(
-    page: Page,
-    context: BrowserContext,
-    agent: Agent,
-    upstream: UpstreamDouble,  # noqa: F811
-    bob: User,
-    site: LiveSite,  # noqa: F811
+    page: Page, context: BrowserContext, agent: Agent, upstream: UpstreamDouble, bob: User, site: LiveSite
 ) -> Page:
     serve_by(upstream, agent)
     Deployment.objects.create(agent=agent, target="openai", url=upstream.url, model_name="the-base")
@@ -48,10 +42,7 @@ def newest(page: Page, part: str):
     return page.locator(f".duel:last-child {part}")
 
 
-def test_one_asks_votes_takes_back_edits_and_goes_on_from_the_winner(
-    duel: Page,
-    upstream: UpstreamDouble,  # noqa: F811
-) -> None:
+def test_one_asks_votes_takes_back_edits_and_goes_on_from_the_winner(duel: Page, upstream: UpstreamDouble) -> None:
     expect(duel.locator("#votes-text")).to_have_text("0 of 100 votes to the next training")
     expect(duel.locator("#hint")).to_be_visible()
     duel.get_by_label("Go on from the better answer").check()
@@ -105,10 +96,7 @@ def test_a_vote_counts_before_the_answers_end_and_one_without_an_answer_is_void(
     expect(duel.get_by_label("Your question")).to_have_value("status 500")
 
 
-def test_two_equal_answers_are_not_a_choice(
-    duel: Page,
-    upstream: UpstreamDouble,  # noqa: F811
-) -> None:
+def test_two_equal_answers_are_not_a_choice(duel: Page, upstream: UpstreamDouble) -> None:
     upstream.script["What is yeast?"] = dict.fromkeys(("support-chat-v2", "the-base"), "A fungus.")
     ask(duel, "What is yeast?")
     expect(newest(duel, ".saved")).to_have_text("Both answers are the same: nothing to compare.")

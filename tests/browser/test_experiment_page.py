@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 
 import pytest
-from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, expect
 
-from rl.models import Agent, Arm, Assignment, Deployment, Experiment, Feedback
+from rl.models import Agent, Arm, Assignment, Deployment, Experiment, Feedback, Quarantine, RatingQueue
 from rl.serving.experiments import lifecycle
+from rl.trust import quarantine
 from tests.browser.conftest import LiveSite
-from tests.browser.test_rating_page import sign_in
+from tests.conftest import make_trace
 from tests.serving.experiments.experimenting import answers, arms_of, make_experiment, version_of
+from tests.trust.test_quarantine import rate_quickly
+from tests.trust.test_reading import decide
+from tests.trust.test_reading import test_picks_between_a_version_and_the_base_model_make_a_table as make_picks
 
 pytestmark = pytest.mark.process
 
@@ -42,12 +45,6 @@ def experiment(live_site: LiveSite, agent: Agent, data_dir) -> Experiment:
         Deployment.objects.create(agent=agent, target="openai", url="http://127.0.0.1:9", model_name="m", **row)
     rate_more(experiment, 240)
     return experiment
-
-
-@pytest.fixture
-def staff(context: BrowserContext, live_site: LiveSite, bob: User) -> BrowserContext:
-    sign_in(context, live_site, bob)
-    return context
 
 
 @pytest.fixture
@@ -134,3 +131,29 @@ def test_the_list_leads_to_it_and_a_draft_is_started(
     page.get_by_role("button", name="Start the experiment").click()
     expect(page.locator("#answer")).to_have_text("No answer yet")
     expect(page.locator("#reason")).to_contain_text("there are no rated users of both")
+
+
+def test_the_pages_fit_a_phone_and_feedback_is_released_by_keys(
+    staff_page: Page, live_site: LiveSite, agent: Agent, screenshot
+) -> None:
+    rate_quickly(agent)
+    quarantine.look()
+    queue = RatingQueue.objects.create(agent=agent, name="returns")
+    for number in range(4):
+        trace = make_trace(agent, f"Where is parcel {number}?")
+        decide(queue, trace, "user:alice", {"value": 1.0})
+        decide(queue, trace, "device:robot", {"value": float(number % 2)})
+    make_picks(agent)
+    staff_page.set_viewport_size({"width": 375, "height": 800})
+    for scheme in ("light", "dark"):
+        staff_page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for at, path in enumerate(
+            ("rate/support-chat/returns/raters", "experiments/versions/support-chat", "rate/held-back")
+        ):
+            staff_page.goto(f"{live_site.url}/{path}/")
+            assert staff_page.evaluate("document.documentElement.scrollWidth") <= 375
+            screenshot(staff_page, f"trust-{scheme}-{at}")
+    staff_page.get_by_role("button", name="Release device:robot").focus()
+    staff_page.keyboard.press("Enter")
+    expect(staff_page.get_by_role("heading", name="Nothing is held back")).to_be_visible()
+    assert Quarantine.objects.get().released_by == "bob"

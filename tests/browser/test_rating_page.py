@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client
 from playwright.sync_api import BrowserContext, Page, expect
 
 from rl.models import Agent, AnswerPair, Claim, Feedback, RatingQueue, Trace
-from tests.browser.conftest import Console, LiveSite
+from tests.browser.conftest import Console, LiveSite, sign_in
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.process
@@ -29,13 +28,6 @@ QUESTIONS = {
 HELD = 50
 """Milliseconds that a key is down: the same one comes again later than a worn keyboard would send it."""
 LONG = "\n\n".join(f"{number}. Look at the card, and bring it with you to the shop." for number in range(1, 40))
-
-
-def sign_in(context: BrowserContext, site: LiveSite, user: User) -> None:
-    client = Client()
-    client.force_login(user)
-    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
-    context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site.url}])
 
 
 @pytest.fixture

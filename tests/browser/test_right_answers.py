@@ -16,10 +16,10 @@ from starlette.routing import Route
 
 from rl.models import Agent, Deployment, Feedback, Trace
 from tests.browser.axe import findings
-from tests.browser.conftest import Console, LiveSite
+from tests.browser.conftest import Console, LiveSite, sign_in
 from tests.browser.test_accessibility import LOOKS
-from tests.browser.test_rating_page import Shot, done, question, sign_in
-from tests.browser.test_try_page import ask, last, site  # noqa: F401  a fixture
+from tests.browser.test_rating_page import Shot, done, question
+from tests.browser.test_try_page import ask, last
 from tests.conftest import make_trace
 from tests.serving.gateway.test_choosing import LlamaDouble
 from tests.serving.gateway.upstream_double import running
@@ -199,13 +199,7 @@ def llama() -> Iterator[str]:
 
 @pytest.fixture
 def talk(
-    page: Page,
-    context: BrowserContext,
-    agent: Agent,
-    llama: str,
-    bob: User,
-    site: LiveSite,  # noqa: F811
-    console: Console,
+    page: Page, context: BrowserContext, agent: Agent, llama: str, bob: User, site: LiveSite, console: Console
 ) -> Page:
     console.allow("Applying inline style")
     Agent.objects.filter(pk=agent.pk).update(answer_values=TEAMS[:3])

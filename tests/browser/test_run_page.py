@@ -9,15 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.utils import timezone
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from rl.collect.feedback.write import rate
 from rl.models import Agent, MetricPoint, TrainingRun
 from tests.admin.records import make_loop, make_run
 from tests.browser.conftest import LiveSite
-from tests.browser.test_rating_page import sign_in
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.process
@@ -45,12 +43,6 @@ def run(live_site: LiveSite, agent: Agent, data_dir: Path) -> TrainingRun:
     TrainingRun.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(minutes=6))
     train(run, 1, 40)
     return run
-
-
-@pytest.fixture
-def staff(context: BrowserContext, live_site: LiveSite, bob: User) -> BrowserContext:
-    sign_in(context, live_site, bob)
-    return context
 
 
 def open_run(page: Page, live_site: LiveSite, run: TrainingRun) -> None:
@@ -202,16 +194,3 @@ def test_runs_are_found_compared_and_started(
     expect(page.get_by_role("link", name="A run of this agent is at work already")).to_be_visible()
     page.get_by_role("button", name="Start this run").click()
     expect(page.get_by_role("alert")).to_contain_text("in progress")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_pages_of_runs_fit_a_phone(page: Page, staff, live_site, run: TrainingRun, agent, scheme) -> None:
-    page.emulate_media(color_scheme=scheme)
-    page.set_viewport_size({"width": 375, "height": 700})
-    open_run(page, live_site, run)
-    expect(page.locator("#run-chart canvas")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    other = make_loop(agent, 2)
-    for address in ("/runs/", f"/runs/compare/?run={run.pk}&run={other.pk}"):
-        page.goto(f"{live_site.url}{address}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375, address

@@ -19,10 +19,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun
 from tests.admin.records import make_training_set, make_version
 from tests.browser.axe import findings
-from tests.browser.conftest import LiveSite
+from tests.browser.conftest import LiveSite, sign_in
 from tests.browser.test_duels import newest
-from tests.browser.test_rating_page import sign_in
-from tests.browser.test_try_page import ask, site, upstream  # noqa: F401  fixtures
+from tests.browser.test_try_page import ask
 from tests.conftest import make_trace
 from tests.serving.gateway.upstream_double import UpstreamDouble
 
@@ -42,7 +41,7 @@ def everyday(db: None) -> Agent:
 
 
 @pytest.fixture
-def served(everyday: Agent, upstream: UpstreamDouble) -> Iterator[Agent]:  # noqa: F811
+def served(everyday: Agent, upstream: UpstreamDouble) -> Iterator[Agent]:
     """The base model and v1, as after quickstart."""
     upstream.script.update(ANSWERS)
     serve(everyday, upstream, None)
@@ -51,7 +50,7 @@ def served(everyday: Agent, upstream: UpstreamDouble) -> Iterator[Agent]:  # noq
     upstream.script.clear()
 
 
-def serve(agent: Agent, upstream: UpstreamDouble, version: ModelVersion | None) -> None:  # noqa: F811
+def serve(agent: Agent, upstream: UpstreamDouble, version: ModelVersion | None) -> None:
     """In use from now on."""
     Deployment.objects.filter(agent=agent).update(alias="")
     name = version.name if version else "base"
@@ -61,7 +60,7 @@ def serve(agent: Agent, upstream: UpstreamDouble, version: ModelVersion | None) 
 
 
 @pytest.fixture
-def newcomer(page: Page, context: BrowserContext, bob: User, site: LiveSite, served: Agent) -> Page:  # noqa: F811
+def newcomer(page: Page, context: BrowserContext, bob: User, site: LiveSite, served: Agent) -> Page:
     Agent.objects.exclude(pk=served.pk).delete()
     sign_in(context, site, bob)
     page.set_viewport_size({"width": 1280, "height": 800})
@@ -76,7 +75,7 @@ def vote_for_the_short_one(page: Page) -> None:
     expect(newest(page, ".saved")).to_contain_text("Saved.")
 
 
-def end_the_training(agent: Agent, upstream: UpstreamDouble) -> ModelVersion:  # noqa: F811
+def end_the_training(agent: Agent, upstream: UpstreamDouble) -> ModelVersion:
     """As the recorded run ended."""
     version, run = make_version(agent, "v2"), TrainingRun.objects.get()
     against = ModelVersion.objects.get(agent=agent, name="v1")
@@ -93,12 +92,7 @@ def end_the_training(agent: Agent, upstream: UpstreamDouble) -> ModelVersion:  #
 
 @pytest.mark.slow
 def test_twenty_votes_train_a_version_that_answers_ones_own_questions(
-    newcomer: Page,
-    browser: Browser,
-    site: LiveSite,  # noqa: F811
-    served: Agent,
-    upstream: UpstreamDouble,  # noqa: F811
-    screenshot: Any,
+    newcomer: Page, browser: Browser, site: LiveSite, served: Agent, upstream: UpstreamDouble, screenshot: Any
 ) -> None:
     page, questions = newcomer, list(ANSWERS)
     expect(page.get_by_role("group", name="Questions to begin with").get_by_role("button")).to_have_count(5)
@@ -154,7 +148,7 @@ def train_and_watch(page: Page, screenshot: Any) -> None:
     screenshot(page, "story-06-training")
 
 
-def read_on(page: Page, site: LiveSite, version: ModelVersion, screenshot: Any) -> None:  # noqa: F811
+def read_on(page: Page, site: LiveSite, version: ModelVersion, screenshot: Any) -> None:
     page.goto(f"{site.url}/versions/everyday/{version.name}/")
     screenshot(page, "story-08-version")
     page.goto(f"{site.url}/agents/everyday/")
@@ -164,7 +158,7 @@ def read_on(page: Page, site: LiveSite, version: ModelVersion, screenshot: Any) 
     screenshot(page, "story-10-dashboard")
 
 
-def invite(page: Page, browser: Browser, site: LiveSite, screenshot: Any) -> None:  # noqa: F811
+def invite(page: Page, browser: Browser, site: LiveSite, screenshot: Any) -> None:
     page.goto(f"{site.url}/rate/everyday/answers/settings/")
     page.get_by_label("For", exact=True).fill("Dr. Dora")
     page.get_by_role("button", name="Invite").click()

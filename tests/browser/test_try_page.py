@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,10 @@ from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, expect
 
 from rl.models import Agent, Deployment, Feedback, Trace
-from tests.browser.conftest import Console, LiveSite
-from tests.browser.test_rating_page import sign_in
-from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.browser.conftest import Console, LiveSite, sign_in
+from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
-from tests.web.front.in_thread import front_in_thread, serve_by
+from tests.web.front.in_thread import serve_by
 from tests.web.test_before_after import measured
 
 pytestmark = pytest.mark.process
@@ -23,19 +21,6 @@ pytestmark = pytest.mark.process
 
 WORDS = "support-chat-v2 says hello"
 ANSWERS = Path(__file__).parent / "before_and_after.json"
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[UpstreamDouble]:
-    with upstream_double() as double:
-        yield double
-
-
-@pytest.fixture
-def site(transactional_db: None, data_dir, settings, agent: Agent) -> Iterator[LiveSite]:
-    settings.STATIC_ROOT = settings.STATICFILES_DIRS[0]
-    with front_in_thread(settings) as url:
-        yield LiveSite(url=url, api=url)
 
 
 @pytest.fixture

@@ -62,6 +62,11 @@ def wait_until(page: Page, condition: Callable[[], bool]) -> None:
     until(condition, sleep=lambda seconds: page.wait_for_timeout(1000 * seconds))
 
 
+def press(page: Page, name: str, status: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+    expect(page.get_by_role("status")).to_have_text(status)
+
+
 def queue_of(page: Page) -> list[dict[str, Any]]:
     return json.loads(page.evaluate("localStorage['ratchet-feedback-queue'] ?? '[]'"))
 
@@ -72,8 +77,7 @@ def queue_of(page: Page) -> list[dict[str, Any]]:
 def test_a_thumb_is_sent_with_the_key_and_without_cookies(page: Page, api: Api, open_widget: Open) -> None:
     page.context.add_cookies([{"name": "session", "value": "secret", "url": api.origin}])
     open_widget()
-    page.get_by_role("button", name="Not helpful").click()
-    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    press(page, "Not helpful", "Thank you, saved.")
     path, body, headers = api.requests[0]
     assert path == "/api/v1/feedback/"
     assert headers["Authorization"] == "Bearer pk_test"
@@ -260,8 +264,7 @@ def test_offline_ratings_wait_and_only_the_last_is_delivered_once(
     console.allow(REFUSED)
     open_widget()
     context.set_offline(True)
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Kept on this device until it can be sent.")
+    press(page, "Helpful", "Kept on this device until it can be sent.")
     page.get_by_role("button", name="Not helpful").click()
     wait_until(page, lambda: seen(page).count("queued") >= 2)
     assert [message["body"]["value"] for message in queue_of(page)] == [0]
@@ -278,8 +281,7 @@ def test_a_rating_that_waits_is_delivered_by_the_next_page(
     console.allow(REFUSED)
     api.answer_with = 503
     open_widget()
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Kept on this device until it can be sent.")
+    press(page, "Helpful", "Kept on this device until it can be sent.")
     page.close()
     api.answer_with = 0
     site.body = f'<ratchet-feedback public-key="pk_test" trace="{OTHER}"></ratchet-feedback>'
@@ -305,11 +307,9 @@ def test_a_server_error_is_tried_again(page: Page, console: Console, api: Api, o
 def test_a_refusal_is_told_and_not_tried_again(page: Page, console: Console, api: Api, open_widget: Open) -> None:
     console.allow(REFUSED)
     open_widget()
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    press(page, "Helpful", "Thank you, saved.")
     api.answer_with = 403
-    page.get_by_role("button", name="Not helpful").click()
-    expect(page.get_by_role("status")).to_have_text("This page may not rate.")
+    press(page, "Not helpful", "This page may not rate.")
     expect(page.get_by_role("button", name="Helpful", exact=True)).to_have_attribute("aria-pressed", "true")
     assert queue_of(page) == []
     api.answer_with = 0
@@ -325,8 +325,7 @@ def test_a_frame_without_storage_can_rate(page: Page, api: Api, site: Site, open
         page.evaluate("() => { try { return localStorage.length } catch (error) { return error.name } }")
         == "SecurityError"
     )
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    press(page, "Helpful", "Thank you, saved.")
     page.get_by_role("button", name="Not helpful").click()
     wait_until(page, lambda: [body["value"] for body in api.bodies] == [1, 0])
     assert len(api.ratings) == 1
@@ -340,8 +339,7 @@ def test_a_host_that_is_gone_does_not_hold_up_the_others(
     open_widget('api="http://127.0.0.1:9"')
     page.evaluate("document.querySelector('ratchet-feedback').rate(1)")
     open_widget()
-    page.get_by_role("button", name="Not helpful").click()
-    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    press(page, "Not helpful", "Thank you, saved.")
     assert [message["api"] for message in queue_of(page)] == ["http://127.0.0.1:9"]
 
 
@@ -373,8 +371,7 @@ def test_broken_storage_heals(page: Page, api: Api, open_widget: Open, stored: s
         stored,
     )
     open_widget()
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    press(page, "Helpful", "Thank you, saved.")
     assert queue_of(page) == []
     assert len(api.bodies) == (2 if "pk_test" in stored else 1)
     assert len(api.bodies[-1]["rater"]) < 50
@@ -442,13 +439,11 @@ def test_a_form_inside_is_sent_in_place(page: Page, api: Api, site: Site, open_w
     open_widget(inside=FORM)
     page.get_by_label("Rude").check()
     page.get_by_label("Why?").fill("No greeting.")
-    page.get_by_role("button", name="Bad").click()
-    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    press(page, "Bad", "Thank you, saved.")
     told = {name: api.bodies[0][name] for name in ("scale", "value", "tags", "notes")}
     assert told == {"scale": "thumb", "value": 0, "tags": ["Rude"], "notes": "No greeting."}
     expect(page.get_by_role("button", name="Bad")).to_have_attribute("aria-pressed", "true")
-    page.get_by_role("button", name="Bad").click()
-    expect(page.get_by_role("status")).to_have_text("Rating removed.")
+    press(page, "Bad", "Rating removed.")
     expect(page.get_by_label("Rude")).not_to_be_checked()
     assert (page.title(), site.posted) == ("Shop", b"")
 
@@ -491,8 +486,7 @@ def test_a_key_and_a_trace_may_come_after_the_element(page: Page, api: Api, site
         widget.setAttribute("key", "pk_test"); widget.setAttribute("trace", trace); }""",
         TRACE,
     )
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
+    press(page, "Helpful", "Thank you, saved.")
     page.get_by_role("button", name="Send").click()
     assert len(api.bodies) == 1
 
@@ -631,8 +625,7 @@ def test_an_address_that_is_none_is_an_error_that_says_so(page: Page, api: Api, 
 def test_a_missing_trace_is_an_error_that_says_so(page: Page, api: Api, site: Site) -> None:
     site.body = '<ratchet-feedback public-key="pk_test"></ratchet-feedback>'
     page.goto(site.url)
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Your rating could not be saved.")
+    press(page, "Helpful", "Your rating could not be saved.")
     assert api.bodies == []
 
 
@@ -659,8 +652,7 @@ def test_the_language_comes_from_outside_of_shadow_roots_and_may_change(page: Pa
         }""",
         TRACE,
     )
-    page.get_by_role("button", name="Nicht hilfreich").click()
-    expect(page.get_by_role("status")).to_have_text("Danke, gespeichert.")
+    press(page, "Nicht hilfreich", "Danke, gespeichert.")
     page.get_by_role("textbox").fill("Half of it")
     page.evaluate("inner.lang = 'en-GB'")
     expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "true")
@@ -741,8 +733,7 @@ def test_a_correction_is_sent_once_the_text_is_changed(page: Page, api: Api, ope
     open_widget('type="edit"', '<p slot="answer">It is 4711.</p>')
     box = page.get_by_role("textbox", name="Correct this answer")
     expect(box).to_have_value("It is 4711.")
-    page.get_by_role("button", name="Send correction").click()
-    expect(page.get_by_role("status")).to_have_text("Change the text first.")
+    press(page, "Send correction", "Change the text first.")
     box.fill("It is 4712.")
     box.press("Control+Enter")
     expect(page.get_by_role("status")).to_have_text("Thank you, saved.")
@@ -803,8 +794,7 @@ def test_a_page_that_may_not_rate_says_so(page: Page, console: Console, api: Api
     console.allow("CORS policy")
     api.may_rate = False
     open_widget('lang="de"')
-    page.get_by_role("button", name="Hilfreich", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Diese Seite darf nicht bewerten.")
+    press(page, "Hilfreich", "Diese Seite darf nicht bewerten.")
     expect(page.get_by_role("button", name="Hilfreich", exact=True)).to_have_attribute("aria-pressed", "false")
     assert queue_of(page) == []
 
@@ -815,6 +805,5 @@ def test_an_answer_that_is_gone_is_told_without_its_id(
     console.allow(REFUSED)
     api.answer_with = 404
     open_widget('token="t1"')
-    page.get_by_role("button", name="Helpful", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("This answer can no longer be rated.")
+    press(page, "Helpful", "This answer can no longer be rated.")
     assert api.bodies[0]["token"] == "t1"

@@ -20,7 +20,7 @@ from rl.export.release import default_name
 from rl.lm import base_models
 from rl.models import Agent, ModelVersion
 from rl.versions import versions
-from rl.versions.checksums import artifact_fields, list_files
+from rl.versions.versions import artifact_fields, list_files
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,7 @@ from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, LabelModel, LabelProposal, RatingQueue, Trace
 from rl.queues.claims import lock_end, next_claims
 from rl.queues.decisions import Rater, decide
-from rl.queues.progress import progress
-from rl.queues.votes import Vote
+from rl.queues.votes import Vote, progress
 from tests.collect.made_episodes import episode
 from tests.conftest import make_trace
 
@@ -320,7 +319,7 @@ def test_progress_counts_what_is_done_and_what_is_left(agent: Agent, answers: li
     vote(ask(queue), value=1)
     vote(ask(queue), "skip")
     assert progress(queue, ALICE).text == "1 of 5"
-    monkeypatch.setattr("rl.queues.progress.COUNTED", 3)
+    monkeypatch.setattr("rl.queues.votes.COUNTED", 3)
     assert progress(queue, ALICE).text == "1 of 3+"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rl.models import Agent, Artifact, ModelVersion
-from rl.versions.checksums import artifact_fields
+from rl.versions.versions import artifact_fields
 from tests.export.tiny_gguf import CHATML, write_gguf
 
 

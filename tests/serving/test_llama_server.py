@@ -28,7 +28,7 @@ from rl.serving.llama_server_process import is_stuck, spawn
 from rl.serving.machine import memory_for_training
 from rl.serving.upstreams import server_key, upstream_of
 from rl.serving.withdrawal import take_down
-from rl.versions.checksums import artifact_fields
+from rl.versions.versions import artifact_fields
 from tests.export.tiny_models import FAMILIES, build_model
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.serving import promotion
 from rl.serving.deploy import deploy
 from rl.serving.withdrawal import beyond, retire_old
-from rl.versions.checksums import artifact_fields
+from rl.versions.versions import artifact_fields
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
 

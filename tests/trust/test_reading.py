@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from rl.collect.feedback.write import rate
-from rl.models import Agent, Claim, GoldItem, Quarantine, RatingQueue, Trace
-from rl.trust.reading import report
+from rl.collect.feedback.write import compare, rate
+from rl.models import Agent, Claim, GoldItem, ModelVersion, Quarantine, RatingQueue, Trace
+from rl.trust.reading import report, version_table
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.django_db
@@ -82,3 +82,22 @@ def test_an_item_is_settled_by_somebody_elses_rating(queue: RatingQueue, traces:
 def test_a_queue_that_nobody_rated_has_no_figures(queue: RatingQueue):
     figures = report(queue)
     assert (figures.items, figures.percent, figures.kappa, figures.alpha, figures.raters) == (0, None, None, None, ())
+
+
+def test_picks_between_a_version_and_the_base_model_make_a_table(agent: Agent):
+    version = ModelVersion.objects.create(agent=agent, name="v286", base_model="tiny", feedback_count=1)
+    for number in range(12):
+        question = f"question {number}"
+        new = make_trace(agent, question, "new", model_version=version, source="gateway")
+        old = make_trace(agent, question, "old", source="gateway")
+        unknown = make_trace(agent, question, "unknown")
+        compare(old, new, choice="left" if number < 3 else "right", rater="user:alice", source="try_page")
+        compare(new, unknown, choice="left", rater="user:alice", source="try_page")
+    first, base = version_table(agent)
+    assert (first.name, first.games, base.name) == (version.name, 12, "base")
+    assert 0.6 < first.against_base.value < 0.75
+    assert first.against_base.low < 0.5 < first.against_base.high
+
+
+def test_without_picks_there_is_the_base_model_alone(agent: Agent):
+    assert [standing.name for standing in version_table(agent)] == ["base"]

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import DatabaseError
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.utils import timezone
 from django_q.models import OrmQ, Task
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,6 +12,7 @@ from rest_framework.settings import api_settings
 
 from rl.collect.feedback.write import rate
 from rl.models import Agent, Trace, TrainingRun
+from rl.web.client_address import DIGITS, address_digest
 from tests.admin.records import make_loop
 
 pytestmark = pytest.mark.django_db
@@ -119,3 +120,47 @@ def test_prometheus_asks_by_ip_and_without_https(client: Client, settings):
 
 def test_nothing_is_sent_to_it(client: Client):
     assert client.post("/metrics").status_code == 405
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/login/", "/api/v1/traces/", "/static/rl/ratchet-feedback.js", "/no"])
+def test_every_answer_names_its_request(client: Client, address: str, settings):
+    settings.WHITENOISE_USE_FINDERS = True
+    first, second = client.get(address)["X-Request-ID"], client.get(address)["X-Request-ID"]
+    assert len(first) == len(second) == 32
+    assert first != second
+
+
+def test_the_name_that_a_proxy_gave_is_kept(client: Client):
+    assert client.get("/healthz", headers={"x-request-id": "01JD-req_7.a"})["X-Request-ID"] == "01JD-req_7.a"
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "a\nSet-Cookie: x", "é", "{}"])
+def test_what_is_no_short_word_is_replaced(client: Client, given: str):
+    assert len(client.get("/healthz", headers={"x-request-id": given})["X-Request-ID"]) == 32
+
+
+@pytest.fixture
+def today(monkeypatch) -> list[datetime]:
+    moments = [datetime(2026, 6, 1, 12, tzinfo=UTC)]
+    monkeypatch.setattr("rl.web.client_address.timezone.now", lambda: moments[-1])
+    return moments
+
+
+def digest(address: str) -> str:
+    return address_digest(RequestFactory().get("/", REMOTE_ADDR=address))
+
+
+def test_the_hash_of_an_address_tells_one_from_another_and_names_none(today: list[datetime], settings):
+    here = digest("192.0.2.7")
+    assert (len(here), here) == (DIGITS, digest("192.0.2.7"))
+    assert here != digest("192.0.2.8")
+    assert digest("2001:db8::1") == digest("2001:db8::ffff") != digest("2001:db8:1::1")
+    assert digest("") == ""
+    settings.SECRET_KEY = "another"
+    assert here != digest("192.0.2.7")
+
+
+def test_it_is_another_one_each_day(today: list[datetime]):
+    here = digest("192.0.2.7")
+    today.append(datetime(2026, 6, 2, 0, 0, 1, tzinfo=UTC))
+    assert here != digest("192.0.2.7")

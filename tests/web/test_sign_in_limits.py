@@ -109,7 +109,7 @@ def test_a_browser_is_known_for_the_name_that_signed_in_only(known: Client, char
 def test_cookies_and_browsers_that_are_made_up_count_for_nothing(alice: User):
     tries(30, names=["alice"], addresses=many_addresses())
     client = Client(REMOTE_ADDR=ELSEWHERE)
-    from rl.web.devices import _cookie
+    from rl.web.sign_in import _cookie
 
     for value in ("", "x", "eyJuYW1lIjoiYWxpY2UiLCJkZXZpY2UiOiIxIn0:1x:abc", "é"):
         client.cookies[_cookie("alice")] = value

@@ -17,7 +17,7 @@ from rl.dataset_builder.plan.figures import PAIRS_PER_PROMPT, RATINGS, Figures, 
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.taking import can_be_taken
 from rl.models import Agent
-from rl.raters.shares import limit
+from rl.raters.agreement import limit
 
 ENOUGH_OF_CLASS: Final = 10
 """Accepted answers of a class from which on further ones are not asked for."""

@@ -41,9 +41,8 @@ from rl.from_systems.command_center.rows import (
 )
 from rl.from_systems.command_center.trainer import the_agent
 from rl.models import Agent, Evaluation, TrainingRun
-from rl.web.api.base import success
+from rl.web.api.base import RequestsPerMinute, success
 from rl.web.api.problems import BadRequest, TooLarge, summary
-from rl.web.api.throttles import RequestsPerMinute
 
 MOST_RATINGS = CHUNK
 """Ratings of a bulk: about a second of work."""

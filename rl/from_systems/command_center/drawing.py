@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rl.data_formatter.wording.contract import SIZES, shown_values
-from rl.web.drawings import Drawing, Figure
-from rl.web.rating_filters import Filter
+from rl.web.rating_filters import Drawing, Figure, Filter
 
 FLAGS = ("natural", "forced")
 TAGS = ("relevant", "good-data", "perfect", "wrong-chart-type", "bad-fixture", "data-mismatch", "ugly")

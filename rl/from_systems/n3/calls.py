@@ -26,11 +26,10 @@ from rl.from_systems.n3.feedback_file import RATER, scored_answer
 from rl.models import ModelVersion, TrainingRun
 from rl.web.api.auth import INGEST, READ, TRAIN
 from rl.web.api.base import ApiView
-from rl.web.api.openapi import BAD_BODY, operation
 from rl.web.api.pagination import row_limit
-from rl.web.api.problems import BadRequest
+from rl.web.api.problems import BAD_BODY, BadRequest, operation
 from rl.web.api.serializers.fields import NumberField, StrictSerializer, TextField
-from rl.web.front.waiting import LONGEST_WAIT, Later
+from rl.web.front.answers import LONGEST_WAIT, Later
 
 
 class PolicyFeedbackIn(StrictSerializer):

@@ -23,7 +23,7 @@ from rl.runs.dry_run import dry_run, require_data
 from rl.runs.supervisor import run_ended
 from rl.scoring import rollouts
 from rl.training import TrainingPipeline
-from rl.versions import reward_models, versions
+from rl.versions import versions
 
 FEWEST = 10
 """Fewest scored answers that a training needs."""
@@ -58,7 +58,7 @@ def settings_for(agent: Agent, request: Mapping[str, Any]) -> tuple[str, Trainin
         return settings
     except NotEnoughData:
         # a reward model first, then PPO against it: each score teaches the first, however few there are
-        return _settings(agent, "ppo" if reward_models.list_trained(agent).exists() else REWARD_MODEL, values)
+        return _settings(agent, "ppo" if versions.list_trained(agent).exists() else REWARD_MODEL, values)
 
 
 def _settings(
@@ -83,14 +83,14 @@ def _with_reward_model(agent: Agent, method: str, options: runs.RunOptions, name
     those that were trained here. Raises UsageError for a name that none has."""
     if not name and method != "ppo":
         return options
-    trained = reward_models.list_trained(agent)
+    trained = versions.list_trained(agent)
     version = trained.filter(name__iexact=name).first() if name else trained.first()
     if version is None and name:
         known = ", ".join(trained.values_list("name", flat=True)[:20]) or "none yet"
         raise UsageError(f"{agent.name} has no reward model {name!r}; there are: {known}")
     if version is None:
         return options
-    path = reward_models.find(agent, str(versions.weights_directory(version)))
+    path = versions.find(agent, str(versions.weights_directory(version)))
     return replace(options, reward_model=str(path), origins={**options.origins, REWARD_MODEL: version.name})
 
 

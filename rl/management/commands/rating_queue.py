@@ -14,9 +14,7 @@ from rl.base.errors import UsageError
 from rl.management.base import ActionsCommand
 from rl.management.options import CommandOptions, argument, option, parts_of
 from rl.models import Agent, Invite, RatingQueue
-from rl.queues import invites
-from rl.queues.builtin import queue_of
-from rl.queues.editing import close_queue, save_queue
+from rl.queues import editing
 
 
 class NamedQueue(CommandOptions):
@@ -35,7 +33,7 @@ class CreateOptions(NamedQueue):
 
 class InviteOptions(NamedQueue):
     guest: str = argument("--for", required=True, help="whom the link is for")
-    days: int = option(default=invites.DAYS, help=f"how long it opens the queue; {invites.DAYS}")
+    days: int = option(default=editing.DAYS, help=f"how long it opens the queue; {editing.DAYS}")
 
 
 class RevokeOptions(CommandOptions):
@@ -54,7 +52,7 @@ class Command(ActionsCommand):
 
     def _create(self, options: CreateOptions) -> None:
         agent = Agent.by_name(options.agent)
-        if queue_of(agent, options.name) is not None:
+        if editing.queue_of(agent, options.name) is not None:
             raise UsageError(f"{agent} has a queue {options.name} already")
         try:
             filters = json.loads(options.filters)
@@ -70,7 +68,7 @@ class Command(ActionsCommand):
             order=options.order,
             instructions=options.instructions,
         )
-        save_queue(queue)
+        editing.save_queue(queue)
         self.result(_row(queue), lines=(f"Queue {queue.name} of {agent}: {_address(queue)}",))
 
     def _list(self) -> None:
@@ -81,7 +79,7 @@ class Command(ActionsCommand):
         for queue in queues:
             state = f"{queue.agent.name}/{queue.name}{' (closed)' if queue.closed_at else ''}"
             guests = "\n".join(
-                f"{invite.pk} {invite.name}{' (over)' if invites.why_refused(invite) else ''}"
+                f"{invite.pk} {invite.name}{' (over)' if editing.why_refused(invite) else ''}"
                 for invite in queue.invites.all()
             )
             table.add_row(*map(Text, (state, queue.get_rubric_display(), guests)))
@@ -89,12 +87,12 @@ class Command(ActionsCommand):
 
     def _close(self, options: NamedQueue) -> None:
         queue = _queue(options.agent, options.name)
-        close_queue(queue)
+        editing.close_queue(queue)
         self.result(_row(queue), lines=(f"Queue {queue.name} of {queue.agent} hands out nothing more.",))
 
     def _invite(self, options: InviteOptions) -> None:
-        invite = invites.invite(_queue(options.agent, options.name), options.guest, options.days)
-        link = settings.SITE_URL + reverse("rate_by_invite", args=[invites.token_of(invite)])
+        invite = editing.invite(_queue(options.agent, options.name), options.guest, options.days)
+        link = settings.SITE_URL + reverse("rate_by_invite", args=[editing.token_of(invite)])
         note = f"Invitation {invite.pk} for {invite.name}, until {invite.expires_at:%Y-%m-%d}: whoever has it may rate."
         self.result({**_invite_row(invite), "link": link}, lines=(link, note))
 
@@ -102,13 +100,13 @@ class Command(ActionsCommand):
         invite = Invite.objects.select_related("queue__agent").filter(pk=options.id).first()
         if invite is None:
             raise UsageError(f"no invitation {options.id}; see 'rating_queue list'")
-        invites.revoke(invite)
+        editing.revoke(invite)
         invite.refresh_from_db()
         self.result(_invite_row(invite), lines=(f"Invitation {invite.pk} ({invite.name}) opens nothing from now on.",))
 
 
 def _queue(agent: str, name: str) -> RatingQueue:
-    queue = queue_of(Agent.by_name(agent), name)
+    queue = editing.queue_of(Agent.by_name(agent), name)
     if queue is None:
         raise UsageError(f"{agent} has no queue {name}; see 'rating_queue list'")
     return queue

@@ -5,10 +5,13 @@ Each view says which scope each of its methods needs; a method that says nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from unicodedata import normalize
+from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
@@ -17,8 +20,93 @@ from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed, Pe
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from rl.models import ApiKey
+from rl.collect.traces.rows import run_id, run_ids
+from rl.models import Agent, ApiKey, Trace
 from rl.operations import audit
+from rl.serving.gateway import pending
+from rl.serving.gateway.table import REFRESH_SECONDS
+
+MOST = 10_000
+"""Rows of each kind that a process remembers; when there are more, it forgets all and begins anew."""
+Name = TypeVar("Name", bound=Hashable)
+Found = TypeVar("Found")
+
+
+class Known(Generic[Name, Found]):
+    """What ``read`` gave for a name, for REFRESH_SECONDS as in the gateway. What was made just now is there at once: that
+    there is nothing is not remembered."""
+
+    def __init__(self, read: Callable[[Name], Found | None]) -> None:
+        self._read = read
+        self._rows: dict[Name, tuple[float, Found]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: Name) -> Found | None:
+        """Raises DatabaseError."""
+        now = time.monotonic()
+        read_at, row = self._rows.get(name, (0.0, None))
+        if row is not None and now - read_at < REFRESH_SECONDS:
+            return row
+        row = self._read(name)
+        with self._lock:
+            if len(self._rows) >= MOST:
+                self._rows.clear()
+            if row is None:
+                self._rows.pop(name, None)
+            else:
+                self._rows[name] = (now, row)
+        return row
+
+    def clear(self) -> None:
+        with self._lock:
+            self._rows.clear()
+
+
+keys: Known[str, ApiKey] = Known(lambda digest: ApiKey.valid().filter(digest=digest).select_related("agent").first())
+"""API keys by their digest."""
+agents: Known[int, Agent] = Known(lambda pk: Agent.objects.only("name").filter(pk=pk).first())
+
+
+def forget() -> None:
+    keys.clear()
+    agents.clear()
+
+
+def find_key(key: str) -> ApiKey | None:
+    """Notices within REFRESH_SECONDS that it was revoked, and at once that it expired."""
+    row = keys.get(ApiKey.digest_of(key))
+    return None if row is None or row.has_expired() else row
+
+
+def by_id(traces: QuerySet[Trace], pk: UUID) -> Trace | None:
+    """An answer that the gateway gave a moment ago too; of an answer within a run, the run."""
+    trace = traces.filter(pk=pk).first()
+    if trace is None:
+        pending.deliver_named([str(pk)])
+        trace = traces.filter(pk=run_id(pk)).first()
+    return trace
+
+
+def by_external_id(traces: QuerySet[Trace], external_ids: Iterable[str], agent: str | None = None) -> QuerySet[Trace]:
+    """The traces of all agents, or of the named one, that have these external ids.
+
+    Naming the agents lets SQLite use the index on (agent, external id): 0.5 instead of 130 ms among 30,000 traces.
+    """
+    return traces.filter(agent__in=_agents(agent), external_id__in=external_ids)
+
+
+def runs_with(traces: QuerySet[Trace], names: Iterable[str], agent: str | None = None) -> Iterator[tuple[str, Trace]]:
+    """Ids that the gateway gave to answers within runs, and the runs."""
+    runs = run_ids(names)
+    here = traces.filter(agent__in=_agents(agent)).in_bulk(runs.values()) if runs else {}
+    yield from ((name, here[run]) for name, run in runs.items() if run in here)
+
+
+def _agents(name: str | None) -> QuerySet[Agent]:
+    """All of them, or the one with this name."""
+    agents = Agent.objects.order_by()
+    return agents.filter(name__iexact=name) if name else agents
+
 
 USE_WRITTEN_EVERY = timedelta(minutes=1)
 DEVICE, USER, INVITE = "device:", "user:", "invite:"
@@ -40,9 +128,8 @@ class ApiKeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[None, ApiKey] | None:
         header = request.headers.get("Authorization", "")
         if not header:
-            view = getattr(request, "parser_context", {}).get(
-                "view"
-            )  # calls for what comes often pass Django's request
+            # Calls for what comes often pass Django's request.
+            view = getattr(request, "parser_context", {}).get("view")
             bare = request.headers.get(getattr(view, "key_header", "") or "-", "").strip()
             return self.recognise(bare) if bare else None
         scheme, _, secret = header.replace("%20", " ", 1).partition(" ")  # some exporters send their setting as it is
@@ -72,8 +159,9 @@ class MayCall(BasePermission):
         method = str(request.method)
         if method not in view.allowed_methods:
             raise MethodNotAllowed(method)
-        takes_tokens = getattr(view, "takes_tokens", False)
-        require(request.auth, _needed_scope(view, method), request, takes_tokens=takes_tokens)
+        scopes = getattr(view, "scopes", {})
+        scope = scopes.get(method, {"HEAD": scopes.get("GET"), "OPTIONS": READ}.get(method))
+        require(request.auth, scope, request, takes_tokens=getattr(view, "takes_tokens", False))
         return True
 
 
@@ -85,7 +173,12 @@ def require(key: ApiKey, scope: str | None, request: Request, *, takes_tokens: b
     if key.kind == ApiKey.Kind.PUBLISHABLE:
         if scope != RATE:
             raise PermissionDenied("this needs a secret key (sk_…); a publishable key may only rate")
-        _check_origin(request, key)
+        # Here too, because CORS headers only tell browsers what to do; a page cannot forge its browser's Origin header.
+        origin = request.headers.get("Origin")
+        if origin is None:
+            raise PermissionDenied("a publishable key works in browsers only: the request has no Origin header")
+        if origin not in key.allowed_origins:
+            raise PermissionDenied(f"the origin {origin[:200]!r} is not among those that this key works from")
         if key.needs_tokens and not takes_tokens:
             raise PermissionDenied("this key needs tokens, which this call does not take: use /api/v1/feedback/")
         return
@@ -93,11 +186,6 @@ def require(key: ApiKey, scope: str | None, request: Request, *, takes_tokens: b
     if scope not in key.scopes:
         has = ", ".join(key.scopes) or "none"
         raise PermissionDenied(f"this needs a key with the scope {scope!r}; the scopes of this key: {has}")
-
-
-def _needed_scope(view: Any, method: str) -> str | None:
-    scopes = getattr(view, "scopes", {})
-    return scopes.get(method, {"HEAD": scopes.get("GET"), "OPTIONS": READ}.get(method))
 
 
 def key_of(request: Request) -> ApiKey:
@@ -122,15 +210,6 @@ def rater_for(key: ApiKey, name: str) -> str:
             {"rater": f"names that start with {DEVICE!r}, {USER!r} or {INVITE!r} are given by this site: write another"}
         )
     return name
-
-
-def _check_origin(request: Request, key: ApiKey) -> None:
-    """Here too, because CORS headers only tell browsers what to do; a page cannot forge its browser's Origin header."""
-    origin = request.headers.get("Origin")
-    if origin is None:
-        raise PermissionDenied("a publishable key works in browsers only: the request has no Origin header")
-    if origin not in key.allowed_origins:
-        raise PermissionDenied(f"the origin {origin[:200]!r} is not among those that this key works from")
 
 
 def _note_use(key: ApiKey) -> None:

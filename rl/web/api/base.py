@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from django.conf import settings
+from django.core.cache import cache
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from django_filters.rest_framework import FilterSet
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
+from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from rl.base.names import unknown_name
@@ -21,7 +28,63 @@ from rl.collect.storable import unstorable
 from rl.collect.traces.rows import agents_named
 from rl.models import Agent, ApiKey
 from rl.web.api.auth import key_of, visible_to
-from rl.web.api.throttles import RequestsPerMinute
+from rl.web.client_address import client_address
+
+
+def allow_origin_of_publishable_key(sender: Any, request: HttpRequest, **kwargs: Any) -> bool:
+    """For corsheaders' ``check_request_enabled``.
+
+    A preflight carries no key, so any publishable key that is valid vouches for its origins; which key works from
+    which page is checked when the request itself comes. Answers for no other path: True would open it.
+    """
+    origin = request.headers.get("Origin")
+    if not origin or not re.match(settings.CORS_URLS_REGEX, request.path_info):
+        return False
+    used = getattr(request, "auth", None)  # set once the key was read: saves the query
+    if isinstance(used, ApiKey) and origin in used.allowed_origins:
+        return True
+    publishable = ApiKey.valid().filter(kind=ApiKey.Kind.PUBLISHABLE)
+    return any(origin in origins for origins in publishable.values_list("allowed_origins", flat=True))
+
+
+WINDOW_SECONDS = 60
+
+
+class RequestsPerMinute(BaseThrottle):
+    """API_REQUESTS_PER_MINUTE for each secret key, and for each client address of a publishable one.
+
+    Counts in Django's default cache. Where that is local memory, each web process counts for itself (n processes let n
+    times as much through), and forgets the rarest callers when there are more than the cache holds (MAX_ENTRIES). An
+    address is taken from X-Forwarded-For only as far as NUM_PROXIES says that it can be trusted.
+    """
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        window = int(time.time()) // WINDOW_SECONDS
+        return _count(f"api:{self._caller(request)}:{window}") <= settings.API_REQUESTS_PER_MINUTE
+
+    def wait(self) -> float:
+        """Seconds until the next window."""
+        return WINDOW_SECONDS - int(time.time()) % WINDOW_SECONDS
+
+    def _caller(self, request: Request) -> str:
+        key = request.auth
+        if isinstance(key, ApiKey) and key.kind == ApiKey.Kind.SECRET:
+            return str(key.pk)
+        # An address that a client makes up may hold anything; a cache key may not.
+        address = "".join(c if c.isalnum() or c in ".:" else "_" for c in client_address(request))[:64]
+        return f"{key.pk if isinstance(key, ApiKey) else 'none'}:{address}"
+
+
+def _count(name: str) -> int:
+    try:
+        return cache.incr(name)
+    except ValueError:  # nobody called in this minute yet
+        if cache.add(name, 1, timeout=2 * WINDOW_SECONDS):
+            return 1
+    try:
+        return cache.incr(name)
+    except ValueError:  # thrown out of a full cache between the two calls
+        return 1
 
 
 class ApiView(GenericAPIView):
@@ -86,3 +149,21 @@ class UnknownAddress(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         raise NotFound(f"there is nothing at {request.path[:200]}; every address ends with '/', see /api/docs/")
+
+
+class OriginCheck(APIView):
+    """Whether a page may rate at all, in words that its widget can read.
+
+    A browser hides the refusal of an origin that no key names: to the widget it looks like a network that is down. This one
+    answer is readable from every page, and says of the asking page alone what its browser would find out anyway.
+    """
+
+    schema = None
+    authentication_classes = ()
+    permission_classes = ()
+    throttle_classes = [RequestsPerMinute]
+
+    def get(self, request: Request, **kwargs: Any) -> Response:
+        may_rate = allow_origin_of_publishable_key(None, request._request)
+        headers = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-store"}
+        return Response({"may_rate": may_rate}, headers=headers)

@@ -1,28 +1,89 @@
-"""Stores what one body says, of whatever kind."""
+"""Stores what one body says, of whatever kind. Ratings of answers that are not here yet wait, where they have a token."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from rest_framework import status
-from rest_framework.exceptions import NotFound, PermissionDenied, ValidationError
+from django.utils import timezone
+from rest_framework import serializers, status
+from rest_framework.exceptions import NotFound, PermissionDenied, Throttled, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
 
+from rl.base.errors import UsageError
 from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
-from rl.collect.feedback.waiting import Arrived, Kept
-from rl.collect.traces.rows import run_id
-from rl.models import ApiKey, Feedback, Trace
-from rl.serving.gateway import pending
-from rl.web.api.auth import rater_for, visible_to
-from rl.web.api.base import success
-from rl.web.api.early_ratings import wait
-from rl.web.api.known import agents
-from rl.web.api.lookups import by_external_id
-from rl.web.api.problems import BadRequest
-from rl.web.api.serializers.feedback import FEEDBACK_IN, FeedbackOut
-from rl.web.api.tokens import check_tokens
+from rl.collect.feedback.tokens import Subject, read, sign
+from rl.collect.feedback.waiting import Arrived, Early, Kept, NoRoom, drop, keep
+from rl.collect.traces.rows import agents_named
+from rl.models import Agent, ApiKey, Feedback, Trace
+from rl.web.api.auth import INGEST, agents, by_external_id, by_id, rater_for, visible_to
+from rl.web.api.base import ApiView, success
+from rl.web.api.problems import BAD_BODY, BadRequest, TokenRefused, operation
+from rl.web.api.serializers.fields import StrictSerializer, TextField, raters_field
+from rl.web.api.serializers.traces import FEEDBACK_IN, FeedbackOut
+
+
+def check_tokens(key: ApiKey, data: Mapping[str, Any]) -> tuple[int, ...]:
+    """``data`` of a feedback event, checked. How many may judge each of its answers by its tokens; none of keys that need no
+    tokens. Raises TokenRefused."""
+    if not key.needs_tokens:
+        return ()
+    names = (("trace", "token"), ("other_trace", "other_token"))
+    return tuple(read_token(key, data[of], data.get(name, ""), name).raters for of, name in names if of in data)
+
+
+def read_token(key: ApiKey, trace_id: UUID, token: str, name: str = "token") -> Subject:
+    """Raises TokenRefused where it does not let this key rate this answer."""
+    if not token:
+        raise TokenRefused(f"this key rates only with a {name} for the answer; POST /api/v1/traces/ gives it")
+    try:
+        subject = read(token)
+    except UsageError as error:
+        raise TokenRefused(f"{name}: {error}") from error
+    if subject.trace_id != trace_id or key.agent_id not in (None, subject.agent_id):
+        raise TokenRefused(f"the {name} is for another answer, or this key is not for its agent")
+    return subject
+
+
+class TokenIn(StrictSerializer):
+    agent = TextField(max_length=64, help_text="Name of an agent that exists.")
+    raters = raters_field()
+
+
+class TokenOut(serializers.Serializer):
+    """Names an answer that is still to come: send it with the token, and show the widget with both."""
+
+    trace = serializers.UUIDField(help_text="The id that the answer will have.")
+    token = serializers.CharField()
+
+
+class TokenList(ApiView):
+    scopes = {"POST": INGEST}
+    queryset = Agent.objects.all()
+    serializer_class = TokenIn
+
+    @operation(
+        "reserve_trace",
+        "Name an answer that is still to come",
+        {201: TokenOut},
+        *BAD_BODY,
+        404,
+        tags=["traces"],
+        description="Stores nothing. Ratings with this token wait for the answer; the trace that is sent with it gets "
+        "the id.",
+    )
+    def post(self, request: Request) -> Response:
+        data = self.check_body(TokenIn)
+        name = data["agent"]
+        agent = agents_named({name}).get(name.lower())
+        if agent is None or self.key.agent_id not in (None, agent.pk):
+            raise NotFound(f"no agent is named {name!r}, or this key is not for it; agents are made in the admin")
+        subject = Subject(uuid4(), agent.pk, data.get("raters", 1))
+        return Response({"trace": str(subject.trace_id), "token": sign(subject)}, status=status.HTTP_201_CREATED)
+
 
 SOURCE = "api"
 OUT = FeedbackOut()
@@ -41,11 +102,6 @@ def answer_to(outcome: Outcome) -> tuple[dict[str, Any], int]:
     return OUT.to_representation(outcome.event), success(outcome.created)
 
 
-def store_feedback(key: ApiKey, data: Any, address: str) -> Outcome:
-    """``address``: where it comes from (``client_address.address_digest``). Raises APIException or UsageError."""
-    return store_checked(key, *check_kind(key, data), address)
-
-
 def check_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
     """The kind, and the checked data. Raises APIException."""
     kind = kind_of(data)
@@ -55,7 +111,8 @@ def check_kind(key: ApiKey, data: Any) -> tuple[str, dict[str, Any]]:
 
 
 def store_checked(key: ApiKey, kind: str, checked: dict[str, Any], address: str) -> Outcome:
-    """``checked`` as the serializer of its kind gives it. Raises APIException or UsageError."""
+    """``checked`` as the serializer of its kind gives it. ``address``: where it comes from
+    (``client_address.address_digest``). Raises APIException or UsageError."""
     checked = with_ids(key, checked)
     rated = _WRITERS[kind](key, checked, common(key, checked, address))
     if isinstance(rated, Kept):
@@ -70,17 +127,19 @@ def store_checked(key: ApiKey, kind: str, checked: dict[str, Any], address: str)
 def with_ids(key: ApiKey, checked: dict[str, Any]) -> dict[str, Any]:
     """The data with the ids of traces that it names by ids of other systems. Raises NotFound, and BadRequest where traces of
     several agents have one."""
-    names = {field: name for field in ("trace", "other_trace") if isinstance(name := checked.get(field), str)}
-    return {**checked, **{field: _id_of(key, name) for field, name in names.items()}}
-
-
-def _id_of(key: ApiKey, name: str) -> UUID:
-    ids = list(by_external_id(visible_to(key, Trace.objects.order_by()), [name]).values_list("pk", flat=True)[:2])
-    if len(ids) > 1:
-        raise BadRequest(f"several agents have an answer {name!r}: send the id of the trace, or a key of one agent")
-    if not ids:
-        raise NotFound(f"there is no trace {name!r}, or this key is not for its agent")
-    return ids[0]
+    ids = dict(checked)
+    for field in ("trace", "other_trace"):
+        if isinstance(name := checked.get(field), str):
+            rows = by_external_id(visible_to(key, Trace.objects.order_by()), [name])
+            known = list(rows.values_list("pk", flat=True)[:2])
+            if len(known) > 1:
+                raise BadRequest(
+                    f"several agents have an answer {name!r}: send the id of the trace, or a key of one agent"
+                )
+            if not known:
+                raise NotFound(f"there is no trace {name!r}, or this key is not for its agent")
+            ids[field] = known[0]
+    return ids
 
 
 def common(key: ApiKey, checked: dict[str, Any], address: str) -> dict[str, Any]:
@@ -111,7 +170,7 @@ def _rate(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> Outcome:
             if not data.get("token"):
                 raise
             try:
-                return wait(key, data, common)
+                return _wait(key, data, common)
             except Arrived:
                 here = find_trace(key, trace.pk)
         return write.rate(here, scale=data["scale"], value=data["value"], **common)
@@ -151,11 +210,7 @@ def find_trace(key: ApiKey, trace_id: UUID, *columns: str) -> Trace:
     """Without its big columns, unless named; of an answer within a run, the run. Raises NotFound, too when it belongs to an
     agent that the key is not for."""
     rows = visible_to(key, Trace.objects.select_related("agent").only("agent__name", *columns))
-    trace = rows.filter(pk=trace_id).first()
-    if trace is None:
-        pending.deliver_named([str(trace_id)])  # of the gateway, a moment ago
-        trace = rows.filter(pk=run_id(trace_id)).first()
-    if trace is not None:
+    if trace := by_id(rows, trace_id):
         return trace
     raise NotFound(f"there is no trace {trace_id}, or this key is not for its agent")
 
@@ -165,3 +220,41 @@ def kind_of(data: Any) -> str:
     if not isinstance(kind, str) or kind not in FEEDBACK_IN:
         raise ValidationError({"kind": [f"must be one of {', '.join(FEEDBACK_IN)}"]})
     return kind
+
+
+class Waits(serializers.Serializer):
+    """The rating counts from when its answer comes."""
+
+    trace = serializers.UUIDField()
+    waiting = serializers.BooleanField()
+
+
+def _wait(key: ApiKey, data: dict[str, Any], common: dict[str, Any]) -> Kept:
+    """``data`` of a rating, checked, and what its event would say. Raises TokenRefused, TokenSpent, Throttled (a server that
+    is full asks to come again: the widget keeps the rating meanwhile), and Arrived where its answer has come meanwhile."""
+    subject = read_token(key, data["trace"], data["token"])
+    now = timezone.now()
+    early = Early(
+        entry_id=str(subject.trace_id),
+        rater=common["rater"],
+        scale=data["scale"],
+        value=data["value"],
+        rated_at=min(common.get("rated_at", now), now),
+        tags=common.get("tags", ()),
+        notes=common.get("notes", ""),
+        by_id=True,
+        address=common["address"],
+        raters=next(iter(common["token_raters"]), None),
+    )
+    (outcome,) = keep([early], subject.agent_id, key)
+    if isinstance(outcome, NoRoom):
+        raise Throttled(detail=str(outcome)) from outcome
+    if isinstance(outcome, UsageError):
+        raise outcome
+    return outcome
+
+
+def forget(key: ApiKey, data: dict[str, Any], rater: str) -> bool:
+    """Whether a rating waited that is withdrawn now. Raises TokenRefused."""
+    subject = read_token(key, data["trace"], data["token"])
+    return drop(str(subject.trace_id), subject.agent_id, rater)

@@ -1,22 +1,28 @@
-"""``POST /v1/traces``: where OpenTelemetry's exporters deliver spans.
+"""``POST /v1/traces``: where OpenTelemetry's exporters deliver spans (https://opentelemetry.io/docs/specs/otlp/#otlphttp).
 
-The answers are those of OTLP/HTTP: an ExportTraceServiceResponse, whose partial success says what was refused, or a Status.
-Exporters send again after 429 and 503 only; after anything else the spans are gone.
+Bodies are read with a limit and inflated. The answers are those of OTLP/HTTP, in the media type of the question: an
+ExportTraceServiceResponse, whose partial success says what was refused, or a Status. Exporters send again after 429 and 503
+only; after anything else the spans are gone.
 """
 
 from __future__ import annotations
 
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, OperationalError
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from rest_framework import exceptions, status
+from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -28,9 +34,8 @@ from rl.faults import fault_of
 from rl.models import Agent, ApiKey
 from rl.serving.gateway import pending
 from rl.web.api.auth import INGEST, key_of
-from rl.web.api.otlp_bodies import AnyMediaType, body_of, media_type_of, reply
-from rl.web.api.problems import BadRequest, problem_response
-from rl.web.api.throttles import RequestsPerMinute
+from rl.web.api.base import RequestsPerMinute
+from rl.web.api.problems import BadRequest, TooLarge, problem_response
 
 AGENT_HEADER = "X-Ratchet-Agent"
 RETRY_SECONDS = 5
@@ -48,6 +53,22 @@ class Unavailable(exceptions.APIException):
     wait = RETRY_SECONDS
 
 
+GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+
+
+class UnknownEncoding(exceptions.APIException):
+    status_code = status.HTTP_415_UNSUPPORTED_MEDIA_TYPE
+    default_code = "unsupported_encoding"
+    default_detail = "Content-Encoding must be gzip, deflate or identity"
+
+
+class AnyMediaType(BaseContentNegotiation):
+    """The answer has the media type of the question, whatever the client says that it accepts."""
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
 @extend_schema(exclude=True)  # OpenTelemetry describes it
 class OtlpTraces(APIView):
     scopes = {"POST": INGEST}
@@ -58,10 +79,9 @@ class OtlpTraces(APIView):
         return _status_response
 
     def post(self, request: Request) -> HttpResponse:
-        media_type = media_type_of(request)
+        media_type, key = media_type_of(request), key_of(request)
         if media_type not in (PROTOBUF, JSON):
             raise exceptions.UnsupportedMediaType(media_type or "none", f"send {PROTOBUF} or {JSON}")
-        key = key_of(request)
         mapped = map_spans(decode(body_of(request), media_type), agent=_agent_name(request, key))
         refused = [*mapped.refused, *_store(mapped, key)]
         return reply(request, _answer(refused, mapped.without_content))
@@ -84,17 +104,14 @@ def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:
         raise BadRequest(f"the spans are of {len(names)} agents; send those of at most {MOST_AGENTS} at a time")
     pending.deliver_named(answer.record.external_id for answer in mapped.answers)  # the gateway knows them better
     for name in names:
+        # Created if there is none: an exporter cannot wait until a person does.
+        agent = key.agent or Agent.objects.get_or_create(name__iexact=name, defaults={"name": name})[0]
         refused += spans.store(
-            key.agent or _agent(name),
+            agent,
             [answer for answer in mapped.answers if answer.agent == name],
             [span for span in mapped.loose if span.agent == name],
         )
     return refused
-
-
-def _agent(name: str) -> Agent:
-    """Created if there is none: an exporter cannot wait until a person does."""
-    return Agent.objects.get_or_create(name__iexact=name, defaults={"name": name})[0]
 
 
 def _answer(refused: Iterable[Rejected], without_content: int) -> ExportTraceServiceResponse:
@@ -122,3 +139,37 @@ def _status_response(error: Exception, context: Any) -> HttpResponse | None:
     headers = {name: refusal[name] for name in ("WWW-Authenticate", "Retry-After") if name in refusal}
     message = Status(code=code, message=str(refusal.data["detail"]))
     return reply(context["request"], message, refusal.status_code, headers)
+
+
+def reply(request: Request, message: Message, status_code: int = 200, headers: Any = None) -> HttpResponse:
+    """Not through REST framework: it takes the media type from an empty body, and a protobuf message may well be empty."""
+    if media_type_of(request) == PROTOBUF:
+        return HttpResponse(message.SerializeToString(), PROTOBUF, status_code, headers=headers)
+    return HttpResponse(MessageToJson(message, indent=None), JSON, status_code, headers=headers)
+
+
+def media_type_of(request: Request) -> str:
+    return (request.content_type or "").partition(";")[0].strip().lower()
+
+
+def body_of(request: Request) -> bytes:
+    """The request's body, decompressed. Raises TooLarge where it or what was sent is over MAX_OTLP_REQUEST_BYTES."""
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", "deflate"):
+        raise UnknownEncoding
+    most = settings.MAX_OTLP_REQUEST_BYTES
+    sent = request._request.read(most + 1)
+    if len(sent) > most:
+        raise TooLarge
+    if encoding == "identity":
+        return sent
+    inflater = zlib.decompressobj(GZIP_OR_ZLIB)
+    try:
+        body = inflater.decompress(sent, most + 1)
+    except zlib.error as error:
+        raise BadRequest(f"the body is not compressed as it says: {error}") from None
+    if len(body) > most:
+        raise TooLarge
+    if not inflater.eof or inflater.unused_data:
+        raise BadRequest("the compressed body is cut off, or something follows it")
+    return body

@@ -19,12 +19,11 @@ from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 
 from rl.models import ApiKey
-from rl.web.api.auth import RATE, ApiKeyAuthentication, require
+from rl.web.api.auth import RATE, ApiKeyAuthentication, find_key, require
+from rl.web.api.base import RequestsPerMinute
 from rl.web.api.feedback_writing import IN, answer_to, kind_of, store_checked
-from rl.web.api.known import find_key
 from rl.web.api.parsers import parse_json
 from rl.web.api.problems import MEDIA_TYPE, problem_response
-from rl.web.api.throttles import RequestsPerMinute
 from rl.web.client_address import address_digest
 
 PATH: Final = "/api/v1/feedback/"
@@ -71,7 +70,7 @@ def _check(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
         or request.headers.get("Accept") not in _ACCEPTED
     ):
         return None
-    as_view = cast(Request, request)  # headers, and an attribute ``auth``, are all that is asked of it
+    as_view = cast("Request", request)  # headers, and an attribute ``auth``, are all that is asked of it
     try:
         authenticated = _authentication.authenticate(as_view)
         if authenticated is None:

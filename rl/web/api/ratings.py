@@ -1,10 +1,11 @@
-"""Command Center's rating calls: by entry id and device, latest wins."""
+"""Command Center's rating calls: by entry id and device, latest wins. Unknown fields are let pass: its browser code is not
+ours to change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
+from rest_framework import serializers
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,19 +13,83 @@ from rest_framework.response import Response
 from rl.base.errors import UsageError
 from rl.collect.feedback.events import rating
 from rl.collect.feedback.write import CHUNK, Rated, record
+from rl.collect.limits import MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.models import ApiKey, Feedback, Trace
 from rl.serving.gateway import pending
-from rl.web.api.auth import DEVICE, RATE, visible_to
+from rl.web.api.auth import DEVICE, RATE, by_external_id, runs_with, visible_to
 from rl.web.api.base import ApiView, success
-from rl.web.api.lookups import by_external_id, runs_with
-from rl.web.api.openapi import BAD_BODY, operation
-from rl.web.api.problems import BadRequest, TooLarge, summary
-from rl.web.api.serializers.ratings import THUMBS, EntryRating, RatingEcho, RatingSync, RatingUpsert, SyncResult
+from rl.web.api.problems import BAD_BODY, BadRequest, TooLarge, operation, summary
+from rl.web.api.serializers.fields import NameField, ObjectField, ShortListField, TextField
+
+THUMBS = {"up": 1.0, "down": 0.0}
+
+
+def device_field() -> NameField:
+    return NameField(max_length=MAX_RATER_LENGTH - len(DEVICE), trim_whitespace=True)
+
+
+def agent_field() -> TextField:
+    return TextField(
+        max_length=64, required=False, allow_null=True, help_text="Needed where two agents have the same entry_id."
+    )
+
+
+class EntryRating(serializers.Serializer):
+    """What a person thinks of one entry."""
+
+    rating = serializers.ChoiceField(list(THUMBS))
+    tags = ShortListField(child=TextField(max_length=MAX_TAG_LENGTH), longest=MAX_TAGS, required=False, allow_null=True)
+    notes = TextField(max_length=MAX_NOTES_LENGTH, allow_blank=True, required=False, allow_null=True)
+    rated_at = serializers.DateTimeField(required=False, allow_null=True, help_text="The latest rating wins.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        return {**attrs, "tags": attrs.get("tags") or [], "notes": attrs.get("notes") or ""}
+
+
+class RatingUpsert(EntryRating):
+    entry_id = TextField(max_length=200, help_text="The trace's external_id.")
+    device_id = device_field()
+    agent = agent_field()
+
+
+class RatingEcho(serializers.Serializer):
+    """The rating that counts now; another one than sent if that was older."""
+
+    entry_id = serializers.CharField(source="trace.external_id")
+    device_id = serializers.SerializerMethodField()
+    rating = serializers.SerializerMethodField()
+    tags = serializers.ListField(child=serializers.CharField())
+    notes = serializers.CharField()
+    rated_at = serializers.DateTimeField()
+
+    def get_device_id(self, event: Feedback) -> str:
+        return event.rater.removeprefix(DEVICE)
+
+    def get_rating(self, event: Feedback) -> str:
+        return "up" if (event.value or 0) > 0.5 else "down"
+
+
+class RatingSync(serializers.Serializer):
+    ratings = ObjectField(help_text="entry_id to {rating, tags, notes, rated_at}.")
+    device_id = device_field()
+    agent = agent_field()
+
+
+class RejectedRating(serializers.Serializer):
+    entry_id = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class SyncResult(serializers.Serializer):
+    created = serializers.IntegerField(help_text="First ratings of their entries by this device.")
+    updated = serializers.IntegerField(help_text="Entries that it had rated before, changed or not.")
+    total = serializers.IntegerField(help_text="created + updated.")
+    rejected = RejectedRating(many=True)
+
 
 SOURCE = "command_center"
 MOST = 5000
 """Ratings of one call."""
-Item = tuple[str, Any]
 
 
 class RatingList(ApiView):
@@ -62,7 +127,8 @@ class RatingBulkSync(ApiView):
             raise TooLarge(f"at most {MOST} ratings at a time, not {len(data['ratings'])}; send them in parts")
         rated: list[Rated] = []
         rejected: list[dict[str, str]] = []
-        for part in _parts(data["ratings"].items()):
+        items = list(data["ratings"].items())
+        for part in (items[start : start + CHUNK] for start in range(0, len(items), CHUNK)):
             traces = _entries(self.key, [entry_id for entry_id, _ in part], data.get("agent"))
             rated += record(_accept(part, traces, DEVICE + data["device_id"], self.key, rejected))
         created = sum(result.created for result in rated)
@@ -71,13 +137,8 @@ class RatingBulkSync(ApiView):
         )
 
 
-def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
-    every = list(items)
-    return (every[start : start + CHUNK] for start in range(0, len(every), CHUNK))
-
-
 def _accept(
-    part: list[Item], traces: dict[str, list[Trace]], rater: str, key: ApiKey, rejected: list[dict[str, str]]
+    part: list[tuple[str, Any]], traces: dict[str, list[Trace]], rater: str, key: ApiKey, rejected: list[dict[str, str]]
 ) -> list[Feedback]:
     """The ratings that can be stored; appends the others to ``rejected``."""
     checker, accepted = EntryRating(), []
@@ -86,9 +147,7 @@ def _accept(
             accepted.append(_event(_only(traces, entry_id), checker.run_validation(document), rater, key))
         except ValidationError as error:
             rejected.append({"entry_id": entry_id, "reason": summary(error)})
-        except APIException as error:
-            rejected.append({"entry_id": entry_id, "reason": str(error.detail)})
-        except UsageError as error:
+        except (APIException, UsageError) as error:
             rejected.append({"entry_id": entry_id, "reason": str(error)})
     return accepted
 

@@ -1,10 +1,11 @@
-"""Asks for rewards, and what there is to learn from."""
+"""Asks for rewards, says what there is to learn from, how far a training run is, and ends it."""
 
 from __future__ import annotations
 
 from statistics import fmean
 from typing import Any
 
+from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers, status
@@ -14,13 +15,14 @@ from rest_framework.response import Response
 
 from rl.collect.traces import records as trace_records
 from rl.dataset_builder import get_training_stats
-from rl.models import Agent, Trace
+from rl.models import Agent, Trace, TrainingRun
+from rl.runs import supervisor
 from rl.scoring import stored as rewarding
 from rl.web.api.auth import READ, TRAIN
 from rl.web.api.base import ApiView
-from rl.web.api.openapi import BAD_BODY, operation
+from rl.web.api.pagination import keys_within
+from rl.web.api.problems import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
-from rl.web.api.sizes import size_of, within
 
 NEWEST, MOST_TOOLS = 1000, 500
 """Traces that are read for what no index knows, fewer where they are large; names of tools that are listed."""
@@ -78,24 +80,19 @@ class TrainingStats(ApiView):
         if agent is None:
             raise ValidationError({"agentType": ["say which agent"]})
         stats = get_training_stats(agent.name)
-        return Response({**stats, **_counts(agent, stats), "newest": _newest(agent)})
-
-
-def _counts(agent: Agent, stats: dict[str, Any]) -> dict[str, int]:
-    """ToolBoxV2's names for what ``stats`` has counted, and its sessions: distinct rows in the order of their index."""
-    sessions = agent.traces.order_by().exclude(session_id="").values("session_id").distinct().count()
-    return {
-        "total_traces": stats["traces"],
-        "unique_sessions": sessions,
-        "labeled_traces": stats["rated_traces"],
-        "unlabeled_traces": stats["traces"] - stats["rated_traces"],
-    }
+        sessions = agent.traces.order_by().exclude(session_id="").values("session_id").distinct()
+        toolbox_v2 = {
+            "total_traces": stats["traces"],
+            "unique_sessions": sessions.count(),  # distinct rows in the order of their index
+            "labeled_traces": stats["rated_traces"],
+            "unlabeled_traces": stats["traces"] - stats["rated_traces"],
+        }
+        return Response({**stats, **toolbox_v2, "newest": _newest(agent)})
 
 
 def _newest(agent: Agent) -> dict[str, Any]:
-    keys = Trace.objects.filter(agent=agent).order_by("-created_at", "id").values_list("pk", size_of(Trace))
-    newest = within(keys[:NEWEST], lambda key: key[1])
-    traces = list(Trace.objects.filter(pk__in=[pk for pk, _ in newest]).only(*_COLUMNS))
+    newest = keys_within(Trace.objects.filter(agent=agent).order_by("-created_at", "id"), NEWEST)
+    traces = list(Trace.objects.filter(pk__in=newest).only(*_COLUMNS))
     tools = {call.tool_name for trace in traces for call in trace_records.tool_calls(trace.tool_calls)}
     return {
         "traces": len(traces),
@@ -113,3 +110,65 @@ def _newest(agent: Agent) -> dict[str, Any]:
 
 def _mean(lengths: list[int]) -> float:
     return round(fmean(lengths), 1) if lengths else 0.0
+
+
+class RunOut(serializers.ModelSerializer):
+    agent = serializers.CharField(source="agent.name")
+    version = serializers.CharField(source="version.name", allow_null=True, default=None, help_text="That it made.")
+
+    class Meta:
+        model = TrainingRun
+        fields = [
+            "id",
+            "agent",
+            "method",
+            "state",
+            "stage",
+            "step",
+            "total_steps",
+            "cancel_requested",
+            "version",
+            "error",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]
+        read_only_fields = fields
+
+
+class RunView(ApiView):
+    queryset = TrainingRun.objects.select_related("agent", "version")
+    serializer_class = RunOut
+
+    def get_queryset(self) -> QuerySet:
+        self.refuse_unknown_parameters()
+        return super().get_queryset()
+
+
+class RunDetail(RunView):
+    scopes = {"GET": READ}
+
+    @operation("get_run", "How far a training run is", {200: RunOut}, 400, 404, tags=["training"])
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(RunOut(self.get_object()).data)
+
+
+class RunCancel(RunView):
+    scopes = {"POST": TRAIN}
+
+    @operation(
+        "cancel_run",
+        "Cancel a training run",
+        {200: RunOut, 202: RunOut},
+        400,
+        404,
+        409,
+        tags=["training"],
+        request=None,
+        description="200: it was waiting and is cancelled. 202: it is at work, keeps a checkpoint after its current step, "
+        "and is cancelled then. 409: it is over already.",
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        run = self.get_object()
+        is_over = supervisor.stop(run)
+        return Response(RunOut(run).data, status=status.HTTP_200_OK if is_over else status.HTTP_202_ACCEPTED)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from django.urls import path, re_path
 
-from rl.web.api.base import UnknownAddress
-from rl.web.api.choices import ChoiceList
-from rl.web.api.description import Description, DescriptionPage
-from rl.web.api.feedback import FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
-from rl.web.api.origins import OriginCheck
+from rl.web.api.base import OriginCheck, UnknownAddress
+from rl.web.api.feedback import ChoiceList, FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
+from rl.web.api.feedback_writing import TokenList
+from rl.web.api.problems import Description, DescriptionPage
 from rl.web.api.ratings import RatingBulkSync, RatingList
-from rl.web.api.runs import RunCancel, RunDetail
-from rl.web.api.tokens import TokenList
 from rl.web.api.traces import TraceDetail, TraceList
-from rl.web.api.training import CalculatePending, TrainingStats
+from rl.web.api.training import CalculatePending, RunCancel, RunDetail, TrainingStats
 
 urlpatterns = [
     path("v1/traces/", TraceList.as_view(), name="api-traces"),

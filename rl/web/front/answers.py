@@ -1,14 +1,126 @@
-"""Answers that are whole before their first byte goes out, so that a slow reader keeps nobody busy."""
+"""Answers that are whole before their first byte goes out, so that a slow reader keeps nobody busy; and refusals of requests
+that Django never sees: too large, too slow, too many."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final
+from uuid import UUID
 
-from rl.web.front.questions import Question
-from rl.web.front.waiting import Later
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from rl.models import TrainingRun
+from rl.serving.gateway.app import BLIND_ID, CALLER, CHAT_PATH
+from rl.serving.gateway.chat_request import SESSION_HEADER
+from rl.serving.gateway.routing import KnownKey
+from rl.serving.gateway.table import own_connection
+from rl.web.api.problems import MEDIA_TYPE, document
+
+LOOK_SECONDS: Final = 1.0
+LONGEST_WAIT: Final = 600.0
+"""Seconds that ``?wait=true`` holds an answer."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What an answer becomes when ``run`` has ended; its headers stay."""
+
+    run: int
+    render: Callable[[], tuple[int, bytes]]
+    """Status and body as things are then. Reads the database."""
+
+
+class EndsOfRuns:
+    """However many wait: one query a second, in one thread. It stops when nobody waits."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="runs")
+        self._awaited: defaultdict[int, set[asyncio.Future[None]]] = defaultdict(set)
+        self._looking: asyncio.Task[None] | None = None
+
+    async def wait(self, run: int) -> bool:
+        """Waits for the run; returns whether it has ended, False after LONGEST_WAIT."""
+        end = asyncio.get_running_loop().create_future()
+        self._awaited[run].add(end)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        try:
+            await asyncio.wait({end}, timeout=LONGEST_WAIT)
+            return end.done()
+        finally:
+            self._awaited[run].discard(end)
+            if not self._awaited[run]:
+                del self._awaited[run]
+
+    def stop(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _look(self) -> None:
+        while self._awaited:
+            await asyncio.sleep(LOOK_SECONDS)
+            awaited = list(self._awaited)
+            active = await asyncio.get_running_loop().run_in_executor(self._thread, _active, awaited)
+            for run in set(awaited) - active:
+                for end in self._awaited.get(run, ()):
+                    if not end.done():
+                        end.set_result(None)
+
+
+def _active(runs: Collection[int]) -> set[int]:
+    """Those of the runs that go on; all of them where the database does not answer."""
+    try:
+        with own_connection():
+            going_on = TrainingRun.objects.filter(pk__in=runs, state__in=TrainingRun.ACTIVE)
+            return set(going_on.values_list("pk", flat=True))
+    except DatabaseError as error:
+        log.warning("it cannot be looked whether runs have ended: %s", error)
+        return set(runs)
+
+
+PASSES_ON: Final = "ratchet.passes_questions_on"
+"""In the WSGI environment of a server that has a gateway."""
+_NO_GATEWAY: Final = "this server passes no questions on; start the site with: python3 manage.py serve"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    caller: KnownKey
+    body: bytes
+    """A chat completion, as OpenAI's clients ask for it."""
+    session_id: str
+    """ASCII."""
+    blind_id: UUID | None = None
+    """The id of an answer whose version nobody may learn from it."""
+
+    def scope(self, scope: Any) -> Any:
+        """The gateway's request in the place of the site's; nothing that the browser sent is left in it."""
+        headers = [(b"content-type", b"application/json"), (SESSION_HEADER.encode(), self.session_id.encode())]
+        address = {"path": CHAT_PATH, "raw_path": CHAT_PATH.encode(), "query_string": b""}
+        blind = {BLIND_ID: self.blind_id} if self.blind_id else {}
+        return {**scope, **address, "headers": headers, CALLER: self.caller, **blind}
+
+
+class _HandedOver(HttpResponse):
+    def __init__(self, question: Question) -> None:
+        super().__init__()
+        self.question = question
+
+
+def hand_over(request: HttpRequest, question: Question) -> HttpResponse:
+    if not request.META.get(PASSES_ON):
+        return JsonResponse({"error": _NO_GATEWAY}, status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return _HandedOver(question)
+
 
 PIECE: Final = 65_536
 """Bytes that are handed to the connection at a time; the next ones follow when these are on their way."""
@@ -61,7 +173,10 @@ async def send_answer(send: Any, answer: Answer) -> None:
     await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
     body = answer.body
     if not isinstance(body, bytes):
-        await _send_file(send, body)
+        with body:
+            while piece := body.read(PIECE):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
         return
     start = 0
     while len(body) - start > PIECE:
@@ -70,8 +185,26 @@ async def send_answer(send: Any, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": body[start:] if start else body})
 
 
-async def _send_file(send: Any, body: IO[bytes]) -> None:
-    with body:
-        while piece := body.read(PIECE):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+class Refused(Exception):
+    """Answered with a problem document (RFC 9457)."""
+
+    def __init__(
+        self, status: HTTPStatus, code: str, detail: str, *, retry_seconds: int = 0, closes: bool = False
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.retry_seconds = status, code, detail, retry_seconds
+        self.closes = closes
+        """The connection is of no use afterwards: the rest of the request may still come."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        wait = {"Retry-After": str(self.retry_seconds)} if self.retry_seconds else {}
+        return {**wait, **({"Connection": "close"} if self.closes else {})}
+
+    def answer(self) -> Answer:
+        problem = document(self.code, self.status, self.detail)
+        return Answer.of(self.status, json.dumps(problem).encode(), MEDIA_TYPE, self.headers)
+
+
+class ClientLeft(Exception):
+    """Nobody is there to answer."""

@@ -1,33 +1,37 @@
-"""Everything that ``serve`` serves: health, the gateway, and the site."""
+"""Everything that ``serve`` serves: health, the gateway, and the site. Every request has a number, and is counted and timed,
+whoever answers it; workers end with the process that started them, however that one ended."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from multiprocessing.connection import wait
+from threading import Thread
 from typing import Any, Final
 
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
+from prometheus_client import Counter, Histogram
 
+from rl.base import logs
 from rl.faults import fault_of
+from rl.serving.gateway.app import CHAT_PATH
 from rl.serving.gateway.app import application as gateway
+from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.streaming import unless_gone
 from rl.serving.gateway.table import own_connection
 from rl.web.front import health
-from rl.web.front.answers import Answer, send_answer
-from rl.web.front.bodies import collect, replay
-from rl.web.front.bridge import RETRY_SECONDS, Bridge
-from rl.web.front.gateway import as_gateway_answer, is_for_gateway
-from rl.web.front.hosts import require_known_host
-from rl.web.front.limits import Limits, address_of
-from rl.web.front.master import end_with_master
-from rl.web.front.memory import Memory
-from rl.web.front.observing import observe
-from rl.web.front.refusals import ClientLeft, Refused
-from rl.web.front.waiting import EndsOfRuns, Later
-from rl.web.readiness import problem
+from rl.web.front.answers import Answer, ClientLeft, EndsOfRuns, Later, Refused, send_answer
+from rl.web.front.bridge import RETRY_SECONDS, Bridge, collect, replay
+from rl.web.front.health import problem
+from rl.web.front.limits import Limits, Memory, address_of, require_known_host
 
 OTLP_PATHS: Final = ("/v1/traces", "/v1/traces/")
 log = logging.getLogger(__name__)
@@ -63,7 +67,9 @@ class Front:
             if not is_for_gateway(path):
                 require_known_host(scope)
             with self._memory.share(address) as take:
-                body = await collect(scope, receive, _most_bytes(path), take)
+                is_otlp = path in OTLP_PATHS
+                most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+                body = await collect(scope, receive, most, take)
                 if is_for_gateway(path):
                     await gateway(scope, replay(body, receive), self._noting_send(scope, address, send))
                     return
@@ -107,14 +113,91 @@ class Front:
                 raise ClientLeft
         except asyncio.CancelledError:  # the server stops: as things are
             return answer
-        return answer.with_body(*await self._site.in_thread(receive, _render_now, later))
+        return answer.with_body(*await self._site.in_thread(receive, own_connection()(later.render)))
 
 
-def _render_now(later: Later) -> tuple[int, bytes]:
-    with own_connection():
-        return later.render()
+_CODES: Final = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
+    HTTPStatus.REQUEST_TIMEOUT: "timeout",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded",
+    HTTPStatus.SERVICE_UNAVAILABLE: "busy",
+}
 
 
-def _most_bytes(path: str) -> int:
-    most: int = settings.MAX_OTLP_REQUEST_BYTES if path in OTLP_PATHS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    return most
+def is_for_gateway(path: str) -> bool:
+    return path == CHAT_PATH or f"{path}/".startswith("/v1/models/")
+
+
+def as_gateway_answer(refused: Refused) -> Answer:
+    """In the shape of OpenAI's errors."""
+    response = Refusal(refused.status, refused.detail, code=_CODES[refused.status], headers=refused.headers).response()
+    return Answer(response.status_code, response.raw_headers, bytes(response.body))
+
+
+HEADER: Final = b"x-request-id"
+REQUESTS = Counter("ratchet_requests", "Requests that were answered.", ["area", "method", "status"])
+SECONDS = Histogram(
+    "ratchet_request_seconds",
+    "From a request's headers to the last byte of its answer.",
+    ["area"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120, 600),
+)
+AREAS: Final = {
+    "/v1/traces": "otlp",
+    "/v1/": "gateway",
+    "/api/": "api",
+    "/admin/": "admin",
+    "/static/": "static",
+    "/healthz": "health",
+    "/readyz": "health",
+    "/metrics": "metrics",
+}
+"""By how the path begins; all else is ``pages``. Few, and fixed: each is a series of its own."""
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+@contextmanager
+def observe(scope: Any, send: Any) -> Iterator[Any]:
+    """Gives the ``send`` to answer with. The status is ``none`` where the client left before there was one."""
+    given = next((value.decode("latin-1") for name, value in scope["headers"] if name == HEADER), "")
+    number, began, status = logs.request_number(given), time.perf_counter(), "none"
+
+    async def pass_on(message: Any) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = str(message["status"])
+            named = any(name == HEADER for name, _ in message["headers"])
+            more = [] if named else [(HEADER, number.encode())]
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    try:
+        with logs.about(logs.request_id, number):
+            yield pass_on
+    finally:
+        area, method = area_of(scope["path"]), scope["method"]
+        REQUESTS.labels(area, method if method in _METHODS else "other", status).inc()
+        SECONDS.labels(area).observe(time.perf_counter() - began)
+
+
+def area_of(path: str) -> str:
+    return next((area for start, area in AREAS.items() if path.startswith(start)), "pages")
+
+
+STOP_SECONDS: Final = 10.0
+"""Given to the answers of a worker whose master is gone, beyond what uvicorn gives them."""
+
+
+def end_with_master() -> None:
+    """Where this process is not a worker it does nothing."""
+    master = multiprocessing.parent_process()
+    if master is not None:
+        Thread(target=_end_after, args=(master.sentinel,), name="master", daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    log.error("the process that started this worker is gone: the worker ends")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(STOP_SECONDS)
+    os._exit(1)

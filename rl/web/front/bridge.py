@@ -1,4 +1,5 @@
-"""Gives requests that are there whole to Django's WSGI handler, in a bounded pool of threads.
+"""Takes request bodies in whole, with a size limit, a deadline and a least rate, and gives what is there whole to Django's
+WSGI handler, in a bounded pool of threads.
 
 Django's own ASGI handler starts a thread for each request, and with it a connection to the database
 (docs/decisions/front.md).
@@ -9,19 +10,75 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, Final, TypeVar
 
+from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 
 from rl.serving.gateway.streaming import unless_gone
-from rl.web.front.answers import Answer, Headers, spool
-from rl.web.front.bodies import Receive
-from rl.web.front.questions import PASSES_ON
-from rl.web.front.refusals import ClientLeft, Refused
+from rl.web.front.answers import PASSES_ON, Answer, ClientLeft, Headers, Refused, spool
+
+Receive = Callable[[], Awaitable[Any]]
+
+
+async def collect(scope: Any, receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
+    """However it is framed; ``take`` is called with the number of bytes that came. Raises Refused (408, 413) and
+    ClientLeft."""
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" not in headers:
+        expected = int(headers.get(b"content-length", 0))  # the server has refused what is not a number
+        if expected == 0:
+            return b""
+        if expected > most:
+            raise _too_large(most)
+    try:
+        return await _receive_body(receive, most, take)
+    except TimeoutError:
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, "timeout", "the request body came too slowly", closes=True) from None
+
+
+async def _receive_body(receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
+    """Raises TimeoutError for what stays below REQUEST_MIN_RATE after HEADER_TIMEOUT, or takes REQUEST_TIMEOUT."""
+    start = asyncio.get_running_loop().time()
+    body = bytearray()
+    async with asyncio.timeout(settings.HEADER_TIMEOUT) as patience:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            piece = message.get("body", b"")
+            take(len(piece))
+            body += piece
+            if len(body) > most:
+                raise _too_large(most)
+            if not message.get("more_body", False):
+                return bytes(body)
+            earned = settings.HEADER_TIMEOUT + len(body) / settings.REQUEST_MIN_RATE
+            patience.reschedule(start + min(settings.REQUEST_TIMEOUT, earned))
+
+
+def _too_large(most: int) -> Refused:
+    detail = f"the request body has more than {most} bytes; send it in parts"
+    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives the body once more, for an application that reads it itself."""
+    is_replayed = False
+
+    async def receive_once() -> Any:
+        nonlocal is_replayed
+        if is_replayed:
+            return await receive()
+        is_replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_once
+
 
 THREADS: Final = 10
 """Requests of the site that are worked on at the same time, in each process."""

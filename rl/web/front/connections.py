@@ -32,7 +32,10 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        _end_when_not_read(transport)
+        connection, option = transport.get_extra_info("socket"), getattr(socket, "TCP_USER_TIMEOUT", None)
+        if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+            # Linux ends a connection whose other side takes nothing of an answer for REQUEST_TIMEOUT.
+            connection.setsockopt(socket.IPPROTO_TCP, option, settings.REQUEST_TIMEOUT * 1000)
         self._address = network(self.client[0]) or "" if self.client else ""
         self.of_address[self._address] += 1
         if self._is_too_many():
@@ -93,11 +96,3 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, status: bytes) -> None:
         self.transport.write(_REFUSAL % status)
         self.transport.close()
-
-
-def _end_when_not_read(transport: asyncio.Transport) -> None:
-    """Linux ends a connection whose other side takes nothing of an answer for REQUEST_TIMEOUT."""
-    connection = transport.get_extra_info("socket")
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        connection.setsockopt(socket.IPPROTO_TCP, option, settings.REQUEST_TIMEOUT * 1000)

@@ -1,17 +1,25 @@
-"""``/healthz`` and ``/readyz``, for load balancers and container engines.
+"""``/healthz`` and ``/readyz``, for load balancers and container engines: whether this process can do its work.
 
-Both answer in plain text, under any host name, and say nothing to strangers but yes or no and why.
+Both answer in plain text, under any host name, and say nothing to strangers but yes or no and why. Ready is where the
+database is complete and takes a write, and so does DATA_DIR.
 """
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final
 
+from django.conf import settings
+from django.db import Error, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from rl.base import disk_space
+from rl.faults import DISK_FULL, fault_of
 from rl.serving.gateway.table import own_connection
 from rl.web.front.answers import Answer
 
@@ -43,21 +51,20 @@ class Health:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _known_problem(self) -> str | None:
-        look = self._current_look()
+        if self._look is None or (self._look.done() and time.monotonic() - self._ended_at > KNOWN_SECONDS):
+            self._look = asyncio.create_task(self._find_problem())
+        look = self._look
         await asyncio.wait({look}, timeout=PATIENCE_SECONDS)
         if not look.done():
             return f"the database has not answered for {PATIENCE_SECONDS:.0f} seconds"
         return look.result()
 
-    def _current_look(self) -> asyncio.Future[str | None]:
-        if self._look is None or (self._look.done() and time.monotonic() - self._ended_at > KNOWN_SECONDS):
-            self._look = asyncio.create_task(self._find_problem())
-            self._look.add_done_callback(self._note_end)
-        return self._look
-
     async def _find_problem(self) -> str | None:
         look = asyncio.get_running_loop().run_in_executor(self._thread, self._find_in_thread)
-        problem, has_turn = await asyncio.gather(look, self._has_turn(TURN_SECONDS))
+        try:
+            problem, has_turn = await asyncio.gather(look, self._has_turn(TURN_SECONDS))
+        finally:
+            self._ended_at = time.monotonic()
         if problem or has_turn:
             return problem
         return f"no thread was free for {TURN_SECONDS:.0f} seconds: all of them work on other requests"
@@ -66,9 +73,42 @@ class Health:
         with own_connection():
             return self._problem()
 
-    def _note_end(self, look: asyncio.Future[str | None]) -> None:
-        self._ended_at = time.monotonic()
-
 
 def _text(status: HTTPStatus, line: str, **headers: str) -> Answer:
     return Answer.of(status, f"{line}\n".encode(), "text/plain; charset=utf-8", headers)
+
+
+PROBE_BYTES: Final = 65_536
+_WRITES: Final = {
+    # Each is on disk when it returns, and leaves no row.
+    "sqlite": "PRAGMA user_version = {}",
+    "postgresql": "SELECT pg_logical_emit_message(true, 'ratchet', '{}')",
+}
+
+
+def problem() -> str | None:
+    """Why this process is not ready; None where it is."""
+    return _problem_of_database() or _problem_of_files()
+
+
+def _problem_of_database() -> str | None:
+    try:
+        executor = MigrationExecutor(connection)
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        if not missing:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(_WRITES[connection.vendor].format(int(time.time())))
+    except Error as error:
+        return "the disk of the database is full" if fault_of(error) == DISK_FULL else "the database does not answer"
+    return f"{len(missing)} migrations are not applied: run manage.py migrate" if missing else None
+
+
+def _problem_of_files() -> str | None:
+    try:
+        with tempfile.TemporaryFile(dir=settings.DATA_DIR) as probe:
+            probe.write(bytes(PROBE_BYTES))
+            probe.flush()
+        return "the disk of DATA_DIR is full" if disk_space.is_full(settings.DATA_DIR) else None
+    except OSError as error:
+        full = disk_space.tells_of_full_disk(error)
+        return "the disk of DATA_DIR is full" if full else f"DATA_DIR cannot be written: {error.strerror}"

@@ -1,38 +1,94 @@
-"""The dashboard."""
+"""The dashboard; agents: the list, and the loop of one of them as five steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
+from csp.decorators import csp_replace
 from django.conf import settings
+from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
-from rl.models import Agent, Deployment, Evaluation, Experiment, ModelVersion, Trace, TrainingRun, version_name
+from rl.collect.feedback.kept_answers import read_kept_answers
+from rl.models import Agent, ApiKey, Deployment, Evaluation, Experiment, ModelVersion, Trace, TrainingRun, version_name
+from rl.queues.editing import LABELS
 from rl.serving import machine
 from rl.serving.advice import deploy_command
 from rl.web import dashboard_counts
-from rl.web.agent_steps import why_queued
+from rl.web.agent_steps import look_at, why_queued
 from rl.web.dashboard_counts import VersionFigures
-from rl.web.pages.guards import for_users
+from rl.web.pages.guards import for_users, require_staff
+
+ANSWERS, NEWEST = 3, 200
+LOOPBACK = ("127.0.0.1", "localhost")
+
+
+@require_safe
+def embedded_widget(request: HttpRequest) -> HttpResponse:
+    """Somebody's page with the rating widget in it. Development only: it shows answers to whoever asks."""
+    if not settings.DEBUG:
+        raise Http404
+    # The widget is loaded from, and talks to, the public address, as on a page of another site; on this machine at the port
+    # that the page came from, as a server started by hand has another one.
+    site, port = urlsplit(settings.SITE_URL), urlsplit(f"//{request.get_host()}").port
+    is_here = site.hostname in LOOPBACK and port
+    api = f"{site.scheme}://{site.hostname}:{port}" if is_here else settings.SITE_URL
+    # A key that is bound to an agent rates that agent's answers only.
+    key = ApiKey.find(request.GET.get("key", ""))
+    traces = Trace.objects.filter(agent=key.agent) if key and key.agent else Trace.objects.all()
+    traces = traces.exclude(response="")
+    context = {
+        "api_origin": api,
+        "widget_url": f"{api}/static/rl/ratchet-feedback.js",
+        "answers": [
+            {"trace": trace.pk, "question": trace.question, "answer": trace.response} for trace in traces[:ANSWERS]
+        ],
+        "pair": _find_pair(traces),
+    }
+    sources = {"script-src": ["'self'", api], "connect-src": [api]}
+    return csp_replace(sources)(render)(request, "rl/embed_demo.html", context)
+
+
+def _find_pair(traces: QuerySet[Trace]) -> dict[str, object] | None:
+    """Two different answers to the same prompt, of the newest that have one another."""
+    newest: dict[tuple[int, str], Trace] = {}
+    for trace in traces[:NEWEST]:
+        other = newest.setdefault((trace.agent_id, trace.prompt_key), trace)
+        if other.response != trace.response:
+            texts = {"question": trace.question, "answer": trace.response, "other_answer": other.response}
+            return {"trace": trace.pk, "other": other.pk, **texts}
+    return None
 
 
 @for_users
 def dashboard(request: HttpRequest) -> HttpResponse:
     """For staff who may see agents, each kind of record with the permission to see it; people who may only rate go on to
     what they may do."""
-    may_see = partial(_may_see, request.user)
+
+    def may_see(kind: type[Model]) -> bool:
+        return request.user.is_staff and request.user.has_perm(f"rl.view_{kind._meta.model_name}")
+
     if not may_see(Agent):
-        return _go_on(request)
+        if request.user.has_perm("rl.add_feedback"):
+            return redirect("rate")
+        if request.user.is_staff:
+            raise PermissionDenied("You are staff, but nobody has given you the permission to see agents.")
+        raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
     days = dashboard_counts.feedback_per_day()
     agents, versions = dashboard_counts.agents_and_versions()
     versions = versions if may_see(ModelVersion) else []
-    runs = dashboard_counts.recent_runs() if may_see(TrainingRun) else []
+    newest, most = TrainingRun.objects.select_related("agent", "version").order_by("-pk"), dashboard_counts.AGENTS
+    runs = list(newest[: dashboard_counts.RECENT]) if may_see(TrainingRun) else []
+    reachable = Deployment.objects.exclude(target=Deployment.Target.NONE).select_related("agent", "version")
+    served = reachable.order_by("agent__name", "-alias", "-created_at")[:most]  # of each agent the version in use first
+    running = Experiment.objects.filter(state=Experiment.State.RUNNING).select_related("agent")
     context = {
         "page": "dashboard",
         **_needs(runs, versions),
@@ -40,30 +96,17 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "days": days,
         "total": sum(count for _, count in days),
         "agents": agents,
-        "agents_shown": dashboard_counts.AGENTS,
+        "agents_shown": most,
         "versions": versions,
         "runs": runs,
-        "served": dashboard_counts.served_deployments() if may_see(Deployment) else [],
-        "experiments": dashboard_counts.running_experiments() if may_see(Experiment) else [],
+        "served": list(served) if may_see(Deployment) else [],
+        "experiments": running[:most] if may_see(Experiment) else [],
         "deploy_command": deploy_command(agents[0].agent.name, version_name(agents[0].champion)) if agents else "",
         "decisions": machine.decisions() if may_see(Deployment) else [],
         "has_traces": Trace.objects.exists(),
         "has_feedback": any(row.current for row in agents),
     }
     return render(request, "rl/dashboard.html", context)
-
-
-def _may_see(user: Any, kind: type[Model]) -> bool:
-    return user.is_staff and user.has_perm(f"rl.view_{kind._meta.model_name}")
-
-
-def _go_on(request: HttpRequest) -> HttpResponse:
-    """Raises PermissionDenied."""
-    if request.user.has_perm("rl.add_feedback"):
-        return redirect("rate")
-    if request.user.is_staff:
-        raise PermissionDenied("You are staff, but nobody has given you the permission to see agents.")
-    raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
 
 
 def _needs(runs: Sequence[TrainingRun], versions: Sequence[VersionFigures]) -> dict[str, Any]:
@@ -76,3 +119,46 @@ def _needs(runs: Sequence[TrainingRun], versions: Sequence[VersionFigures]) -> d
         "failed": [run for run in newest_runs if run.state == TrainingRun.State.FAILED],
         "open_verdicts": [row for row in newest_versions if row.evaluation and row.evaluation.verdict == undecided],
     }
+
+
+REFUSAL = "Agents are for staff with the permission to see them."
+VERSIONS = 20
+
+
+@for_users
+def agent_list(request: HttpRequest) -> HttpResponse:
+    """An only agent needs no choice."""
+    require_staff(request, "rl.view_agent", REFUSAL)
+    rows, _ = dashboard_counts.agents_and_versions()
+    if len(rows) == 1:
+        return redirect("agent", name=rows[0].agent.name)
+    context = {"page": "agents", "agents": rows, "agents_shown": dashboard_counts.AGENTS}
+    return render(request, "rl/agents.html", context)
+
+
+@for_users
+def one_agent(request: HttpRequest, name: str) -> HttpResponse:
+    require_staff(request, "rl.view_agent", REFUSAL)
+    agent = get_object_or_404(Agent, name=name)
+    loop = look_at(agent)
+    context = {
+        "page": "agents",
+        "agent": agent,
+        "loop": loop,
+        "now": loop.bottleneck,
+        "kept": read_kept_answers(agent),
+        "queue_problem": why_queued(loop.active),
+        "versions": agent.versions.all()[:VERSIONS],
+        "rewards": sorted(agent.reward_weights.items()),
+        "keys": agent.api_keys.filter(revoked_at=None)[:VERSIONS],
+        "command": deploy_command(agent.name, loop.newest.name if loop.newest else "base"),
+    }
+    return render(request, "rl/agent.html", context)
+
+
+@require_safe
+@login_required
+@permission_required(["rl.view_trace", "rl.add_feedback"], raise_exception=True)
+def label_traces(request: HttpRequest, name: str) -> HttpResponse:
+    """Where people have labelled traces one after the other: a queue of the rating page now."""
+    return redirect("rate_queue", get_object_or_404(Agent, name=name).name, LABELS)

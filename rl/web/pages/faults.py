@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.cache import add_never_cache_headers
+from django.utils.deprecation import MiddlewareMixin
 from django.views.defaults import bad_request, server_error
 
 from rl.faults import Fault, fault_of
@@ -17,14 +17,8 @@ from rl.web.api.problems import MEDIA_TYPE, document
 log = logging.getLogger(__name__)
 
 
-class FaultMiddleware:
+class FaultMiddleware(MiddlewareMixin):
     """Answers what views raise; what middleware raises goes to ``answer_error``."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         fault = fault_of(error)

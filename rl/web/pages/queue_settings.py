@@ -1,4 +1,5 @@
-"""Staff makes and changes a queue, and invites people to it."""
+"""What staff does with queues: makes and changes one, invites people to it, sees how far its raters agree, decides on
+feedback that is held back, and compares versions by people's picks."""
 
 from __future__ import annotations
 
@@ -6,21 +7,17 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.decorators import permission_required
-from django.db.models import QuerySet
-from django.db.models.functions import Left
+from django.db.models.functions import Left, Lower
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
-from rl.models import Agent, GoldItem, Invite, QuestionStart, RatingQueue
-from rl.queues import invites
-from rl.queues.builtin import queue_of
-from rl.queues.editing import close_queue, save_queue
-from rl.queues.gold import remove_gold
-from rl.web.pages.guards import for_users_who_post
-from rl.web.raters import rater_of
+from rl.models import Agent, Quarantine, QuestionStart, RatingQueue
+from rl.queues import editing
+from rl.trust import quarantine, reading
+from rl.web.pages.guards import for_users, for_users_who_post, rater_of, require_staff, show_problem
 
 GOLD = 200
 """Gold items on the page."""
@@ -34,7 +31,7 @@ NEW = "+"
 @permission_required("rl.change_ratingqueue", raise_exception=True)
 def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
     agent = get_object_or_404(Agent, name=name)
-    row = RatingQueue(agent=agent) if queue == NEW else queue_of(agent, queue)
+    row = RatingQueue(agent=agent) if queue == NEW else editing.queue_of(agent, queue)
     if row is None:
         raise Http404(f"agent {name} has no queue {queue}")
     posted = request.POST if request.method == "POST" else None
@@ -52,18 +49,21 @@ def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
         "queue": row if row.pk else None,
         "form": form,
         "problem": problem,
-        "days": invites.DAYS,
-        "invites": _invites(request, row) if row.pk else [],
-        "gold": _gold(row) if row.pk else [],
+        "days": editing.DAYS,
     }
+    if row.pk:  # gold items have the beginnings of their texts
+        answers = {"answer": Left("trace__response", SHOWN), "other_answer": Left("other_trace__response", SHOWN)}
+        rows = row.gold.annotate(question=QuestionStart("trace__prompt"), **answers)
+        context["gold"] = rows.order_by("-pk")[:GOLD]
+        context["invites"] = [
+            {
+                "invite": invite,
+                "over": editing.why_refused(invite),
+                "link": request.build_absolute_uri(reverse("rate_by_invite", args=[editing.token_of(invite)])),
+            }
+            for invite in row.invites.select_related("queue")
+        ]
     return render(request, "rl/queue_settings.html", context, status=400 if posted is not None else 200)
-
-
-def _gold(queue: RatingQueue) -> QuerySet[GoldItem]:
-    """With the beginnings of the texts."""
-    answers = {"answer": Left("trace__response", SHOWN), "other_answer": Left("other_trace__response", SHOWN)}
-    rows = queue.gold.annotate(question=QuestionStart("trace__prompt"), **answers)
-    return rows.order_by("-pk")[:GOLD]
 
 
 def _act(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:
@@ -74,43 +74,24 @@ def _act(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:
         days = request.POST.get("days", "")
         if not (days.isascii() and days.isdecimal() and len(days) < 6):
             raise UsageError("days: a whole number is wanted")
-        invites.invite(queue, request.POST.get("guest", ""), int(days), rater_of(request.user.get_username()))
+        editing.invite(queue, request.POST.get("guest", ""), int(days), rater_of(request.user.get_username()))
     elif action == "revoke":
-        invites.revoke(_own_invite(queue, request.POST.get("invite", "")))
+        number = request.POST.get("invite", "")
+        invite = next((row for row in queue.invites.all() if str(row.pk) == number), None)
+        if invite is None:
+            raise UsageError(f"this queue has no invitation {number[:20]!r}; open the page again")
+        invite.queue = queue
+        editing.revoke(invite)
     elif action == "remove_gold":
-        remove_gold(queue, request.POST.get("gold", ""))
-    else:
-        return _save(request, queue, form)
-    return True
-
-
-def _save(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:
-    if not form.is_valid():
+        editing.remove_gold(queue, request.POST.get("gold", ""))
+    elif not form.is_valid():
         return False
-    queue.created_by = queue.created_by or rater_of(request.user.get_username())
-    save_queue(queue)
-    if form.cleaned_data["closed"] != (queue.closed_at is not None):
-        close_queue(queue, closed=form.cleaned_data["closed"])
+    else:
+        queue.created_by = queue.created_by or rater_of(request.user.get_username())
+        editing.save_queue(queue)
+        if form.cleaned_data["closed"] != (queue.closed_at is not None):
+            editing.close_queue(queue, closed=form.cleaned_data["closed"])
     return True
-
-
-def _own_invite(queue: RatingQueue, number: str) -> Invite:
-    invite = next((row for row in queue.invites.all() if str(row.pk) == number), None)
-    if invite is None:
-        raise UsageError(f"this queue has no invitation {number[:20]!r}; open the page again")
-    invite.queue = queue
-    return invite
-
-
-def _invites(request: HttpRequest, queue: RatingQueue) -> list[dict[str, Any]]:
-    return [
-        {
-            "invite": invite,
-            "over": invites.why_refused(invite),
-            "link": request.build_absolute_uri(reverse("rate_by_invite", args=[invites.token_of(invite)])),
-        }
-        for invite in queue.invites.select_related("queue")
-    ]
 
 
 class QueueForm(forms.ModelForm):
@@ -144,3 +125,42 @@ class QueueForm(forms.ModelForm):
 
     def clean_filters(self) -> Any:
         return self.cleaned_data["filters"] or {}
+
+
+@for_users
+def queue_raters(request: HttpRequest, name: str, queue: str) -> HttpResponse:
+    require_staff(request, "rl.view_feedback", "Raters are seen by staff with the permission to see feedback.")
+    rows = RatingQueue.objects.select_related("agent").annotate(lower=Lower("name"))
+    row = get_object_or_404(rows, agent__name__iexact=name, lower=queue.lower())
+    return render(request, "rl/queue_raters.html", {"page": "rate", "queue": row, "report": reading.report(row)})
+
+
+@for_users_who_post
+def held_back(request: HttpRequest) -> HttpResponse:
+    require_staff(request, "rl.view_quarantine", "Feedback that is held back is seen by staff with the permission.")
+    if request.method != "POST":
+        rows = [{"row": row, "held": held, "kept_by": by} for row, held, by in quarantine.list_held()]
+        may_change = request.user.has_perm("rl.change_quarantine")
+        return render(request, "rl/held_back.html", {"page": "rate", "rows": rows, "may_change": may_change})
+    require_staff(request, "rl.change_quarantine", "To release feedback takes the permission to change quarantines.")
+    number, decisions = request.POST.get("quarantine", ""), {"release": quarantine.release, "keep": quarantine.keep}
+    known = Quarantine.objects.select_related("agent")
+    row = known.filter(pk=number).first() if number.isascii() and number.isdecimal() and len(number) < 19 else None
+    try:
+        if row is None:
+            raise UsageError(f"no quarantine has the number {number[:20]!r}; open the page again")
+        action = request.POST.get("action", "")
+        require_known("action", action, decisions)
+        decisions[action](row, request.user.get_username())
+    except UsageError as error:
+        return show_problem(request, "rate", reverse("held_back"), error)
+    return redirect("held_back")
+
+
+@for_users
+def version_table(request: HttpRequest, name: str) -> HttpResponse:
+    refusal = "Versions are compared for staff with the permission to see experiments."
+    require_staff(request, "rl.view_experiment", refusal)
+    agent = get_object_or_404(Agent, name__iexact=name)
+    context = {"page": "experiments", "agent": agent, "standings": reading.version_table(agent)}
+    return render(request, "rl/version_table.html", context)

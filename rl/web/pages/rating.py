@@ -19,14 +19,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from rl.base.errors import RatchetError, UsageError
 from rl.models import Agent, Claim, RatingQueue, Trace
-from rl.queues.builtin import ANSWERS, open_queues
-from rl.queues.gold import gold_of, make_gold
-from rl.queues.progress import last_decisions, progress
-from rl.queues.votes import Vote
-from rl.web.pages.invitations import refuse
-from rl.web.raters import rater_of
-from rl.web.rating_access import MAY_RATE, Refusal, open_desk
-from rl.web.rating_desk import Desk
+from rl.queues.editing import ANSWERS, gold_of, invite_of, make_gold, open_queues, why_refused
+from rl.queues.votes import Vote, last_decisions, progress
+from rl.web.pages.guards import rater_of, show_problem
+from rl.web.rating_desk import MAY_RATE, Desk, Refusal, let_in, open_desk, uses
 from rl.web.rating_items import shown_sides, tags_for
 from rl.web.trace_page import trace_context
 
@@ -66,9 +62,7 @@ def rate_items(request: HttpRequest, name: str, queue: str = ANSWERS) -> HttpRes
     try:
         desk.decide(_posted_vote(desk, request.POST))
     except RatchetError as error:
-        return render(
-            request, "rl/rate_problem.html", {"page": "rate", "back": back, "problem": str(error)}, status=400
-        )
+        return show_problem(request, "rate", back, error)
     return redirect(back)
 
 
@@ -100,7 +94,13 @@ def what_happened(request: HttpRequest, name: str, queue: str, claim: int) -> Ht
     mine = get_object_or_404(rows, pk=claim, queue=desk.queue, rater=desk.rater.name)
     mine.queue = desk.queue
     if request.method == "POST":
-        return _make_gold(request, mine)
+        if not request.user.has_perm(MAY_CHANGE):
+            raise PermissionDenied("Gold items are made by those who may change rating queues.")
+        try:
+            make_gold(mine, mine.rater)
+        except UsageError as error:
+            return show_problem(request, "rate", request.path, error)
+        return redirect(request.path)
     hidden: dict[str, Any] = {"events": [], "proposal": None}
     context = {
         "page": "rate",
@@ -111,17 +111,6 @@ def what_happened(request: HttpRequest, name: str, queue: str, claim: int) -> Ht
         "gold": gold_of(mine),
     }
     return render(request, "rl/rate_happened.html", context)
-
-
-def _make_gold(request: HttpRequest, claim: Claim) -> HttpResponse:
-    if not request.user.has_perm(MAY_CHANGE):
-        raise PermissionDenied("Gold items are made by those who may change rating queues.")
-    try:
-        make_gold(claim, claim.rater)
-    except UsageError as error:
-        context = {"page": "rate", "back": request.path, "problem": str(error)}
-        return render(request, "rl/rate_problem.html", context, status=400)
-    return redirect(request.path)
 
 
 def _show(request: HttpRequest, desk: Desk) -> HttpResponse:
@@ -153,18 +142,14 @@ def _posted_vote(desk: Desk, posted: QueryDict) -> Vote:
     if not (claim.isascii() and claim.isdecimal()):
         raise UsageError("claim: the number of an item is wanted")
     if posted.get("value"):  # a thumb that was pressed goes before the answer beside it
-        fields["value"] = _number(str(posted["value"]))
+        try:
+            fields["value"] = float(str(posted["value"]))
+        except ValueError:
+            raise UsageError(f"value: a number from 0 to 1 is wanted, not {str(posted['value'])!r:.80}") from None
         fields.pop("text", None)
     if "text" in fields:  # browsers send lines with CR LF
         fields["text"] = fields["text"].replace("\r\n", "\n")
     return Vote.read({**fields, "id": str(uuid.uuid4()), "claim": int(claim), "tags": posted.getlist("tags")})
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"value: a number from 0 to 1 is wanted, not {text!r:.80}") from None
 
 
 def _read_body(request: HttpRequest) -> Mapping[str, Any]:
@@ -187,3 +172,35 @@ def _address(queue: RatingQueue) -> str:
     if queue.name == ANSWERS:
         return reverse("rate_agent", args=[queue.agent.name])
     return reverse("rate_queue", args=[queue.agent.name, queue.name])
+
+
+_UNKNOWN = "This link is not complete, or was not made here. Copy it whole from the message that it came with."
+_ELSEWHERE = (
+    "Your link is in use in another browser, perhaps on another device. It can go on here instead; nothing is lost."
+)
+_UNUSED = "You can rate answers without an account. The link then belongs to this browser."
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def follow_link(request: HttpRequest, token: str) -> HttpResponse:
+    """A GET changes nothing, because mail programs and chats open links to preview them. A POST makes this browser the one
+    that uses the invitation."""
+    invite = invite_of(token)
+    if invite is None:
+        return refuse(request, Refusal("This link opens nothing", _UNKNOWN), status=404)
+    if reason := why_refused(invite):
+        return refuse(request, Refusal("This invitation is over", reason))
+    response = redirect("rate_queue", invite.queue.agent.name, invite.queue.name)
+    if request.user.has_perm(MAY_RATE) or uses(request, invite):  # a rater of the site rates as himself
+        return response
+    if request.method == "POST":
+        let_in(response, invite)
+        return response
+    if invite.device:
+        return refuse(request, Refusal("Go on in this browser?", _ELSEWHERE, invite=invite), status=409)
+    return refuse(request, Refusal("You are invited", _UNUSED, invite=invite, button="Begin"), status=200)
+
+
+def refuse(request: HttpRequest, refusal: Refusal, status: int = 403) -> HttpResponse:
+    return render(request, "rl/rate_refusal.html", {"page": "rate", "refusal": refusal}, status=status)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -18,7 +17,7 @@ from rl.dataset_builder import DataOptions
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs
-from rl.runs.dry_run import Plan, dry_run
+from rl.runs.dry_run import dry_run
 from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.runs import check_permission
 
@@ -34,8 +33,7 @@ METHOD_WORDS = {
 """What people choose from, in this order; runs on tasks come from a file of the operator's (``train_agent``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     agent: Agent
     method: str
     config: TrainingConfig
@@ -48,7 +46,9 @@ def new_run(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _show(request, request.GET)
     try:
-        run = _queue(_read_wish(request.POST))
+        wish = _read_wish(request.POST)
+        run = runs.create(wish.agent, method_name=wish.method, config=wish.config, options=wish.options)
+        supervisor.enqueue(run)
     except RatchetError as error:
         return _show(request, request.POST, f"No run was queued: {error}.")
     return redirect("run", pk=run.pk)
@@ -60,11 +60,21 @@ def plan(request: HttpRequest) -> JsonResponse:
     check_permission(request, "add")
     try:
         wish = _read_wish(request.GET)
-        document = _describe(dry_run(wish.agent, wish.config, wish.options, wish.method))
+        planned = dry_run(wish.agent, wish.config, wish.options, wish.method)
     except RatchetError as error:
         return JsonResponse({"error": str(error)}, status=400)
-    active = _active_run(wish.agent)
-    return JsonResponse({**document, "active": reverse("run", args=[active.pk]) if active else ""})
+    cost, active = planned.estimate, _active_run(wish.agent)
+    document = {
+        "rows": planned.survey.train_rows,
+        "minutes": round(cost.seconds / 60, 1) if cost else None,
+        "memory_gib": round(cost.peak_memory_bytes / 2**30, 1) if cost else None,
+        "tables": [
+            {"title": title, "rows": [(name.strip(), str(value)) for name, value in rows.items()]}
+            for title, rows in planned.tables.items()
+        ],
+        "active": reverse("run", args=[active.pk]) if active else "",
+    }
+    return JsonResponse(document)
 
 
 def _read_wish(form: Mapping[str, str]) -> Wish:
@@ -83,25 +93,6 @@ def _read_wish(form: Mapping[str, str]) -> Wish:
         deploy=agent.deploy_target if agent.auto_deploy else "",
     )
     return Wish(agent, method, chosen.config, chosen.apply_to(options))
-
-
-def _queue(wish: Wish) -> TrainingRun:
-    run = runs.create(wish.agent, method_name=wish.method, config=wish.config, options=wish.options)
-    supervisor.enqueue(run)
-    return run
-
-
-def _describe(planned: Plan) -> dict[str, Any]:
-    cost = planned.estimate
-    return {
-        "rows": planned.survey.train_rows,
-        "minutes": round(cost.seconds / 60, 1) if cost else None,
-        "memory_gib": round(cost.peak_memory_bytes / 2**30, 1) if cost else None,
-        "tables": [
-            {"title": title, "rows": [(name.strip(), str(value)) for name, value in rows.items()]}
-            for title, rows in planned.tables.items()
-        ],
-    }
 
 
 def _active_run(agent: Agent) -> TrainingRun | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,11 @@ from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.names import unknown_name
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, episode_rates, supervisor
-from rl.runs.episode_rates import TaskRate, number_of_tasks, success_rates, task_rates
+from rl.runs.episode_rates import number_of_tasks, success_rates, task_rates
 from rl.runs.stage_log import Stages
-from rl.web import run_lists, run_rows
-from rl.web.pages.guards import for_users, for_users_who_post, require_staff
-from rl.web.run_lists import sparkline
-from rl.web.stage_line import stage_line
+from rl.web import run_lists
+from rl.web.pages.guards import find_agent, for_users, for_users_who_post, require_staff, show_problem
+from rl.web.run_lists import RunFigures, describe, sparkline, stage_line
 
 LOG_BYTES = 8192
 POINTS = 5000
@@ -34,9 +34,9 @@ def run_list(request: HttpRequest) -> HttpResponse:
     """``?agent=NAME&state=STATE&before=NUMBER``; what is wrong in them is said, and left out."""
     check_permission(request, "view")
     name, state = request.GET.get("agent", ""), request.GET.get("state", "")
-    agent = Agent.objects.filter(name__iexact=name).first() if name else None
+    agent, before = find_agent(name), request.GET.get("before", "")
     state = state if state in TrainingRun.State.values else ""
-    page = run_lists.newest(agent, state, _number(request.GET.get("before", "")))
+    page = run_lists.newest(agent, state, int(before) if before.isdecimal() and len(before) < 10 else None)
     filters: dict[str, Any] = {"agent": agent.name if agent else "", "state": state}
     context = {
         "page": "runs",
@@ -66,8 +66,7 @@ def one_run(request: HttpRequest, pk: int) -> HttpResponse:
     except RatchetError as error:
         if not wants_page:
             return JsonResponse({"error": str(error)}, status=400)
-        context = {"page": "runs", "back": reverse("run", args=[pk]), "problem": str(error)}
-        return render(request, "rl/rate_problem.html", context, status=400)
+        return show_problem(request, "runs", reverse("run", args=[pk]), error)
     return redirect("run", pk=pk) if wants_page else JsonResponse({"run": pk})
 
 
@@ -76,7 +75,7 @@ def learned_rows(request: HttpRequest, pk: int) -> HttpResponse:
     """The first rows of a run as the model sees them, and some that were left out."""
     check_permission(request, "view")
     run = get_object_or_404(TrainingRun.objects.select_related("agent", "training_set"), pk=pk)
-    context = {"page": "runs", "run": run, **run_rows.read(run)}
+    context = {"page": "runs", "run": run, **run_lists.read(run)}
     return render(request, "rl/run_rows.html", context)
 
 
@@ -135,10 +134,6 @@ def log_tail(path: Path) -> str:
     return text.partition("\n")[2] if start and "\n" in text else text
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 10 else None
-
-
 def _act(run: TrainingRun, action: str) -> None:
     """Raises UsageError, and RunConflict for a run whose state does not allow it."""
     if action == "cancel":
@@ -190,14 +185,62 @@ def run_episodes(run: TrainingRun) -> dict[str, Any] | None:
         return None
     steps = sorted({rate.step for of_split in rates.values() for rate in of_split}, reverse=True)
     at = {split: {rate.step: rate for rate in of_split} for split, of_split in rates.items()}
-    tasks = task_rates(run)
+    sparks = [
+        (task, sparkline([(rate.step, rate.value) for rate in task.over_time], max(steps[0], 1), 0, 1))
+        for task in task_rates(run)
+    ]
     return {
         "numbers": [(step, at.get("train", {}).get(step), at.get("eval", {}).get(step)) for step in steps],
-        "tasks": [{"rate": task, "spark": _draw(task, max(steps[0], 1))} for task in tasks],
+        "tasks": [{"rate": task, "spark": spark} for task, spark in sparks],
         "number_of_tasks": number_of_tasks(run),
         "step": steps[0],
     }
 
 
-def _draw(task: TaskRate, last_step: int) -> str:
-    return sparkline([(rate.step, rate.value) for rate in task.over_time], last_step, 0, 1)
+MOST = 6
+"""Runs on one chart."""
+CHOICES = 100
+
+
+@for_users
+def compare(request: HttpRequest) -> HttpResponse:
+    """``?run=1&run=2``; numbers of runs that are not there are said, and left out."""
+    check_permission(request, "view")
+    wanted = [int(text) for text in dict.fromkeys(request.GET.getlist("run")) if text.isdecimal() and len(text) < 10]
+    rows = TrainingRun.objects.select_related("agent", "training_set", "version")
+    known = rows.in_bulk(wanted[:MOST])
+    figures = describe([known[pk] for pk in wanted if pk in known])
+    context = {
+        "page": "runs",
+        "figures": figures,
+        "missing": [pk for pk in wanted[:MOST] if pk not in known],
+        "too_many": len(wanted) > MOST,
+        "most": MOST,
+        "others": TrainingRun.objects.select_related("agent").exclude(pk__in=known).order_by("-pk")[:CHOICES],
+        "differences": differences(figures),
+    }
+    return render(request, "rl/run_compare.html", context)
+
+
+def differences(figures: Sequence[RunFigures]) -> list[tuple[str, list[str]]]:
+    """Name of a setting to its value in each run, where these are not all the same."""
+    if len(figures) < 2:
+        return []
+    columns = [_settings(row) for row in figures]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [(name, [column.get(name, "–") for column in columns]) for name in names]
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _settings(row: RunFigures) -> dict[str, str]:
+    run, rows = row.run, row.run.training_set
+    facts = {
+        "agent": run.agent.name,
+        "method": run.method,
+        "rows to learn from": rows.train_rows if rows else "–",
+        "training set": str(rows) if rows else "–",
+    }
+    options = {name: value for name, value in run.options.items() if name not in ("data", "origins")}
+    options |= {f"data: {name}": value for name, value in (run.options.get("data") or {}).items()}
+    words = {"": "–", "None": "–", "True": "yes", "False": "no"}
+    return {name: words.get(str(value), str(value)) for name, value in {**facts, **run.config, **options}.items()}

@@ -1,38 +1,55 @@
-"""Talk to an agent as its users do: one box, the answer as it comes, thumbs under it; and what training changed."""
+"""Talk to an agent as its users do: one box, the answer as it comes, thumbs under it, or two answers, of which one picks the
+better; train; and see what training changed."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.decorators import permission_required
+from django.contrib.auth.decorators import login_required, permission_required
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from rl.base.names import require_known
-from rl.collect.feedback.answer_forms import AnswerForm, find_form, judge_text
+from rl.base.errors import RatchetError, UsageError
+from rl.base.names import require_known, unknown_name
+from rl.collect.feedback.answer_forms import find_form, judge_text
 from rl.collect.feedback.write import correct, current_rating, rate, retract
-from rl.models import Agent, Deployment, Feedback, Trace, version_name
+from rl.models import Agent, Deployment, Feedback, Trace, TrainingRun, version_name
+from rl.online_learner import OnlineLearner, samples_needed, waiting_feedback
 from rl.serving.advice import deploy_command
-from rl.web.answer_controls import controls_of, likely_values
-from rl.web.before_after import newest_answers
-from rl.web.conversations import read_question, why_nothing_answers
-from rl.web.duels import recent_questions
-from rl.web.front.questions import hand_over
-from rl.web.own_questions import last_verdict, questions_before_and_after
-from rl.web.pages.duels import training_of, votes_to_training
-from rl.web.pages.guards import for_users
-from rl.web.pages.rating_form import find_trace, posted_trace, rate_as_posted
-from rl.web.pages.talk_calls import for_talkers, talk_call
-from rl.web.raters import rater_of, signed_in
+from rl.web import duels
+from rl.web.conversations import (
+    last_verdict,
+    newest_answers,
+    questions_before_and_after,
+    read_question,
+    route_of,
+    why_nothing_answers,
+)
+from rl.web.duels import draw_pair, drawn_side, own_pair, recent_questions
+from rl.web.front.answers import hand_over
+from rl.web.pages.guards import (
+    find_trace,
+    for_talkers,
+    for_users,
+    posted_trace,
+    rate_as_posted,
+    rater_of,
+    said_by,
+    signed_in,
+    talk_call,
+)
+from rl.web.rating_items import controls_of, likely_values
 
 SOURCE = "try_page"
 AGENTS = 200
-MAY_COMPARE = "rl.view_evaluation"
+MAY_COMPARE, MAY_TRAIN = "rl.view_evaluation", "rl.add_trainingrun"
 
 
 @require_safe
@@ -52,17 +69,23 @@ def choose_agent(request: HttpRequest) -> HttpResponse:
 def talk(request: HttpRequest, name: str) -> HttpResponse:
     agent, user = get_object_or_404(Agent, name=name), signed_in(request)
     problem, version = why_nothing_answers(agent, user.pk, rater_of(user.get_username()))
+    form, may_compare = find_form(agent, fresh=True), user.has_perm(MAY_COMPARE)
+    may_watch = user.is_staff and user.has_perm("rl.view_trainingrun")
+    active = agent.runs.filter(state__in=TrainingRun.ACTIVE).first() if may_watch else None
     context = {
         "page": "try",
         "agent": agent,
         "problem": problem,
         "command": deploy_command(agent.name, version) if problem else "",
-        "has_comparison": user.has_perm(MAY_COMPARE) and newest_answers(agent) is not None,
-        "may_compare": user.has_perm(MAY_COMPARE),
+        "has_comparison": may_compare and newest_answers(agent) is not None,
+        "may_compare": may_compare,
         "examples": recent_questions(agent),
         "votes": votes_to_training(agent),
-        "asks": _kind_of(find_form(agent, fresh=True)),
-        **training_of(agent, user),
+        "asks": "" if form is None else "closed" if form.values else "structured",
+        "may_watch": may_watch,
+        "may_train": user.is_staff and user.has_perm(MAY_TRAIN),
+        "may_cancel": may_watch and user.has_perm("rl.change_trainingrun"),
+        "active_run": active.pk if active else None,
     }
     return render(request, "rl/try.html", context)
 
@@ -90,8 +113,7 @@ def answer_form(request: HttpRequest, agent: Agent, user: User, trace: UUID) -> 
 def rate_answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
     """``value`` with ``tags`` and ``notes``, or the right answer as ``text``; or ``action`` retract. Of all this the last
     word of a person on an answer counts."""
-    by: dict[str, Any] = {"rater": rater_of(user.get_username()), "source": SOURCE, "user": user}
-    word = _rate(request, posted_trace(agent, request.POST), by)
+    word = _rate(request, posted_trace(agent, request.POST), said_by(user, SOURCE))
     return JsonResponse({**word, **votes_to_training(agent)})
 
 
@@ -115,11 +137,6 @@ def before_and_after(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "rl/before_and_after.html", context)
 
 
-def _kind_of(form: AnswerForm | None) -> str:
-    """Empty where answers are free."""
-    return "" if form is None else "closed" if form.values else "structured"
-
-
 def _rate(request: HttpRequest, trace: Trace, by: dict[str, Any]) -> dict[str, Any]:
     """What he says of it now: a ``value``, or the right answer as ``text``; neither, where he took it back. Raises
     UsageError."""
@@ -139,3 +156,58 @@ def _rate(request: HttpRequest, trace: Trace, by: dict[str, Any]) -> dict[str, A
             return {"value": None, "text": correct(trace, text=word["text"], **by).event.text}
         right = word and rate(trace, scale=Feedback.Scale.THUMB, value=word["value"], **by)
         return {"value": (right or rate_as_posted(trace, request.POST, **by)).event.value, "text": ""}
+
+
+@require_POST
+@talk_call
+def draw(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
+    rater = rater_of(user.get_username())
+    pair = draw_pair(route_of(agent, user.pk, rater), request.session, rater)
+    return JsonResponse({"pair": str(pair.pk)})
+
+
+@require_POST
+@talk_call
+def answer_side(request: HttpRequest, agent: Agent, user: User, pair: UUID, side: str) -> HttpResponse:
+    """The gateway's stream with nothing in it but the words."""
+    drawn = drawn_side(agent, pair, side, request.session)
+    return hand_over(request, read_question(request.body, agent, user.pk, rater_of(user.get_username()), drawn))
+
+
+@require_POST
+@talk_call
+def vote(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
+    """``pair`` with ``choice`` (a, b, tie, both_bad), or ``action`` undo, or edit with ``text``. Tells who gave the answers,
+    save after an undo."""
+    posted, by = request.POST, said_by(user, duels.SOURCE)
+    pair = own_pair(agent, posted.get("pair", ""), by["rater"])
+    action = posted.get("action", "vote")
+    if action == "undo":
+        duels.take_back(pair, by)
+    elif action == "edit":
+        duels.edit(pair, posted.get("text", ""), by)
+    elif action == "vote":
+        duels.vote(pair, posted.get("choice", ""), by)
+    else:
+        raise UsageError(unknown_name("action", action, ("vote", "edit", "undo")))
+    return JsonResponse({"sides": [] if action == "undo" else duels.reveal(pair), **votes_to_training(agent)})
+
+
+@require_POST
+@never_cache
+@login_required
+@permission_required(MAY_TRAIN, raise_exception=True)
+def train(request: HttpRequest, name: str) -> HttpResponse:
+    """As the button of the agent's page in the admin: a run on all that waits."""
+    if not signed_in(request).is_staff:
+        raise PermissionDenied
+    agent = get_object_or_404(Agent, name=name)
+    try:
+        run = OnlineLearner(agent).trigger_retrain()
+    except RatchetError as error:
+        return JsonResponse({"error": str(error)}, status=400)
+    return JsonResponse({"run": run.pk})
+
+
+def votes_to_training(agent: Agent) -> dict[str, int]:
+    return {"waiting": waiting_feedback(agent).count(), "needed": samples_needed(agent)}

@@ -5,33 +5,46 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from statistics import fmean
 from typing import Any
+from uuid import UUID
 
-from django.contrib.auth.decorators import permission_required
+from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+from rest_framework.renderers import JSONRenderer
 
 from rl.base.errors import RatchetError, UsageError
+from rl.base.names import require_known
 from rl.collect.feedback.write import correct, current_rating, retract
 from rl.collect.traces import records as trace_records
-from rl.collect.traces.rows import run_id
 from rl.dataset_builder import get_training_stats
 from rl.models import Agent, Feedback, Trace
-from rl.serving.gateway import pending
+from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.web import trace_lists
-from rl.web.drawings import tags_of
-from rl.web.pages.guards import for_users, for_users_who_post
-from rl.web.pages.rating_form import rate_as_posted
-from rl.web.query_time import limited_time
-from rl.web.raters import rater_of, signed_in
+from rl.web.api.auth import by_id
+from rl.web.api.serializers.traces import TraceWithFeedback
+from rl.web.pages.guards import (
+    find_agent,
+    for_users,
+    for_users_who_post,
+    rate_as_posted,
+    rater_of,
+    said_by,
+    show_problem,
+    signed_in,
+)
+from rl.web.rating_filters import tags_of
+from rl.web.trace_lists import NEWEST, PAGE, TraceSearch, limited_time
 from rl.web.trace_page import trace_context
-from rl.web.trace_search import NEWEST, TraceSearch
 
 SOURCE = "trace_page"
 AGENTS = 200
@@ -43,7 +56,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     find = request.GET.get("find", "").strip()
     if find and (trace := trace_lists.find_trace(find)):
         return redirect("trace", pk=trace.pk)
-    agent, problem, search = _agent(request), "", trace_lists.EVERYTHING
+    agent, problem, search = find_agent(request.GET.get("agent", "")), "", trace_lists.EVERYTHING
     label, after = request.GET.get("label", ""), request.GET.get("after", "")
     try:
         search = TraceSearch.of_form(request.GET)
@@ -82,19 +95,17 @@ def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
 @for_users_who_post
 @permission_required("rl.view_trace", raise_exception=True)
 def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    rows = Trace.objects.select_related("agent", "model_version", "label_proposal", "episode")
-    try:
-        trace = get_object_or_404(rows, pk=pk)
-    except Http404:
-        pending.deliver_named([str(pk)])  # of the gateway, a moment ago
-        trace = get_object_or_404(rows, pk=run_id(pk))
+    trace = by_id(Trace.objects.select_related("agent", "model_version", "label_proposal", "episode"), pk)
+    if trace is None:
+        raise Http404(f"there is no trace {pk}")
     if request.method != "POST":
+        rater = rater_of(request.user.get_username())
         context: dict[str, Any] = {
             "page": "traces",
             "tags": tags_of(trace),
             "may_rate": request.user.has_perm("rl.add_feedback"),
-            "rater": rater_of(request.user.get_username()),
-            "mine": current_rating(trace, rater_of(request.user.get_username())),
+            "rater": rater,
+            "mine": current_rating(trace, rater),
         }
         return render(request, "rl/trace.html", {**context, **trace_context(trace, "whole" in request.GET)})
     if not request.user.has_perm("rl.add_feedback"):
@@ -102,8 +113,7 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     try:
         _record_opinion(request, trace)
     except RatchetError as error:
-        context = {"page": "traces", "back": reverse("trace", args=[pk]), "problem": str(error)}
-        return render(request, "rl/rate_problem.html", context, status=400)
+        return show_problem(request, "traces", reverse("trace", args=[pk]), error)
     return redirect("trace", pk=pk)
 
 
@@ -113,16 +123,9 @@ def _query(request: HttpRequest, after: str) -> str:
     return urlencode({**values, "after": after} if after else values)
 
 
-def _agent(request: HttpRequest) -> Agent | None:
-    name = request.GET.get("agent", "")
-    return Agent.objects.filter(name__iexact=name).first() if name else None
-
-
 def _record_opinion(request: HttpRequest, trace: Trace) -> None:
     """A label, an edited answer, or the withdrawal of one's own. Raises UsageError."""
-    user = signed_in(request)
-    by: dict[str, Any] = {"rater": rater_of(user.get_username()), "source": SOURCE, "user": user}
-    action = request.POST.get("action", "rate")
+    by, action = said_by(signed_in(request), SOURCE), request.POST.get("action", "rate")
     if action == "correct":
         text = _with_newlines(request.POST.get("text", ""))
         same = text == _with_newlines(trace.response)
@@ -169,8 +172,13 @@ def statistics(agent: Agent) -> dict[str, Any]:
         for call in trace_records.tool_calls(tool_calls):
             calls[call.tool_name] += 1
             failed[call.tool_name] += not call.success
+    counts = get_training_stats(agent.name).items()
     return {
-        "figures": _figures(get_training_stats(agent.name)),
+        "figures": [
+            (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+            for name, value in counts
+            if isinstance(value, (int, float, str)) and value != ""
+        ],
         "sample": read,
         "rewards": [
             {"name": name, "count": len(values), "percent": round(fmean(values) * 100)}
@@ -194,10 +202,64 @@ def _newest(agent: Agent) -> Iterator[tuple[Any, Any]]:
             return
 
 
-def _figures(counts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Names and numbers for people's eyes."""
-    plain = {name: value for name, value in counts.items() if isinstance(value, (int, float, str)) and value != ""}
-    return [
-        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
-        for name, value in plain.items()
-    ]
+ACTIONS = ("export", "never", "allow")
+
+
+@require_POST
+@never_cache
+@login_required
+@permission_required("rl.view_trace", raise_exception=True)
+def act_on_picked(request: HttpRequest) -> HttpResponse:
+    """``trace``: ids, a page of the list at most. ``query``: of the list that they were picked in."""
+    back = f"{reverse('traces')}?{request.POST.get('query', '')}"
+    try:
+        action, keys = _read(request)
+        if action == "export":
+            return _export(keys)
+        if not request.user.has_perm("rl.change_trace"):
+            raise PermissionDenied("Nobody has given you the permission to change traces.")
+        set_use(keys, may_train=action == "allow")
+    except UsageError as error:
+        return show_problem(request, "traces", back, error)
+    return redirect(back)
+
+
+def set_use(keys: Sequence[UUID], *, may_train: bool) -> int:
+    """Whether later training sets may have rows of these traces; how many changed. Those that are held out for testing are
+    trained on in no case, and stay as they are. Sets that are frozen keep their rows."""
+    changed = []
+    with transaction.atomic():
+        for trace in Trace.objects.select_for_update(of=("self",)).filter(pk__in=keys).order_by("pk"):
+            if trace.details.get(SPLIT) == HELD_OUT or (trace.details.get(SPLIT) == NEVER) != may_train:
+                continue
+            rest = {name: value for name, value in trace.details.items() if name != SPLIT}
+            trace.details = rest if may_train else {**rest, SPLIT: NEVER}
+            changed.append(trace)
+        Trace.objects.bulk_update(changed, ["details"])
+    return len(changed)
+
+
+def _read(request: HttpRequest) -> tuple[str, list[UUID]]:
+    """Raises UsageError."""
+    action, texts = request.POST.get("action", ""), request.POST.getlist("trace")
+    require_known("action", action, ACTIONS)
+    if not texts:
+        raise UsageError("no trace is picked: tick at least one in the list")
+    if len(texts) > PAGE:
+        raise UsageError(f"{len(texts)} traces are picked; {PAGE} is the most at once")
+    try:
+        return action, [UUID(text) for text in texts]
+    except ValueError:
+        raise UsageError("one of the picked traces has an id that is not one; open the list again") from None
+
+
+def _export(keys: Sequence[UUID]) -> HttpResponse:
+    """A line for each, as the API gives it, with all of its feedback; newest first."""
+    rows = (
+        Trace.objects.filter(pk__in=keys).select_related("agent", "model_version").prefetch_related("feedback__agent")
+    )
+    renderer = JSONRenderer()
+    lines = b"".join(renderer.render(TraceWithFeedback(trace).data) + b"\n" for trace in rows)
+    answer = HttpResponse(lines, content_type="application/x-ndjson")
+    answer["Content-Disposition"] = 'attachment; filename="traces.jsonl"'
+    return answer

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 
 from rl.base.errors import RatchetError, UsageError
@@ -22,9 +23,81 @@ from rl.operations import queue_state
 from rl.serving import overview, promotion
 from rl.serving.advice import deploy_command
 from rl.serving.experiments import lifecycle
+from rl.serving.experiments.looks import look
+from rl.serving.experiments.report import answer, document, history
+from rl.serving.experiments.wording import difference_text
 from rl.web import version_figures
 from rl.web.formatting import Page
-from rl.web.pages.guards import for_users, for_users_who_post, require_staff
+from rl.web.pages.guards import for_users, for_users_who_post, require_staff, show_problem
+
+EXPERIMENT_REFUSAL = "Experiments are for staff with the permission to see or to change them."
+SHOWN = 200
+
+
+@for_users
+def experiment_list(request: HttpRequest) -> HttpResponse:
+    require_staff(request, "rl.view_experiment", EXPERIMENT_REFUSAL)
+    entries = []
+    for row in Experiment.objects.select_related("agent").prefetch_related("arms__version")[:SHOWN]:
+        names = [f"{arm.name} (control)" if arm.is_control else arm.name for arm in row.arms.all()]
+        entries.append({"row": row, "answer": answer(row), "arms": " / ".join(names)})
+    return render(request, "rl/experiments.html", {"page": "experiments", "experiments": entries, "shown": SHOWN})
+
+
+@for_users_who_post
+def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
+    require_staff(request, "rl.view_experiment", EXPERIMENT_REFUSAL)
+    experiment = get_object_or_404(Experiment.objects.select_related("agent"), pk=pk)
+    if request.method != "POST":
+        return render(request, "rl/experiment.html", _experiment_context(request, experiment))
+    require_staff(request, "rl.change_experiment", EXPERIMENT_REFUSAL)
+    try:
+        _act(request, experiment)
+    except RatchetError as error:
+        return show_problem(request, "experiments", reverse("experiment", args=[pk]), error)
+    return redirect("experiment", pk=pk)
+
+
+@for_users
+def look_json(request: HttpRequest, pk: int) -> JsonResponse:
+    """What the page asks for while the experiment runs."""
+    require_staff(request, "rl.view_experiment", EXPERIMENT_REFUSAL)
+    current = look(get_object_or_404(Experiment.objects.select_related("agent"), pk=pk), with_history=True)
+    return JsonResponse({**document(current), "history": history(current)})
+
+
+def _experiment_context(request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
+    report = document(look(experiment))
+    return {
+        "page": "experiments",
+        "experiment": experiment,
+        "look": report,
+        "percent": round(report["progress"] * 100),
+        "challengers": [arm for arm in report["arms"] if not arm["is_control"]],
+        "effect": difference_text(experiment.metric, experiment.minimum_effect, signed=False),
+        "confidence": f"{experiment.confidence * 100:g} %",
+        "unserved": lifecycle.find_unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
+        "unjudged": lifecycle.find_unjudged(experiment) if experiment.state != experiment.State.STOPPED else "",
+        "may_change": request.user.has_perm("rl.change_experiment"),
+    }
+
+
+def _act(request: HttpRequest, experiment: Experiment) -> None:
+    """Raises UsageError for an action or an arm that does not exist, and what the action raises."""
+    action, by = request.POST.get("action", ""), request.user.get_username()
+    if action == "start":
+        lifecycle.start(experiment)
+    elif action == "stop":
+        lifecycle.stop(experiment, by)
+    elif action == "promote":
+        number = request.POST.get("arm", "")
+        arm = experiment.arms.select_related("version").filter(pk=number).first() if number.isdecimal() else None
+        if arm is None:
+            raise UsageError("the experiment has no such arm")
+        lifecycle.conclude(experiment, arm, by)
+    else:
+        raise UsageError(unknown_name("action", action, ("start", "stop", "promote")))
+
 
 REFUSAL = "Versions are for staff with the permission to see them, or to change what is in use."
 
@@ -44,7 +117,10 @@ def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
         return redirect("experiment", pk=_draft_experiment(version).pk)
     if request.method == "POST":
         require_staff(request, PROMOTE, REFUSAL)
-        _act(request, version)
+        try:
+            messages.success(request, _put_into_use(request.POST.get("action", ""), version))
+        except RatchetError as error:
+            messages.error(request, f"Nothing was changed: {error}.")
         return redirect("version", agent=agent, name=name)
     return render(request, "rl/version.html", _context(request, version))
 
@@ -69,11 +145,12 @@ def _find(agent: str, name: str) -> ModelVersion:
 
 def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     evaluation, which = version_figures.newest_evaluation(version), request.GET.get("answers", "")
-    deployments = list(version.deployments.all())
+    agent, deployments = version.agent, list(version.deployments.all())
+    kind = None if version.is_reward_model else kind_of_answers(agent)
     context = {
         "page": "agents",
         "version": version,
-        "agent": version.agent,
+        "agent": agent,
         "run": getattr(version, "run", None),
         "evaluation": evaluation,
         "deployments": deployments,
@@ -83,8 +160,8 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
         "may_serve": request.user.has_perm(PROMOTE) and not overview.why_not(version),
         "children": version.children.all()[:20],
         "has_traces": Trace.objects.filter(model_version=version).exists(),
-        "right": None if version.is_reward_model else _right_share(version),
-        "files": list_files(version),
+        "right": kind and version_figures.right_share(agent, version, kind),
+        "files": [file for artifact in version.artifacts.all() for file in list_files(artifact)],
         "card": Page().format(read_card(version)),
         "which": which,
         "command": deploy_command(version.agent.name, version.name),
@@ -98,10 +175,6 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     return {**context, **figures, **chosen}
 
 
-def _right_share(version: ModelVersion) -> str | None:
-    return version_figures.right_share(version.agent, version, kind_of_answers(version.agent))
-
-
 def _draft_experiment(version: ModelVersion) -> Experiment:
     """The same again within the same minute."""
     live = lifecycle.Variant(Deployment.champion(version.agent))
@@ -111,18 +184,8 @@ def _draft_experiment(version: ModelVersion) -> Experiment:
     return made or lifecycle.create(version.agent, name, sides, control=live)
 
 
-def _act(request: HttpRequest, version: ModelVersion) -> None:
-    """Says what became of it on the next page."""
-    try:
-        text = _put_into_use(request.POST.get("action", ""), version)
-    except RatchetError as error:
-        messages.error(request, f"Nothing was changed: {error}.")
-    else:
-        messages.success(request, text)
-
-
 def _put_into_use(action: str, version: ModelVersion) -> str:
-    """Raises RatchetError."""
+    """Says what became of it. Raises RatchetError."""
     agent = version.agent
     if action == "promote":
         if not overview.is_served(agent, version):
@@ -151,12 +214,8 @@ class VersionFile:
     size: int
 
 
-def list_files(version: ModelVersion) -> list[VersionFile]:
+def list_files(artifact: Artifact) -> list[VersionFile]:
     """Those that are there; a folder's are listed by name."""
-    return [file for artifact in version.artifacts.all() for file in _files(artifact)]
-
-
-def _files(artifact: Artifact) -> list[VersionFile]:
     root = _root(artifact)
     if root is None:
         return []
@@ -168,8 +227,7 @@ def _files(artifact: Artifact) -> list[VersionFile]:
 def find_file(artifact: Artifact, name: str) -> Path | None:
     """None where the artifact has no such file, or lies elsewhere than below DATA_DIR."""
     root = _root(artifact)
-    names = [file.name for file in _files(artifact)]
-    if root is None or name not in names:
+    if root is None or name not in [file.name for file in list_files(artifact)]:
         return None
     return root / name if root.is_dir() else root
 

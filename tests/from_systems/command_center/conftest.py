@@ -4,7 +4,7 @@ import pytest
 from django.core.cache import cache
 
 from rl.models import Agent, Trace
-from rl.web.api.known import forget
+from rl.web.api.auth import forget
 from tests.from_systems.command_center.pages import PAGE, Page
 from tests.web.api.conftest import entry_of
 

@@ -31,7 +31,7 @@ from django.core.management import call_command
 from django.conf import settings
 from rl.models import Agent, ApiKey, Artifact, ModelVersion
 from rl.serving.deploy import deploy
-from rl.versions.checksums import artifact_fields
+from rl.versions.versions import artifact_fields
 call_command("migrate", verbosity=0)
 agent = Agent.objects.create(name="chat", response_length=8)
 version = ModelVersion.objects.create(agent=agent, name="v1", base_model="tiny", feedback_count=1, stage="exported")

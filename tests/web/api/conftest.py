@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from rl.models import Agent, ApiKey, ModelVersion, Trace
-from rl.web.api.known import forget
+from rl.web.api.auth import forget
 
 SHOP = "https://shop.example"
 PROBLEM = "application/problem+json"
@@ -25,7 +25,7 @@ MIDDLE_OF_A_MINUTE = 1_000_000_010.0
 @pytest.fixture
 def endless_minute(monkeypatch) -> None:
     """The one in which requests are counted does not end in the test."""
-    monkeypatch.setattr("rl.web.api.throttles.time.time", lambda: MIDDLE_OF_A_MINUTE)
+    monkeypatch.setattr("rl.web.api.base.time.time", lambda: MIDDLE_OF_A_MINUTE)
 
 
 class Caller:

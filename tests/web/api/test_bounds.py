@@ -24,8 +24,8 @@ from rl.from_systems.ocd.calls import base as ocd
 from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, WaitingRating
 from rl.serving.gateway import app as gateway
 from rl.serving.gateway.routing import KnownAgent, Served, Snapshot
-from rl.web.api import feedback_lines, parsers, sizes
-from rl.web.api.known import forget
+from rl.web.api import feedback, pagination, parsers
+from rl.web.api.auth import forget
 from tests.collect.otlp.make_spans import body, chat, span
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem, key_for
@@ -270,7 +270,7 @@ def send_feedback(world: World) -> None:
     assert_problem(world.server.raw(path, "{}\n" * 5001, kind), 413, "at most 5000 lines")
     trace = make_trace(world.agent)
     line = json.dumps({"kind": "correction", "trace": str(trace.pk), "rater": "r", "text": "b"})
-    world.patch(feedback_lines, "SECONDS", -1.0)
+    world.patch(feedback, "SECONDS", -1.0)
     late = world.server.raw(path, f"{line}\n{line}", kind).json()["results"]
     assert [row["status"] for row in late] == [503, 503]
     assert "send it again" in late[0]["problem"]["detail"]
@@ -466,6 +466,6 @@ def test_ratings_of_one_call_wait_in_one_transaction(world: World, django_assert
 
 def test_a_row_larger_than_a_page_is_a_page(world: World):
     keys = [(1, 10), (2, 3), (3, 3), (4, 3)]
-    assert sizes.within(keys, lambda key: key[1], 5) == keys[:1]
-    assert sizes.within(keys[1:], lambda key: key[1], 6) == keys[1:3]
-    assert sizes.within([], len, 5) == []
+    assert pagination.within(keys, lambda key: key[1], 5) == keys[:1]
+    assert pagination.within(keys[1:], lambda key: key[1], 6) == keys[1:3]
+    assert pagination.within([], len, 5) == []

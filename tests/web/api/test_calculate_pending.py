@@ -41,8 +41,3 @@ def test_what_it_does_not_know_is_refused(server: Caller):
     assert_problem(server.post(URL, {"agent": "support-chat"}), 400, "unknown field")
     assert_problem(server.raw(URL, "[]"), 400)
     assert server.get(URL).status_code == 405
-
-
-def test_strangers_and_browsers_may_not(shop: Caller):
-    assert_problem(Caller().post(URL), 401)
-    assert_problem(shop.post(URL), 403, "secret key")

@@ -7,14 +7,17 @@ import uuid
 
 import pytest
 from django.http import HttpResponse
+from django.test import Client
 
-from rl.models import Agent, Feedback, Trace
-from rl.web.api import feedback_lines
+from rl.collect.feedback.tokens import Subject, sign
+from rl.models import Agent, ApiKey, Feedback, Trace
+from rl.web.api import feedback
 from tests.conftest import make_trace
-from tests.web.api.conftest import Caller, assert_problem
+from tests.web.api.conftest import SHOP, Caller, assert_problem
 from tests.web.api.test_feedback_post import URL, body
 
 pytestmark = pytest.mark.django_db
+ADDRESS = "/api/v1/feedback/choices/"
 
 
 def send(caller: Caller, *lines: dict | str) -> HttpResponse:
@@ -84,7 +87,7 @@ def test_a_browser_may_send_ratings_alone(shop: Caller, trace: Trace):
 
 
 def test_too_many_lines_and_none_are_refused(server: Caller, trace: Trace, monkeypatch):
-    monkeypatch.setattr(feedback_lines, "MOST", 2)
+    monkeypatch.setattr(feedback, "MOST", 2)
     assert_problem(send(server, *[body(trace)] * 3), 413, "at most 2 lines", "not 3")
     assert_problem(send(server, "", " ", "\r"), 400, "not a single line")
     assert not Feedback.objects.exists()
@@ -96,3 +99,44 @@ def test_a_thousand_ratings_take_few_statements(server: Caller, agent: Agent, dj
     with django_assert_max_num_queries(60):
         assert {one["status"] for one in send(server, *lines).json()["results"]} == {201}
     assert Feedback.objects.count() == 1000
+
+
+@pytest.fixture(autouse=True)
+def _has_a_set(agent: Agent) -> None:
+    Agent.objects.filter(pk=agent.pk).update(answer_values=["cards", "<b>cash</b>"])
+
+
+def ask(key: str, trace: object, **parameters: str):
+    return Client(headers={"authorization": f"Bearer {key}", "origin": SHOP}).get(
+        ADDRESS, {"trace": trace, **parameters}
+    )
+
+
+def test_a_page_that_may_rate_reads_the_values(publishable_key: str, trace: Trace) -> None:
+    answer = ask(publishable_key, trace.pk)
+    assert (answer.status_code, answer.json()) == (200, {"values": ["cards", "<b>cash</b>"]})
+    assert answer["Access-Control-Allow-Origin"] == SHOP
+
+
+def test_free_answers_have_none(publishable_key: str, trace: Trace) -> None:
+    Agent.objects.update(answer_kind="free")
+    assert ask(publishable_key, trace.pk).json() == {"values": []}
+
+
+def test_of_an_answer_that_is_not_there_or_not_of_its_agent_it_tells_nothing(
+    publishable_key: str, trace: Trace
+) -> None:
+    assert ask(publishable_key, uuid.uuid4()).status_code == 404
+    ApiKey.objects.update(agent=Agent.objects.create(name="other"))
+    assert ask(publishable_key, trace.pk).status_code == 404
+
+
+@pytest.mark.parametrize("parameters", [{"trace": "x"}, {"more": "1"}, {"token": 201 * "x"}])
+def test_parameters_are_checked(publishable_key: str, trace: Trace, parameters: dict[str, str]) -> None:
+    assert ask(publishable_key, parameters.pop("trace", trace.pk), **parameters).status_code == 400
+
+
+def test_a_key_that_needs_tokens_needs_one_here(agent: Agent, trace: Trace) -> None:
+    key = ApiKey.create(name="shop", kind="publishable", allowed_origins=[SHOP], needs_tokens=True)[1]
+    assert ask(key, trace.pk).status_code == 403
+    assert ask(key, trace.pk, token=sign(Subject(trace.pk, agent.pk, 1))).status_code == 200

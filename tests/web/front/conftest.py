@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
 from tests.web.front.server import Server, prepared_site, served
 
 
@@ -24,3 +25,9 @@ def server(prepared) -> Iterator[Server]:
         REQUEST_MIN_RATE="1000",
     ) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[UpstreamDouble]:
+    with upstream_double() as double:
+        yield double

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from rl.models import Agent, AnswerPair, Deployment, Feedback, Trace
-from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 
@@ -22,12 +22,6 @@ PAGE = "/try/support-chat/"
 NAME = "second-version"
 """Long: what is signed may hold a short name by chance."""
 TELLTALE = (NAME, "base", "x-ratchet", "model", "system_fingerprint", "usage", "created")
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[UpstreamDouble]:
-    with upstream_double() as double:
-        yield double
 
 
 @pytest.fixture
@@ -81,6 +75,14 @@ def ask(client: httpx.Client, pair: str, side: str, question: str = "hello") -> 
     return client.post(f"{PAGE}pairs/{pair}/{side}/", json=body)
 
 
+def answered(client: httpx.Client) -> str:
+    """A pair whose answers are both there."""
+    pair = draw(client)
+    for side in ("a", "b"):
+        ask(client, pair, side)
+    return pair
+
+
 def vote(client: httpx.Client, pair: str, **fields: str) -> httpx.Response:
     return client.post(f"{PAGE}vote/", data={"pair": pair, **fields})
 
@@ -124,9 +126,7 @@ def test_both_versions_answer_under_the_ids_of_the_pair(base: Deployment, alice:
 def test_the_sides_are_drawn_anew_each_time(base: Deployment, alice: httpx.Client) -> None:
     firsts = set()
     for _ in range(20):
-        pair = draw(alice)
-        for side in ("a", "b"):
-            ask(alice, pair, side)
+        pair = answered(alice)
         firsts.add(vote(alice, pair, choice="tie").json()["sides"][0]["version"])
         if len(firsts) == 2:
             return
@@ -142,9 +142,7 @@ def test_one_version_alone_gives_two_samples(alice: httpx.Client, upstream: Upst
 
 
 def test_a_vote_is_a_comparison_of_the_traces_and_shows_the_names(base: Deployment, alice: httpx.Client) -> None:
-    pair = draw(alice)
-    for side in ("a", "b"):
-        ask(alice, pair, side)
+    pair = answered(alice)
     answer = vote(alice, pair, choice="b").json()
     row, event = AnswerPair.objects.get(), Feedback.objects.get()
     assert (event.trace_id, event.other_trace_id) == (row.left_id, row.right_id)
@@ -154,9 +152,7 @@ def test_a_vote_is_a_comparison_of_the_traces_and_shows_the_names(base: Deployme
 
 
 def test_a_second_vote_replaces_the_first_and_says_that_it_was_not_blind(alice: httpx.Client) -> None:
-    pair = draw(alice)
-    for side in ("a", "b"):
-        ask(alice, pair, side)
+    pair = answered(alice)
     for choice in ("a", "a", "both_bad"):
         assert vote(alice, pair, choice=choice).status_code == 200
     current = Feedback.objects.get(kind="comparison", is_current=True)
@@ -165,9 +161,7 @@ def test_a_second_vote_replaces_the_first_and_says_that_it_was_not_blind(alice: 
 
 
 def test_an_edit_is_a_correction_of_the_better_one_and_undo_takes_both_back(alice: httpx.Client) -> None:
-    pair = draw(alice)
-    for side in ("a", "b"):
-        ask(alice, pair, side)
+    pair = answered(alice)
     assert "say first which answer is better" in vote(alice, pair, action="edit", text="Better.").json()["error"]
     vote(alice, pair, choice="b")
     for text in ("Better.", "Best."):
@@ -179,9 +173,7 @@ def test_an_edit_is_a_correction_of_the_better_one_and_undo_takes_both_back(alic
 
 
 def test_only_who_asked_may_vote(alice: httpx.Client, site: str) -> None:
-    pair = draw(alice)
-    for side in ("a", "b"):
-        ask(alice, pair, side)
+    pair = answered(alice)
     with sign_in(site, "charlie") as charlie:
         for fields in ({"choice": "a"}, {"action": "undo"}, {"action": "edit", "text": "x"}):
             answer = vote(charlie, pair, **fields)

@@ -7,7 +7,6 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from rl.web import readiness
 from rl.web.front import health
 from rl.web.front.health import Health
 from tests.web.front.server import Server
@@ -37,13 +36,13 @@ def test_they_only_allow_reading(server: Server, path: str):
 
 @pytest.mark.database
 def test_a_migrated_database_is_ready(db):
-    assert readiness.problem() is None
+    assert health.problem() is None
 
 
 @pytest.mark.database
 def test_a_missing_migration_makes_it_not_ready(db):
     MigrationRecorder(connection).migration_qs.filter(app="rl").delete()
-    assert "not applied" in (readiness.problem() or "")
+    assert "not applied" in (health.problem() or "")
 
 
 def test_a_database_that_does_not_answer_makes_it_not_ready(db):
@@ -51,7 +50,7 @@ def test_a_database_that_does_not_answer_makes_it_not_ready(db):
         raise OperationalError("the disk is gone")
 
     with connection.execute_wrapper(refuse):
-        assert readiness.problem() == "the database does not answer"
+        assert health.problem() == "the database does not answer"
 
 
 async def has_turn(seconds: float) -> bool:

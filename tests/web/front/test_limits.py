@@ -11,9 +11,9 @@ import pytest
 from django.http import HttpResponse, HttpResponseRedirect
 from rest_framework.settings import api_settings
 
+from rl.web.front.answers import Refused
 from rl.web.front.application import Front
-from rl.web.front.memory import Memory
-from rl.web.front.refusals import Refused
+from rl.web.front.limits import Memory
 
 KEY = {"Authorization": "Bearer sk_right"}
 WRONG = {"Authorization": "Bearer sk_wrong"}

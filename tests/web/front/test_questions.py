@@ -17,7 +17,7 @@ from django.utils import timezone
 from rl.models import Agent, ApiKey, Arm, Assignment, Experiment, Trace
 from rl.web.conversations import STEADY
 from tests.serving.gateway.test_streaming import WORDS
-from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread, serve_by
 
@@ -25,12 +25,6 @@ pytestmark = [pytest.mark.database, pytest.mark.process]
 
 
 ADDRESS = "/try/support-chat/answer/"
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[UpstreamDouble]:
-    with upstream_double() as double:
-        yield double
 
 
 @pytest.fixture

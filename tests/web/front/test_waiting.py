@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rl.models import TrainingRun
-from rl.web.front import waiting
-from rl.web.front.waiting import EndsOfRuns
+from rl.web.front import answers as front_answers
+from rl.web.front.answers import EndsOfRuns
 from tests.web.front.server import Server, head
 
 pytestmark = pytest.mark.database
@@ -56,11 +56,6 @@ def test_each_who_waits_is_answered_when_the_run_has_ended(server: Server):
     assert {a.headers["location"] for a in answers} == {path(server)}
 
 
-@pytest.mark.process
-def test_whoever_may_not_look_may_not_wait(server: Server):
-    assert server.get(path(server), params={"wait": "true"}).status_code == 401
-
-
 class Ends(EndsOfRuns):
     @property
     def awaited(self) -> dict[int, Any]:
@@ -73,7 +68,7 @@ def run(transactional_db, agent) -> TrainingRun:
 
 
 def test_waiting_ends_with_what_is_known(run: TrainingRun, monkeypatch):
-    monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(front_answers, "LONGEST_WAIT", 0.1)
 
     async def wait() -> bool:
         return await Ends().wait(run.pk)
@@ -82,7 +77,7 @@ def test_waiting_ends_with_what_is_known(run: TrainingRun, monkeypatch):
 
 
 def test_who_left_is_forgotten_and_the_looking_stops(run: TrainingRun, monkeypatch):
-    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(front_answers, "LOOK_SECONDS", 0.01)
 
     async def leave() -> tuple[int, int]:
         ends = Ends()

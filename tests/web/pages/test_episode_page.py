@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from rl.base.records import Message, ToolCall
@@ -13,18 +12,12 @@ from rl.collect.traces.episodes import store_episodes
 from rl.environments.episode import Episode as Record
 from rl.environments.episode import Turn
 from rl.models import Agent, Trace, TrainingRun
-from rl.web.episode_page import HEAD, SLACK, episode_context, fold
-from rl.web.excerpt import CHARACTERS, Excerpt
+from rl.web.rating_items import CHARACTERS, Excerpt
+from rl.web.trace_page import HEAD, SLACK, episode_context, fold
 from tests.collect.made_episodes import ANSWERED, LOOKED, episode, trained
 from tests.conftest import make_trace
 
 HOSTILE = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-def staff(client: Client, bob: User) -> Client:
-    client.force_login(bob)
-    return client
 
 
 @pytest.fixture

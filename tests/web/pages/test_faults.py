@@ -41,24 +41,22 @@ def test_the_api_answers_with_a_problem_and_when_to_come_again(code, status, wai
 
 @pytest.mark.parametrize("debug", [True, False])
 @pytest.mark.parametrize(("code", "status", "wait", "names"), CASES)
-def test_a_page_explains_it_without_the_database(code, status, wait, names, debug, client, bob, settings):
+def test_a_page_explains_it_without_the_database(code, status, wait, names, debug, staff, settings):
     settings.DEBUG = debug
-    client.force_login(bob)
-    client.raise_request_exception = False
+    staff.raise_request_exception = False
     with refusing(code):
-        answer = client.get("/traces/")
+        answer = staff.get("/traces/")
     assert (answer.status_code, answer["Retry-After"]) == (status, wait)
     assert f"The {names} of this site" in answer.content.decode()
     assert "Nothing of what you just sent was stored" in answer.content.decode()
 
 
-def test_what_middleware_raises_is_explained_too(client, bob, settings):
+def test_what_middleware_raises_is_explained_too(staff, settings):
     """The session is saved after the view."""
     settings.DEBUG, settings.SESSION_SAVE_EVERY_REQUEST = False, True
-    client.force_login(bob)
-    client.raise_request_exception = False
+    staff.raise_request_exception = False
     with refusing(sqlite3.SQLITE_FULL, only="UPDATE"):
-        answer = client.get("/rate/")
+        answer = staff.get("/rate/")
     assert answer.status_code == 507
     assert "The disk of this site is full" in answer.content.decode()
 
@@ -67,15 +65,14 @@ def test_what_any_other_middleware_raises_is_explained_too(client, monkeypatch):
     def refuse(request):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("rl.web.callers.client_network", refuse)
+    monkeypatch.setattr("rl.web.middleware.client_network", refuse)
     client.raise_request_exception = False
     answer = client.get("/api/v1/traces/")
     assert (answer.status_code, answer["Content-Type"]) == (507, "application/problem+json")
 
 
-def test_a_bug_stays_a_bug(client, bob, settings):
+def test_a_bug_stays_a_bug(staff, settings):
     settings.DEBUG = False
-    client.force_login(bob)
-    client.raise_request_exception = False
+    staff.raise_request_exception = False
     with refusing(sqlite3.SQLITE_ERROR):
-        assert client.get("/traces/").status_code == 500
+        assert staff.get("/traces/").status_code == 500

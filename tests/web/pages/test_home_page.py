@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
 
-from rl.models import Agent, Deployment, Evaluation, Experiment, Feedback, Trace, TrainingRun
+from rl.models import Agent, ApiKey, Deployment, Evaluation, Experiment, Feedback, Trace, TrainingRun
 from rl.web import dashboard_counts
 from rl.web.urls import urlpatterns
 from rl.web.version_figures import sentence
@@ -79,25 +79,22 @@ def test_staff_sees_the_kinds_of_records_that_it_may_see(client: Client, dora, p
     assert bool(page.context["runs"]) == (permission == "view_trainingrun")
 
 
-def test_an_empty_site_says_what_to_do_first(client: Client, bob) -> None:
-    client.force_login(bob)
-    assert "Create an agent" in client.get("/").content.decode()
+def test_an_empty_site_says_what_to_do_first(staff: Client) -> None:
+    assert "Create an agent" in staff.get("/").content.decode()
 
 
 @pytest.mark.parametrize(("has_trace", "advice"), [(False, "Next: answers to rate"), (True, "Next: ratings")])
-def test_it_says_what_is_missing_next(client: Client, bob, agent: Agent, has_trace: bool, advice: str) -> None:
+def test_it_says_what_is_missing_next(staff: Client, agent: Agent, has_trace: bool, advice: str) -> None:
     if has_trace:
         make_trace(agent)
-    client.force_login(bob)
-    assert advice in client.get("/").content.decode()
+    assert advice in staff.get("/").content.decode()
 
 
-def test_it_shows_what_can_be_trained_and_what_is_in_use(client: Client, bob, agent: Agent) -> None:
+def test_it_shows_what_can_be_trained_and_what_is_in_use(staff: Client, agent: Agent) -> None:
     run = make_loop(agent)
     Deployment.objects.update(alias="champion")
     rate(make_trace(agent))
-    client.force_login(bob)
-    page = client.get("/")
+    page = staff.get("/")
     row = page.context["agents"][0]
     assert (row.current, row.waiting, row.missing) == (2, 1, 99)
     assert (row.champion, row.evaluation.accuracy) == (run.version, 0.8)
@@ -116,54 +113,49 @@ def test_it_shows_what_can_be_trained_and_what_is_in_use(client: Client, bob, ag
     ],
 )
 def test_it_says_whether_an_agent_retrains_by_itself(
-    client: Client, bob, agent: Agent, settings, site: bool, switch: bool, words: str
+    staff: Client, agent: Agent, settings, site: bool, switch: bool, words: str
 ) -> None:
     settings.ENABLE_ONLINE_LEARNING = site
     Agent.objects.update(online_learning=switch)
-    client.force_login(bob)
-    assert words in client.get("/").content.decode()
+    assert words in staff.get("/").content.decode()
 
 
-def test_where_nothing_is_served_it_names_the_command(client: Client, bob, agent: Agent) -> None:
-    client.force_login(bob)
-    text = client.get("/").content.decode()
+def test_where_nothing_is_served_it_names_the_command(staff: Client, agent: Agent) -> None:
+    text = staff.get("/").content.decode()
     assert "python3 manage.py deploy_model --agent support-chat --version base --target llama_cpp" in text
     assert "Talk to it" not in text
 
 
-def test_what_is_served_leads_to_where_one_talks_to_it(client: Client, bob, agent: Agent) -> None:
+def test_what_is_served_leads_to_where_one_talks_to_it(staff: Client, agent: Agent) -> None:
     make_loop(agent)
     Deployment.objects.update(target="openai", url="http://127.0.0.1:9", alias="champion")
     Deployment.objects.create(agent=agent, target="openai", url="http://127.0.0.1:9")
-    client.force_login(bob)
-    text = client.get("/").content.decode()
+    text = staff.get("/").content.decode()
     assert text.count('href="/try/support-chat/">Talk to it</a>') == 1
     assert "deploy_model" not in text
 
 
-def test_names_of_agents_are_escaped(client: Client, bob) -> None:
+def test_names_of_agents_are_escaped(staff: Client) -> None:
     Agent.objects.create(name="<script>alert(1)")
-    client.force_login(bob)
-    text = client.get("/").content.decode()
+    text = staff.get("/").content.decode()
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
 
 
-def test_the_number_of_queries_does_not_grow_with_the_rows(client: Client, bob, django_assert_num_queries) -> None:
+def test_the_number_of_queries_does_not_grow_with_the_rows(staff: Client, django_assert_num_queries) -> None:
     def fill(number: int) -> None:
         agent = Agent.objects.create(name=f"agent-{number}")
         make_loop(agent, number)
         Deployment.objects.filter(agent=agent).update(alias="champion")
 
-    client.force_login(bob)
     fill(1)
     with CaptureQueriesContext(connection) as few:
-        client.get("/")
+        staff.get("/")
     count = len(few)
     for number in range(2, 13):
         fill(number)
     with django_assert_num_queries(count):
-        client.get("/")
+        staff.get("/")
     assert count == 15
 
 
@@ -208,7 +200,7 @@ def test_a_version_shows_its_newest_evaluation(agent: Agent) -> None:
 
 @pytest.mark.parametrize("measure", ["right", "reward", "success", "margins"])
 def test_a_verdict_is_said_as_on_the_page_of_the_version_whatever_was_measured(
-    client: Client, bob, agent: Agent, measure: str
+    staff: Client, agent: Agent, measure: str
 ) -> None:
     version = make_version(agent, "v1")
     Deployment.promote(version)
@@ -219,14 +211,12 @@ def test_a_verdict_is_said_as_on_the_page_of_the_version_whatever_was_measured(
     evaluation.refresh_from_db()
     (newest,) = dashboard_counts.newest_evaluations([version]).values()
     assert sentence(newest) == sentence(evaluation)
-    client.force_login(bob)
-    assert client.get("/").status_code == 200
+    assert staff.get("/").status_code == 200
 
 
-def test_a_run_that_failed_says_why(client: Client, bob, agent: Agent) -> None:
+def test_a_run_that_failed_says_why(staff: Client, agent: Agent) -> None:
     TrainingRun.objects.create(agent=agent, method="mpo", state="failed", error="the disk <b>is</b> full")
-    client.force_login(bob)
-    assert "the disk &lt;b&gt;is&lt;/b&gt; full" in client.get("/").content.decode()
+    assert "the disk &lt;b&gt;is&lt;/b&gt; full" in staff.get("/").content.decode()
 
 
 FRESH = {"kind": "fresh", "share": {"value": 0.71, "low": 0.58, "high": 0.82}}
@@ -241,26 +231,24 @@ FRESH = {"kind": "fresh", "share": {"value": 0.71, "low": 0.58, "high": 0.82}}
     ],
 )
 def test_the_first_line_says_whether_it_got_better_and_what_is_next(
-    client: Client, bob, agent: Agent, verdict: str, words: list[str]
+    staff: Client, agent: Agent, verdict: str, words: list[str]
 ) -> None:
     rate(make_trace(agent))
     evaluation = make_evaluation(make_version(agent, "v1"), make_training_set(agent), verdict=verdict)
     evaluation.report |= {"decided_by": "fresh", "evidence": [FRESH], "answers": "long " * 1000}
     evaluation.ratings_needed = 30 if verdict == "undecided" else None
     evaluation.save()
-    client.force_login(bob)
-    text = " ".join(client.get("/").content.decode().split())
+    text = " ".join(staff.get("/").content.decode().split())
     assert text.index("Did it get better") < text.index("Ratings a day")
     assert [word for word in words if word not in text] == []
 
 
-def test_what_is_next_without_a_version_is_said_too(client: Client, bob, agent: Agent) -> None:
+def test_what_is_next_without_a_version_is_said_too(staff: Client, agent: Agent) -> None:
     other = Agent.objects.create(name="other", min_samples_to_retrain=1)
     rate(make_trace(other))
     third = make_run(Agent.objects.create(name="third"), "running")
     make_trace(third.agent)
-    client.force_login(bob)
-    text = " ".join(client.get("/").content.decode().split())
+    text = " ".join(staff.get("/").content.decode().split())
     for words in (
         "still the base model",
         "send it answers",
@@ -270,21 +258,20 @@ def test_what_is_next_without_a_version_is_said_too(client: Client, bob, agent: 
         assert words in text
 
 
-def test_it_begins_with_what_needs_somebody(client: Client, bob, agent: Agent) -> None:
+def test_it_begins_with_what_needs_somebody(staff: Client, agent: Agent) -> None:
     make_run(agent, "failed")
     waiting = make_run(Agent.objects.create(name="other"), "queued")
     TrainingRun.objects.filter(pk=waiting.pk).update(created_at=datetime(2026, 1, 1, tzinfo=UTC))
     make_evaluation(make_version(agent), make_training_set(agent), verdict="undecided", ratings_needed=30)
-    client.force_login(bob)
-    text = client.get("/").content.decode()
+    text = staff.get("/").content.decode()
     assert "is undecided: about 30 more ratings would tell" in text
     assert f"Run {waiting.pk} is queued, but qcluster is not running" in text
     assert text.index("What needs somebody") < text.index("Ratings a day")
 
 
-def test_the_newest_runs_come_first(agent: Agent) -> None:
+def test_the_newest_runs_come_first(staff: Client, agent: Agent) -> None:
     runs = [make_run(agent, TrainingRun.State.FAILED) for _ in range(dashboard_counts.RECENT + 1)]
-    assert [run.pk for run in dashboard_counts.recent_runs()] == [run.pk for run in reversed(runs[1:])]
+    assert staff.get("/").context["runs"] == runs[:0:-1]
 
 
 def plan_of(queryset) -> str:
@@ -307,3 +294,56 @@ def test_ratings_per_day_read_the_last_days_only(trace: Trace) -> None:
     recent = Feedback.objects.filter(created_at__gte=datetime(2026, 1, 1, tzinfo=UTC)).order_by().values("kind")
     assert "SEARCH" in plan_of(recent)
     assert "feedback_newest" in plan_of(recent)
+
+
+def test_it_exists_in_development_only(client: Client, db, settings) -> None:
+    settings.DEBUG = False
+    assert client.get("/demo/").status_code == 404
+    settings.DEBUG = True
+    assert client.get("/demo/").status_code == 200
+
+
+@pytest.mark.database
+def test_the_policy_lets_the_widget_come_from_and_talk_to_the_public_address(client: Client, db, settings) -> None:
+    settings.DEBUG, settings.SITE_URL = True, "https://ratchet.example"
+    policy = client.get("/demo/")["Content-Security-Policy"]
+    directives = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert directives["script-src"] == "'self' https://ratchet.example"
+    assert directives["connect-src"] == "https://ratchet.example"
+    assert directives["default-src"] == "'none'"
+
+
+@pytest.mark.parametrize("port", [8000, 8123])
+def test_it_works_on_the_port_that_it_is_served_at(client: Client, db, settings, port: int) -> None:
+    settings.DEBUG, settings.SITE_URL, settings.ALLOWED_HOSTS = True, "http://127.0.0.1:8000", ["localhost"]
+    page = client.get("/demo/", headers={"host": f"localhost:{port}"})
+    assert page.context["widget_url"] == f"http://127.0.0.1:{port}/static/rl/ratchet-feedback.js"
+    assert f"connect-src http://127.0.0.1:{port};" in page["Content-Security-Policy"] + ";"
+
+
+def test_it_shows_two_answers_to_one_prompt_as_a_pair(client: Client, agent: Agent, settings) -> None:
+    settings.DEBUG = True
+    assert client.get("/demo/").context["pair"] is None
+    for text in ("same", "same", "different"):
+        make_trace(agent, "Which?", text)
+    pair = client.get("/demo/").context["pair"]
+    assert {pair["answer"], pair["other_answer"]} == {"same", "different"}
+
+
+def test_it_shows_the_three_newest_answers(client: Client, agent: Agent, settings) -> None:
+    settings.DEBUG = True
+    for number in range(4):
+        make_trace(agent, f"question {number}", f"answer {number}")
+    make_trace(agent, "unanswered", "")
+    answers = client.get("/demo/").context["answers"]
+    assert [row["answer"] for row in answers] == ["answer 3", "answer 2", "answer 1"]
+
+
+@pytest.mark.database
+def test_with_a_key_it_shows_what_the_key_may_rate(client: Client, agent: Agent, settings) -> None:
+    settings.DEBUG = True
+    make_trace(agent, response="ours")
+    make_trace(Agent.objects.create(name="other"), response="of another agent")
+    _, key = ApiKey.create(name="page", kind="publishable", agent=agent, allowed_origins=["http://localhost"])
+    answers = client.get("/demo/", {"key": key}).context["answers"]
+    assert [row["answer"] for row in answers] == ["ours"]

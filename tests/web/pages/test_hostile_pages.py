@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 from django.test import Client
@@ -17,8 +16,8 @@ from django.utils import timezone
 
 from rl.models import Agent, AnswerPair, Claim, Episode, Evaluation, Feedback, RatingQueue, Trace, TrainingRun
 from rl.models.traces import GATEWAY
-from rl.queues import invites
-from rl.web import formatting, query_time
+from rl.queues import editing
+from rl.web import formatting, trace_lists
 from rl.web.formatting import AS_IT_IS, Formatter
 from rl.web.urls import urlpatterns
 from tests.admin.records import make_loop
@@ -99,12 +98,6 @@ def stored(request, agent: Agent, data_dir) -> TrainingRun:
     return run
 
 
-@pytest.fixture
-def staff(client: Client, bob: User) -> Client:
-    client.force_login(bob)
-    return client
-
-
 def cpu_of(work: Callable[[], Any]) -> float:
     began = time.process_time()
     work()
@@ -158,7 +151,7 @@ def test_a_guest_who_looks_again_and_again_at_a_hostile_conversation_costs_next_
     for _ in range(3):
         Trace.objects.create(agent=agent, response=SLOW, prompt=HOSTILE["slow code"]["prompt"])
     queue = RatingQueue.objects.create(agent=agent, name="experts")
-    client.post(f"/rate/by/{invites.token_of(invites.invite(queue, 'Dr. Dora'))}/")
+    client.post(f"/rate/by/{editing.token_of(editing.invite(queue, 'Dr. Dora'))}/")
     views = [cpu_of(lambda: client.get("/rate/support-chat/experts/")) for _ in range(6)]
     assert max(views) < CPU_SECONDS
     item = client.get("/rate/support-chat/experts/").context["items"][0]
@@ -170,10 +163,10 @@ def test_a_guest_who_looks_again_and_again_at_a_hostile_conversation_costs_next_
 
 def test_a_search_that_takes_too_long_is_ended_and_the_page_says_so(staff: Client, agent: Agent, monkeypatch):
     Trace.objects.create(agent=agent, response="a" * BYTES, prompt=[{"role": "user", "content": "Where?"}])
-    monkeypatch.setattr(query_time, "SECONDS", 0.001)
-    monkeypatch.setattr(query_time, "_STEPS", 1)
+    monkeypatch.setattr(trace_lists, "SECONDS", 0.001)
+    monkeypatch.setattr(trace_lists, "_STEPS", 1)
     if connection.vendor == "postgresql":
-        monkeypatch.setattr("rl.web.trace_search.LONGEST", 200)
+        monkeypatch.setattr("rl.web.trace_lists.LONGEST", 200)
     page = staff.get("/traces/?find=b").content.decode()
     assert "the search took longer than 0.001 seconds, and was ended. These are the traces without that." in page
     assert "Where?" in page

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from rl.models import Agent, AuditEvent, Feedback, Invite, RatingQueue
-from rl.queues import invites
+from rl.queues import editing
 from tests.conftest import make_trace
 
 ADDRESS = "/rate/support-chat/experts/"
@@ -19,11 +19,11 @@ ADDRESS = "/rate/support-chat/experts/"
 def invite(agent: Agent) -> Invite:
     make_trace(agent)
     queue = RatingQueue.objects.create(agent=agent, name="experts")
-    return invites.invite(queue, "Dr. Dora")
+    return editing.invite(queue, "Dr. Dora")
 
 
 def link(invite: Invite) -> str:
-    return f"/rate/by/{invites.token_of(invite)}/"
+    return f"/rate/by/{editing.token_of(invite)}/"
 
 
 def test_an_invited_expert_rates_one_queue_and_sees_nothing_else(client: Client, invite: Invite) -> None:

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from rl.models import Agent, AuditEvent, Invite, RatingQueue
+from rl.models import Agent, AuditEvent, Invite, Quarantine, RatingQueue
+from rl.trust import quarantine
 from tests.conftest import make_trace
+from tests.trust.test_quarantine import rate_quickly
+from tests.trust.test_reading import decide
+from tests.trust.test_reading import test_picks_between_a_version_and_the_base_model_make_a_table as make_picks
+
+pytestmark = pytest.mark.django_db
 
 NEW = "/rate/support-chat/+/settings/"
 ADDRESS = "/rate/support-chat/experts/settings/"
@@ -19,17 +25,6 @@ FIELDS = {
     "tags": "legal, medical",
     "filters": '{"rated": false}',
 }
-
-
-@pytest.fixture
-def staff(client: Client, bob: User) -> Client:
-    client.force_login(bob)
-    return client
-
-
-def test_it_takes_the_permission(client: Client, alice: User, agent: Agent) -> None:
-    client.force_login(alice)
-    assert client.get(NEW).status_code == 403
 
 
 @pytest.mark.database
@@ -81,3 +76,60 @@ def test_staff_invites_and_takes_back(staff: Client, agent: Agent) -> None:
     assert staff.post(ADDRESS, {"action": "revoke", "invite": invite.pk}).status_code == 302
     assert "http://testserver/rate/by/" not in staff.get(ADDRESS).content.decode()
     assert "whom it is for" in staff.post(ADDRESS, {"action": "invite", "guest": "", "days": "7"}).content.decode()
+
+
+@pytest.fixture
+def held(agent: Agent) -> Quarantine:
+    rate_quickly(agent, rater="<b>robot")
+    [row] = quarantine.look()
+    return row
+
+
+def test_the_raters_of_a_queue_have_their_figures(staff: Client, agent: Agent):
+    queue = RatingQueue.objects.create(agent=agent, name="Returns")
+    trace = make_trace(agent)
+    decide(queue, trace, "user:alice", {"value": 1.0})
+    decide(queue, trace, "<b>dora", {"value": 0.0})
+    text = staff.get("/rate/support-chat/returns/raters/").content.decode()
+    assert "&lt;b&gt;dora" in text
+    assert f"/traces/{trace.pk}/" in text
+    assert "1 item decided, 1 by two or more" in text
+    assert staff.get("/rate/support-chat/other/raters/").status_code == 404
+
+
+@pytest.mark.database
+def test_what_is_held_back_stands_there_with_its_reason_and_is_released(staff: Client, held: Quarantine):
+    text = staff.get("/rate/held-back/").content.decode()
+    assert "60 decisions within 20 seconds" in text
+    assert "&lt;b&gt;robot" in text
+    assert staff.post("/rate/held-back/", {"quarantine": held.pk, "action": "keep"}).status_code == 302
+    assert "bob has looked" in staff.get("/rate/held-back/").content.decode()
+    assert staff.post("/rate/held-back/", {"quarantine": held.pk, "action": "release"}).status_code == 302
+    held.refresh_from_db()
+    assert held.released_by == "bob"
+    assert AuditEvent.objects.get(action="released").actor == "user:bob"
+    assert "Nothing is held back" in staff.get("/rate/held-back/").content.decode()
+    answer = staff.post("/rate/held-back/", {"quarantine": held.pk, "action": "release"})
+    assert (answer.status_code, "released before" in answer.content.decode()) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"quarantine": "²"}, {"quarantine": "9" * 40}, {"quarantine": "1", "action": "x"}]
+)
+def test_what_cannot_be_decided_is_said(staff: Client, fields: dict):
+    answer = staff.post("/rate/held-back/", fields)
+    assert (answer.status_code, "open the page again" in answer.content.decode()) == (400, True)
+
+
+def test_versions_have_a_table(staff: Client, agent: Agent):
+    assert "Nothing to compare yet" in staff.get("/experiments/versions/support-chat/").content.decode()
+    make_picks(agent)
+    assert "Wins against the base model" in staff.get("/experiments/versions/support-chat/").content.decode()
+
+
+def test_looking_and_releasing_are_two_permissions(client: Client, held: Quarantine):
+    dora = User.objects.create_user("dora", is_staff=True)
+    dora.user_permissions.add(Permission.objects.get(codename="view_quarantine"))
+    client.force_login(dora)
+    assert "Release" not in client.get("/rate/held-back/").content.decode()
+    assert client.post("/rate/held-back/", {"quarantine": held.pk, "action": "release"}).status_code == 403

@@ -77,16 +77,15 @@ def test_a_finished_queue_says_what_happens_with_the_ratings(rater: Client, agen
     assert answer["items"] == []
 
 
-def test_what_happened_shows_the_work_and_no_opinion(client: Client, bob: User, agent: Agent) -> None:
+def test_what_happened_shows_the_work_and_no_opinion(staff: Client, agent: Agent) -> None:
     call = {"tool_name": "find_parcel", "arguments": {"id": 4711}, "result": "in transit", "success": True}
     trace = make_trace(agent, tool_calls=[call], rewards={"taste": {"value": 1, "weight": 1}}, reward=1)
     rate(trace, rater="x", scale="thumb", value=0, notes="secret note", source="test")
-    client.force_login(bob)
-    claim = client.get(ADDRESS).context["items"][0]["claim"]
-    page = client.get(f"{ADDRESS}answers/items/{claim}/").content.decode()
+    claim = staff.get(ADDRESS).context["items"][0]["claim"]
+    page = staff.get(f"{ADDRESS}answers/items/{claim}/").content.decode()
     assert "find_parcel" in page
     assert not [word for word in ("taste", "secret note", "Rewards") if word in page]
-    assert client.get(f"{ADDRESS}answers/items/{claim + 1}/").status_code == 404
+    assert staff.get(f"{ADDRESS}answers/items/{claim + 1}/").status_code == 404
 
 
 def test_a_decision_becomes_the_right_answer_by_which_others_are_measured(
@@ -119,13 +118,10 @@ def test_gold_items_are_made_by_those_who_may_change_queues(rater: Client, answe
     assert rater.post(address).status_code == 403
 
 
-def test_the_page_for_labels_is_a_queue_of_what_nobody_has_rated(
-    client: Client, bob: User, answers: list[Trace]
-) -> None:
+def test_the_page_for_labels_is_a_queue_of_what_nobody_has_rated(staff: Client, answers: list[Trace]) -> None:
     rate(answers[5], rater="x", scale="thumb", value=0, source="test")
-    client.force_login(bob)
-    address = client.get("/traces/of/support-chat/label/")["Location"]
-    assert [item["question"] for item in client.get(address).context["items"]] == [
+    address = staff.get("/traces/of/support-chat/label/")["Location"]
+    assert [item["question"] for item in staff.get(address).context["items"]] == [
         "question 4",
         "question 3",
         "question 2",
@@ -246,13 +242,10 @@ def test_without_a_script_json_is_corrected_in_a_box(rater: Client, agent: Agent
     assert Feedback.objects.get(is_current=True).value == 0.0
 
 
-def test_a_correction_that_becomes_a_gold_item_says_that_the_answer_is_wrong(
-    client: Client, bob: User, letter: Trace
-) -> None:
-    client.force_login(bob)
-    item = client.get(ADDRESS).context["items"][0]
-    send(client, decision(item, text="shipping"))
-    client.post(f"{ADDRESS}answers/items/{item['claim']}/")
+def test_a_correction_that_becomes_a_gold_item_says_that_the_answer_is_wrong(staff: Client, letter: Trace) -> None:
+    item = staff.get(ADDRESS).context["items"][0]
+    send(staff, decision(item, text="shipping"))
+    staff.post(f"{ADDRESS}answers/items/{item['claim']}/")
     assert GoldItem.objects.get().value == 0.0
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django_q.models import OrmQ
 
-from rl.models import Agent, TrainingRun
+from rl.collect.traces.episodes import store_episodes
+from rl.config.training_job import LEARNED_ROWS
+from rl.models import Agent, Feedback, TrainingRun
+from rl.web.pages.runs import run_episodes
+from rl.web.run_lists import HEIGHT, WIDTH
 from tests.admin.records import make_loop, make_run
+from tests.collect.made_episodes import trained
+from tests.conftest import make_trace
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("data_dir")]
 
 S = TrainingRun.State
-
-
-@pytest.fixture
-def staff(client: Client, bob) -> Client:
-    client.force_login(bob)
-    return client
+HOSTILE = "<script>alert(1)</script>"
 
 
 def page_of(client: Client, run: TrainingRun) -> str:
@@ -150,3 +156,82 @@ def test_a_run_waits_until_the_other_run_of_its_agent_is_over(staff: Client, age
     assert f"support-chat has run {other.pk} in progress" in answer.content.decode()
     run.refresh_from_db()
     assert (run.state, run.error) == (S.FAILED, "why")
+
+
+@pytest.fixture
+def run(agent: Agent) -> TrainingRun:
+    return make_run(agent, TrainingRun.State.RUNNING)
+
+
+def learn(run: TrainingRun, task_id: str, *successes: bool, split: str = "train") -> None:
+    """One episode a step."""
+    episodes = (
+        replace(trained(task_id, step), split=split, success=success, reward=float(success))
+        for step, success in enumerate(successes)
+    )
+    store_episodes(run.agent, episodes, run)
+
+
+def test_runs_without_episodes_have_no_such_section(staff, run):
+    assert 'id="run-success-card" hidden' in page_of(staff, run)
+    assert "Task by task" not in page_of(staff, run)
+
+
+@pytest.mark.database
+def test_tasks_are_told_with_their_beginning_and_their_end(staff, run):
+    learn(run, "sum", False, False, True, True)
+    learn(run, "sort", True, True, True, True, split="eval")
+    page = page_of(staff, run)
+    assert 'id="run-success-card" hidden' not in page
+    for words in ("<td>2 of 4</td><td>0 %</td><td>100 %</td>", "<td>4 of 4</td><td>100 %</td><td>100 %</td>"):
+        assert words in page
+    assert page.index(">sum<") < page.index(">sort<")
+    newest = run.episodes.get(task_id="sum", step=3)
+    assert f"/traces/{newest.trace_id}/" in page
+    assert "<td>3</td><td>100 % of 1</td><td>100 % of 1</td>" in page
+
+
+def test_a_hostile_task_is_text(staff, run):
+    learn(run, HOSTILE, True)
+    assert HOSTILE not in page_of(staff, run)
+
+
+def test_the_way_of_a_task_is_drawn_within_its_picture(run):
+    learn(run, "sum", *[step % 3 == 0 for step in range(40)])
+    learn(run, "once", True)
+    for task in run_episodes(run)["tasks"]:
+        points = [tuple(map(float, point.split(","))) for point in task["spark"].split()]
+        assert len(points) > 1
+        assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
+
+
+@pytest.mark.database
+def test_all_its_episodes_are_one_click_away(staff, run):
+    learn(run, "sum", True, False)
+    learn(make_run(Agent.objects.create(name="other")), "other-task", True)
+    assert f"/admin/rl/episode/?run__id__exact={run.pk}" in page_of(staff, run)
+    listed = staff.get("/admin/rl/episode/", {"run__id__exact": run.pk})
+    assert {episode.task_id for episode in listed.context["cl"].result_list} == {"sum"}
+
+
+def test_what_is_learned_stands_apart_from_what_is_read_and_leads_to_its_rating(staff: Client, agent: Agent) -> None:
+    run, trace = make_run(agent), make_trace(agent)
+    rating = Feedback.objects.create(
+        agent=agent, trace=trace, kind=Feedback.Kind.CORRECTION, text="cards", rater="anna"
+    )
+    answer = {"name": "chosen", "tokens": 2, "is_cut": True, "pieces": [["<b>", False], ["cards", True]]}
+    rows = [{"prompt": "user: <i>Which team?", "prompt_tokens": 7, "answers": [answer], "feedback": [rating.pk, 10**6]}]
+    left_out = [{"reason": "the template refuses it", "question": "Hello?"}]
+    run.directory.mkdir(parents=True)
+    (run.directory / LEARNED_ROWS).write_text(json.dumps({"rows": rows, "left_out": left_out}))
+    page = staff.get(f"/runs/{run.pk}/rows/").content.decode()
+    assert '<span class="row-prompt">&lt;b&gt;</span><span class="row-learned">cards</span>' in page
+    assert "user: &lt;i&gt;Which team?" in page
+    assert f'<a href="/traces/{trace.pk}/">edited answer of anna</a>' in page
+    assert "cut at the end" in page
+    assert "the template refuses it" in page
+    assert f'href="/runs/{run.pk}/rows/"' in staff.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_a_run_that_has_not_prepared_its_rows_says_so(staff: Client, agent: Agent) -> None:
+    assert "Nothing to show" in staff.get(f"/runs/{make_run(agent).pk}/rows/").content.decode()

@@ -20,10 +20,9 @@ from rl.from_systems.ocd.formulas import RATINGS
 from rl.from_systems.ocd.records import LONGEST_ID, LONGEST_USER
 from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.base import ApiView
-from rl.web.api.openapi import operation
-from rl.web.api.problems import TooLarge
+from rl.web.api.pagination import size_of
+from rl.web.api.problems import TooLarge, operation
 from rl.web.api.serializers.fields import AnyJSONField, NameField, NumberField, ObjectField, StrictSerializer, TextField
-from rl.web.api.sizes import size_of
 
 WORDS = list(RATINGS)
 

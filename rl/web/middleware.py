@@ -1,4 +1,5 @@
-"""``/metrics`` for Prometheus: to whoever has METRICS_TOKEN; without one, to programs of this machine."""
+"""What every request passes: ``/metrics`` for Prometheus is answered to whoever has METRICS_TOKEN, without one to programs
+of this machine; who calls, and with which request, is noted for the audit log and the lines of the log."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ from django.http import HttpRequest, HttpResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from rest_framework.settings import api_settings
 
+from rl.base import logs
+from rl.operations.audit import Caller, acting_for
 from rl.operations.metrics import exposition
+from rl.web.client_address import client_network
 
 PATH: Final = "/metrics"
 _FORWARDED: Final = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via")
@@ -32,17 +36,14 @@ class MetricsMiddleware:
 def _answer(request: HttpRequest) -> HttpResponse:
     if request.method not in ("GET", "HEAD"):
         return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are allowed", Allow="GET, HEAD")
-    if settings.METRICS_TOKEN and not _has_token(request):
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    is_right = hmac.compare_digest(token.strip().encode(), settings.METRICS_TOKEN.encode())
+    if settings.METRICS_TOKEN and not (scheme.lower() == "bearer" and is_right):
         text = "send METRICS_TOKEN as 'Authorization: Bearer …'"
         return _refusal(HTTPStatus.UNAUTHORIZED, text, **{"WWW-Authenticate": 'Bearer realm="metrics"'})
     if not settings.METRICS_TOKEN and not _is_local(request):
         return _refusal(HTTPStatus.FORBIDDEN, "only programs of this machine may read this; METRICS_TOKEN lets others")
     return HttpResponse(exposition(), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
-
-
-def _has_token(request: HttpRequest) -> bool:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), settings.METRICS_TOKEN.encode())
 
 
 def _is_local(request: HttpRequest) -> bool:
@@ -57,3 +58,26 @@ def _is_local(request: HttpRequest) -> bool:
 
 def _refusal(status: HTTPStatus, text: str, **headers: str) -> HttpResponse:
     return HttpResponse(f"{text}\n", status=status, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+HEADER: Final = "X-Request-ID"
+
+
+class CallerMiddleware:
+    """The request has its number from the front already, where there is one (``rl.web.front.application.observe``)."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        number = logs.request_id.get() or logs.request_number(request.headers.get(HEADER, ""))
+        caller = Caller(address=client_network(request) or "", request=request)
+        with logs.about(logs.request_id, number), acting_for(caller):
+            response = self.get_response(request)
+        response[HEADER] = number
+        return response
+
+
+def version(request: HttpRequest) -> dict[str, str]:
+    """A context processor: what every page may show of this installation."""
+    return {"ratchet_version": settings.VERSION}
