@@ -26,6 +26,9 @@ from django.conf import settings
 READY = "ready"
 """What a fork says when it can take another file."""
 
+MOST_DEAD = 10
+"""Forks that die end the run: what kills each of them is no fault of one test."""
+
 
 @dataclass
 class Fork:
@@ -65,6 +68,7 @@ class Loop:
             of_file.setdefault(item.path, deque()).append(index)
         self.files = deque(of_file.values())
         self.forks: dict[Any, Fork] = {}
+        self.dead = 0
 
     def run(self, number: int) -> None:
         for name in range(min(number, len(self.files))):
@@ -107,6 +111,9 @@ class Loop:
                 raise self.session.Interrupted(f"a fork ended between two tests: {os.waitstatus_to_exitcode(status)}")
             return
         self.fail(fork.todo.popleft(), status)
+        self.dead += 1
+        if self.dead == MOST_DEAD:
+            raise self.session.Interrupted(f"{MOST_DEAD} forks died")
         if fork.todo:
             self.files.appendleft(fork.todo)
         if self.files:
@@ -154,7 +161,8 @@ def _settle(config: pytest.Config, name: str) -> None:
 
 
 def _use_directory(shared: Path, name: str) -> None:
-    (shared / name / "static").mkdir(parents=True, exist_ok=True)
+    for folder in ("data", "static"):
+        (shared / name / folder).mkdir(parents=True, exist_ok=True)
     for setting in ("DATA_DIR", "BACKUP_DIR", "ENVIRONMENTS_DIR", "PROMPT_TEMPLATES_DIR", "STATIC_ROOT"):
         setattr(settings, setting, shared / name / getattr(settings, setting).relative_to(shared))
     os.environ["DATA_DIR"] = str(settings.DATA_DIR)
@@ -180,7 +188,7 @@ def _next_file(link: Connection) -> Sequence[int]:
     return link.recv()
 
 
-@dataclass
+@dataclass(eq=False)
 class Reporter:
     config: pytest.Config
     link: Connection

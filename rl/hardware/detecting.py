@@ -155,14 +155,14 @@ def _cpu() -> tuple[str, frozenset[str]]:
     """Model name and feature flags; the flags are empty where the system does not list them."""
     if sys.platform == "darwin":
         return _apple_cpu()
-    name, flags = platform.processor() or platform.machine(), frozenset[str]()
+    name, flags = "", frozenset[str]()
     for key, value in _key_values(Path("/proc/cpuinfo")):
         if key == "model name":
             name = value
         elif key in ("flags", "Features"):  # of x86, and of ARM
             flags = frozenset(value.split())
             break
-    return name, flags
+    return name or platform.processor() or platform.machine(), flags
 
 
 def _apple_cpu() -> tuple[str, frozenset[str]]:

@@ -195,7 +195,9 @@ def _invited_desk(request: HttpRequest, invite: Invite, agent: str, name: str) -
         text = f"Your invitation is for {queue.name} of {queue.agent.name}, and for nothing else here."
         raise Refusal("Not what you are invited to", text, queue=queue)
     if not uses(request, invite):
-        text = "Your link was opened in another browser, which goes on with it; what you have rated here is not lost."
+        text = (
+            "Your link was opened in another browser, which goes on with it. Nothing that you have rated here is lost."
+        )
         raise Refusal("You go on elsewhere", text, invite=invite)
     return Desk(queue, Rater(invite.rater), EVERYTHING, is_invited=True)
 

@@ -62,7 +62,6 @@ class TraceCollector:
             data_dir, api_url, api_key, agent, self.troubles, capacity, timeout, exit_timeout, trace_dir
         )
 
-    @never_raises
     def start_trace(
         self,
         user_query: str,
@@ -72,7 +71,14 @@ class TraceCollector:
         earlier: Sequence[Mapping[str, Any]] = (),
     ) -> OpenTrace | None:
         """The run that this context, and what it starts, is part of until ``finish_trace``. ``earlier``: the chat messages
-        before the question, with ``role`` and ``content``: the system prompt, and turns that are over."""
+        before the question, with ``role`` and ``content``: the system prompt, and turns that are over. Raises TypeError for
+        arguments that it does not have, and nothing else."""
+        return self._start(user_query, session_id, trace_id, earlier)
+
+    @never_raises
+    def _start(
+        self, user_query: str, session_id: str, trace_id: str | None, earlier: Sequence[Mapping[str, Any]]
+    ) -> OpenTrace | None:
         trace = self.open_trace(user_query, session_id, trace_id=trace_id)
         trace.earlier = self.clean.messages(earlier, "earlier")
         self.context.set(trace)
