@@ -15,7 +15,7 @@ DATA = f"""
 import json
 from django.contrib.auth.models import Permission, User
 from rl.models import Agent, ApiKey, RatingQueue
-from rl.queues import invites
+from rl.queues import editing
 agent = Agent.objects.get(name="{TRAINED}")
 may = {{name: Permission.objects.get(codename=name) for name in ("add_feedback", "view_trace")}}
 for name, password in {PEOPLE!r}.items():
@@ -30,7 +30,7 @@ print(json.dumps({{
     "leaked": ApiKey.create(name="leaked", kind="secret", scopes=["ingest", "read"])[1],
     "shop": ApiKey.create(name="shop", **open_to)[1],
     "tokens": ApiKey.create(name="tokens", needs_tokens=True, **open_to)[1],
-    **{{name: invites.token_of(invites.invite(queue, name)) for name in ("dora", "guest")}},
+    **{{name: editing.token_of(editing.invite(queue, name)) for name in ("dora", "guest")}},
 }}))
 """
 

@@ -20,7 +20,8 @@ from rl.collect.traces.rows import run_id
 from rl.from_systems.command_center.callers import Caller
 from rl.models import Feedback, Trace, WaitingRating
 from rl.serving.gateway import pending
-from rl.web.api.auth import DEVICE, by_external_id
+from rl.web.api.auth import DEVICE
+from rl.web.api.lookups import by_external_id
 from rl.web.api.pagination import size_of, within
 from rl.web.api.ratings import THUMBS, EntryRating
 from rl.web.api.serializers.fields import NameField, ShortListField, TextField

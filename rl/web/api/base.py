@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,7 +10,6 @@ from typing import Any
 from django.conf import settings
 from django.core.cache import cache
 from django.db.models import QuerySet
-from django.http import HttpRequest
 from django_filters.rest_framework import FilterSet
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
@@ -28,24 +26,8 @@ from rl.collect.storable import unstorable
 from rl.collect.traces.rows import agents_named
 from rl.models import Agent, ApiKey
 from rl.web.api.auth import key_of, visible_to
+from rl.web.api.cors import allow_origin_of_publishable_key
 from rl.web.client_address import client_address
-
-
-def allow_origin_of_publishable_key(sender: Any, request: HttpRequest, **kwargs: Any) -> bool:
-    """For corsheaders' ``check_request_enabled``.
-
-    A preflight carries no key, so any publishable key that is valid vouches for its origins; which key works from
-    which page is checked when the request itself comes. Answers for no other path: True would open it.
-    """
-    origin = request.headers.get("Origin")
-    if not origin or not re.match(settings.CORS_URLS_REGEX, request.path_info):
-        return False
-    used = getattr(request, "auth", None)  # set once the key was read: saves the query
-    if isinstance(used, ApiKey) and origin in used.allowed_origins:
-        return True
-    publishable = ApiKey.valid().filter(kind=ApiKey.Kind.PUBLISHABLE)
-    return any(origin in origins for origins in publishable.values_list("allowed_origins", flat=True))
-
 
 WINDOW_SECONDS = 60
 

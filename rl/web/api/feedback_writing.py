@@ -19,8 +19,9 @@ from rl.collect.feedback.tokens import Subject, read, sign
 from rl.collect.feedback.waiting import Arrived, Early, Kept, NoRoom, drop, keep
 from rl.collect.traces.rows import agents_named
 from rl.models import Agent, ApiKey, Feedback, Trace
-from rl.web.api.auth import INGEST, agents, by_external_id, by_id, rater_for, visible_to
+from rl.web.api.auth import INGEST, agents, rater_for, visible_to
 from rl.web.api.base import ApiView, success
+from rl.web.api.lookups import by_external_id, by_id
 from rl.web.api.problems import BAD_BODY, BadRequest, TokenRefused, operation
 from rl.web.api.serializers.fields import StrictSerializer, TextField, raters_field
 from rl.web.api.serializers.traces import FEEDBACK_IN, FeedbackOut

@@ -21,7 +21,7 @@ from rest_framework.request import Request
 
 from rl.models import Agent, Feedback, Trace
 from rl.serving.gateway import pending
-from rl.web.api.auth import by_external_id
+from rl.web.api.lookups import by_external_id
 
 
 @extend_schema_field(OpenApiTypes.BOOL)

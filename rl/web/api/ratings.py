@@ -16,8 +16,9 @@ from rl.collect.feedback.write import CHUNK, Rated, record
 from rl.collect.limits import MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.models import ApiKey, Feedback, Trace
 from rl.serving.gateway import pending
-from rl.web.api.auth import DEVICE, RATE, by_external_id, runs_with, visible_to
+from rl.web.api.auth import DEVICE, RATE, visible_to
 from rl.web.api.base import ApiView, success
+from rl.web.api.lookups import by_external_id, runs_with
 from rl.web.api.problems import BAD_BODY, BadRequest, TooLarge, operation, summary
 from rl.web.api.serializers.fields import NameField, ObjectField, ShortListField, TextField
 

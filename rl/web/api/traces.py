@@ -22,8 +22,9 @@ from rl.collect.feedback.waiting import deliver_by_id
 from rl.collect.inserting import RowMaker
 from rl.collect.traces.rows import TraceRows, agents_named, look_again, versions_named
 from rl.models import Agent, ApiKey, Feedback, ModelVersion, Trace, prompt_key
-from rl.web.api.auth import INGEST, READ, by_id
+from rl.web.api.auth import INGEST, READ
 from rl.web.api.base import ApiView, success
+from rl.web.api.lookups import by_id
 from rl.web.api.pagination import TraceFilter, keys_within
 from rl.web.api.problems import BAD_BODY, operation, problem
 from rl.web.api.serializers.traces import Batch, TraceDetailOut, TraceIn, TraceOut, TraceStored, TraceWithFeedback

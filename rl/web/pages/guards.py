@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.write import Rated, rate
 from rl.models import Agent, Feedback, Trace
-from rl.web.api.auth import by_id
+from rl.web.api.lookups import by_id
 from rl.web.rating_filters import tags_of
 
 

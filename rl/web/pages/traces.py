@@ -30,7 +30,7 @@ from rl.dataset_builder import get_training_stats
 from rl.models import Agent, Feedback, Trace
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.web import trace_lists
-from rl.web.api.auth import by_id
+from rl.web.api.lookups import by_id
 from rl.web.api.serializers.traces import TraceWithFeedback
 from rl.web.pages.guards import (
     find_agent,

@@ -7,7 +7,7 @@ from django.db import connection
 
 from rl.collect.feedback.write import CHUNK
 from rl.models import Agent, Feedback, Trace
-from rl.web.api.auth import by_external_id
+from rl.web.api.lookups import by_external_id
 from tests.web.api.conftest import Caller, assert_problem, entry_of, run_together
 
 URL = "/api/v1/ratings/"

@@ -32,8 +32,9 @@ from rl.from_systems.ocd.calls.base import (
 )
 from rl.from_systems.ocd.records import read_decision
 from rl.models import ApiKey, Feedback, Trace
-from rl.web.api.auth import INGEST, by_external_id, visible_to
+from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success
+from rl.web.api.lookups import by_external_id
 from rl.web.api.problems import BAD_BODY, BadRequest, Conflict, problem
 
 MAX_BATCH = 1000

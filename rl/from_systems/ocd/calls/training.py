@@ -24,7 +24,8 @@ from rl.from_systems.ocd.rows import components_of, decision_row, raw_reward
 from rl.models import ApiKey, Feedback, Trace
 from rl.models.traces import HELD_OUT, SPLIT, may_be_used
 from rl.scoring import stored as rewarding
-from rl.web.api.auth import INGEST, READ, TRAIN, by_external_id, visible_to
+from rl.web.api.auth import INGEST, READ, TRAIN, visible_to
+from rl.web.api.lookups import by_external_id
 from rl.web.api.problems import BAD_BODY
 from rl.web.api.serializers.fields import ShortListField, StrictSerializer, TextField
 from rl.web.api.training import Nothing
