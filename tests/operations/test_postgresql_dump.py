@@ -42,7 +42,7 @@ def test_a_program_that_is_older_than_the_server_is_refused(tmp_path: Path, monk
 def test_the_password_is_not_among_the_arguments(monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "PASSWORD", "hunter2")
     assert "hunter2" not in postgresql_dump._conninfo()
-    assert postgresql_dump._password() == "hunter2"
+    assert postgresql_dump._parameters()["password"] == "hunter2"
 
 
 @pytest.mark.process
