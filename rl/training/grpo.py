@@ -249,16 +249,18 @@ class StoredAnswers:
         for number, prompt in enumerate(prompts, start=first):
             group = self._groups[int(prompt)]
             # draw: G answers for the whole group, the same in every process; each place in the group takes one
-            # all of them in any order, then all of them again: none comes twice more often than another
-            answers = len(group["answers"])
-            order = random.Random(f"{self._seed} {prompt} {trainer.state.global_step}")  # noqa: S311
-            rounds = range(-(-self._size // answers))
-            chosen = [at for _ in rounds for at in order.sample(range(answers), answers)][number % self._size]
+            chosen = self._draw(len(group["answers"]), prompt, trainer.state.global_step)[number % self._size]
             rollouts["prompt_ids"].append(group["prompt_ids"])
             rollouts["completion_ids"].append(plain(group["answers"][chosen]))
             rollouts["env_mask"].append(own_mask(group["answers"][chosen]))
             rollouts[REWARD].append(group["rewards"][chosen])
         return rollouts  # N lists each; without logprobs TRL takes the policy's own, so the ratio is 1
+
+    def _draw(self, answers: int, prompt: str, step: int) -> list[int]:
+        """All of them in any order, then all of them again: none comes twice more often than another."""
+        order = random.Random(f"{self._seed} {prompt} {step}")  # noqa: S311
+        rounds = range(-(-self._size // answers))
+        return [at for _ in rounds for at in order.sample(range(answers), answers)]
 
 
 def stored_rewards(stored_reward: Sequence[float], **others: Any) -> list[float]:

@@ -32,6 +32,7 @@ class StoredModel:
     name: str
     """With its tag."""
     size_bytes: int
+    digest: str
     quantization: str
 
 
@@ -124,7 +125,7 @@ class OllamaDeployer:
             models = client.list().models
         levels = [(model.details.quantization_level or "") if model.details else "" for model in models]
         return [
-            StoredModel(model.model or "", int(model.size or 0), level)
+            StoredModel(model.model or "", int(model.size or 0), model.digest or "", level)
             for model, level in zip(models, levels, strict=True)
         ]
 
