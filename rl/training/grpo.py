@@ -260,7 +260,7 @@ class StoredAnswers:
         """All of them in any order, then all of them again: none comes twice more often than another."""
         order = random.Random(f"{self._seed} {prompt} {step}")  # noqa: S311
         rounds = range(-(-self._size // answers))
-        return [at for _ in rounds for at in order.sample(range(answers), answers)]
+        return [at for _ in rounds for at in order.sample(range(answers), answers)][: self._size]
 
 
 def stored_rewards(stored_reward: Sequence[float], **others: Any) -> list[float]:
