@@ -88,10 +88,11 @@ class Loop:
 
     def hear(self, fork: Fork) -> None:
         try:
-            message = fork.link.recv()
-        except EOFError:
+            self.answer(fork, fork.link.recv())
+        except (EOFError, ConnectionError):  # it died before it spoke, or before it was answered
             self.bury(fork)
-            return
+
+    def answer(self, fork: Fork, message: Any) -> None:
         if message == READY:
             more = self.files.popleft() if self.files else deque()
             fork.todo.extend(more)
