@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
+from django.core.cache import cache
 from django.db import connection
 from django.db.backends.sqlite3.creation import DatabaseCreation
 
@@ -23,6 +24,7 @@ from rl.models import Agent, ApiKey, Trace
 from rl.runs import run
 from rl.sandbox import backends
 from rl.web import formatting
+from rl.web.api.auth import forget
 from tests.deeds import remembered, tier_of
 from tests.once import made_once
 from tests.template import use_template
@@ -94,6 +96,13 @@ class FormatterHere:
 def _units_format_texts_themselves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if tier_of(request.node) == "unit":
         monkeypatch.setattr(formatting, "FORMATTER", FormatterHere())
+
+
+@pytest.fixture(autouse=True)
+def _nothing_counted_or_known_yet() -> None:
+    """Requests are counted and keys are known by numbers that the next test's rows have again."""
+    cache.clear()
+    forget()
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -49,6 +50,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not number or session.testsfailed or session.config.option.collectonly:
         return None
     loop = Loop(session)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its forks end with it
     try:
         loop.run(number)
     finally:
@@ -137,6 +139,7 @@ class Loop:
 
 def _be_fork(session: pytest.Session, name: str, link: Connection) -> NoReturn:
     code = 1
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         _settle(session.config, name)
         session.config.pluginmanager.register(Reporter(session.config, link))
@@ -173,15 +176,14 @@ def _use_directory(shared: Path, name: str) -> None:
 
 
 def _run_files(session: pytest.Session, link: Connection) -> None:
-    """Asks for the next file before the last test of this one, which tears down what the next does not need."""
-    todo = deque(_next_file(link))
-    while todo:
-        index = todo.popleft()
-        if not todo:
-            todo.extend(_next_file(link))
-        item, following = session.items[index], session.items[todo[0]] if todo else None
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        link.send(index)
+    """After the last test of a file only what is the session's is kept: which file comes next is asked when there is time
+    for it."""
+    while file := _next_file(link):
+        for index, following in zip_longest(file, file[1:]):
+            item, next_item = session.items[index], session if following is None else session.items[following]
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
+            link.send(index)
+    session._setupstate.teardown_exact(None)
 
 
 def _next_file(link: Connection) -> Sequence[int]:

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +45,17 @@ def test_behind(): pass
 """
 
 
-def run(folder: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+ENDLESS = """
+import os, time
+
+def test_goes_on():
+    with open("pids", "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(600)
+"""
+
+
+def start(folder: Path, files: dict[str, str], *options: str) -> subprocess.Popen[str]:
     (folder / "conftest.py").write_text(CONFTEST)
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -56,7 +69,14 @@ def run(folder: Path, files: dict[str, str], *options: str) -> subprocess.Comple
     }
     variables.pop("PYTEST_XDIST_WORKER", None)
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "--rootdir", str(folder), "--forks", "2", *options]
-    return subprocess.run(command, capture_output=True, text=True, env=variables, cwd=folder)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=variables, cwd=folder)
+
+
+def run(folder: Path, files: dict[str, str], *options: str) -> tuple[int, str]:
+    process = start(folder, files, *options)
+    told, _ = process.communicate()
+    return process.returncode, told
 
 
 def lines(file: Path) -> list[list[str]]:
@@ -64,9 +84,9 @@ def lines(file: Path) -> list[list[str]]:
 
 
 def test_each_test_runs_once_and_a_file_in_one_fork_with_a_directory_of_its_own(tmp_path: Path):
-    done = run(tmp_path, {f"test_{name}.py": FILE for name in "abcdef"})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "24 passed" in done.stdout
+    code, told = run(tmp_path, {f"test_{name}.py": FILE for name in "abcdef"})
+    assert code == 0, told
+    assert "24 passed" in told
     ran = lines(tmp_path / "ran")
     assert len({name for name, _, _ in ran}) == len(ran) == 24
     files = {(name.split("::")[0], pid) for name, pid, _ in ran}
@@ -77,18 +97,27 @@ def test_each_test_runs_once_and_a_file_in_one_fork_with_a_directory_of_its_own(
 
 
 def test_one_that_dies_fails_its_test_and_the_others_of_its_file_run(tmp_path: Path):
-    done = run(tmp_path, {"test_a.py": BROKEN, "test_b.py": FILE})
-    assert done.returncode == 1
-    assert "2 failed, 6 passed" in done.stdout
-    assert "the process of this test ended: exit code 7" in done.stdout
-    assert done.stdout.count("its own words") == 2, "in the source that is shown, and as what it printed"
+    code, told = run(tmp_path, {"test_a.py": BROKEN, "test_b.py": FILE})
+    assert code == 1
+    assert "2 failed, 6 passed" in told
+    assert "the process of this test ended: exit code 7" in told
+    assert told.count("its own words") == 2, "in the source that is shown, and as what it printed"
     assert [name for name, _, _ in lines(tmp_path / "ran") if "test_a" in name] == [
         f"test_a.py::test_{name}" for name in ("before", "fails", "dies", "behind")
     ]
 
 
 def test_the_first_failure_stops_all_where_that_is_asked_for(tmp_path: Path):
-    done = run(tmp_path, {"test_a.py": BROKEN}, "-x")
-    assert done.returncode == 1
-    assert "1 failed, 1 passed" in done.stdout
-    assert "stopping after 1 failures" in done.stdout
+    code, told = run(tmp_path, {"test_a.py": BROKEN}, "-x")
+    assert code == 1
+    assert "1 failed, 1 passed" in told
+    assert "stopping after 1 failures" in told
+
+
+def test_they_end_with_the_process_that_made_them(tmp_path: Path):
+    process = start(tmp_path, {"test_a.py": ENDLESS, "test_b.py": ENDLESS})
+    pids = tmp_path / "pids"
+    until(lambda: pids.exists() and len(lines(pids)) == 2)
+    process.terminate()
+    assert process.wait() == 2
+    assert not [pid for (pid,) in lines(pids) if psutil.pid_exists(int(pid))]

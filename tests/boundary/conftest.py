@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
 from rl.models import Agent
@@ -24,7 +23,6 @@ def staff(client: Client, bob: Any) -> Client:
 def rated(agent: Agent, data_dir: Path, settings: Any) -> Agent:
     """With ratings to learn from, and any number of requests."""
     settings.API_REQUESTS_PER_MINUTE = 1_000_000
-    cache.clear()
     rate_prompts(agent, 20)
     return agent
 

@@ -39,7 +39,8 @@ def test_a_gguf_is_written_that_llama_cpp_loads(trained, level):
     path = Path(document["path"])
     assert path.suffix == ".gguf"
     assert len(greedy_tokens(path, "Where is my parcel?", 8)) == 8
-    assert trained.query("SELECT size_bytes FROM rl_artifact WHERE quantization = ?", level) == [(path.stat().st_size,)]
+    sizes = trained.query("SELECT size_bytes FROM rl_artifact WHERE kind = 'gguf' AND quantization = ?", level)
+    assert sizes == [(path.stat().st_size,)]
 
 
 @pytest.mark.parametrize(("kind", "file"), [("merged", "model.safetensors"), ("lora", "adapter_model.safetensors")])

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.web.api.conftest import _nothing_counted_or_known_yet, other_agent, server, shop, version
+from tests.web.api.conftest import other_agent, server, shop, version
 
-__all__ = ["_nothing_counted_or_known_yet", "other_agent", "server", "shop", "version"]
+__all__ = ["other_agent", "server", "shop", "version"]

@@ -1,18 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from django.core.cache import cache
 
 from rl.models import Agent, Trace
-from rl.web.api.auth import forget
 from tests.from_systems.command_center.pages import PAGE, Page
 from tests.web.api.conftest import entry_of
-
-
-@pytest.fixture(autouse=True)
-def _nothing_counted_or_known_yet():
-    cache.clear()
-    forget()
 
 
 @pytest.fixture

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.http import HttpResponse
 from django.test import Client
 
 from rl.models import Agent, ApiKey, ModelVersion, Trace
-from rl.web.api.auth import forget
 
 SHOP = "https://shop.example"
 PROBLEM = "application/problem+json"
@@ -45,12 +43,6 @@ class Caller:
 
     def raw(self, path: str, body: str | bytes, content_type: str = "application/json") -> HttpResponse:
         return self.client.post(path, body, content_type=content_type)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_counted_or_known_yet():
-    cache.clear()
-    forget()
 
 
 @pytest.fixture

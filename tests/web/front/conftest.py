@@ -13,7 +13,7 @@ def prepared(tmp_path_factory, django_db_setup):
     return prepared_site(tmp_path_factory.mktemp("front"))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server(prepared) -> Iterator[Server]:
     with served(
         *prepared,

@@ -52,7 +52,7 @@ class Server:
 
     @property
     def log(self) -> str:
-        return (self.site.data / "serve.log").read_text()
+        return log_of(self.site, self.port).read_text()
 
     @property
     def authorization(self) -> dict[str, str]:
@@ -96,10 +96,15 @@ def prepared_site(folder: Path) -> tuple[Site, dict[str, Any]]:
     return site, json.loads(site.run("shell", "--no-imports", "-c", PROGRAM).stdout)
 
 
+def log_of(site: Site, port: int) -> Path:
+    """Several serve one site at a time."""
+    return site.data / f"serve-{port}.log"
+
+
 @contextmanager
 def served(site: Site, known: dict[str, Any], *options: str, **environment: str) -> Iterator[Server]:
     port = reserve_port()
-    with (site.data / "serve.log").open("w") as log:
+    with log_of(site, port).open("w") as log:
         process = subprocess.Popen(
             [sys.executable, str(MANAGE), "serve", "--port", str(port), *options],
             env=site.environment(**environment),

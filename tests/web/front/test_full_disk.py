@@ -18,7 +18,7 @@ from tests.commands.site import MANAGE
 from tests.missing import missing
 from tests.ports import reserve_port
 from tests.waiting import until
-from tests.web.front.server import Server
+from tests.web.front.server import Server, log_of
 
 pytestmark = [pytest.mark.database, pytest.mark.process]
 
@@ -37,7 +37,7 @@ def small(tmp_path: Path, prepared) -> Iterator[Server]:
     disk, port = tmp_path / "disk", reserve_port()
     disk.mkdir()
     serve = [sys.executable, str(MANAGE), "serve", "--port", str(port)]
-    log = (site.data / "serve.log").open("w")
+    log = log_of(site, port).open("w")
     process = subprocess.Popen(
         [*ALONE, MOUNT, "sh", str(disk), str(site.data), *serve],
         env={**site.environment(), "DATA_DIR": str(disk), "DATABASE_URL": ""},
