@@ -1,5 +1,5 @@
 """``python3 manage.py test``: first the tests that need no other process and no torch, in random order, then those that need
-no torch, then all else.
+no torch, and beside them all else, whose output comes behind theirs.
 
 Options of its own: ``--fast`` runs the first part only; with ``--retry``, as in CI, what fails in the others runs once more
 at the end, alone. All other options are pytest's; with one of those, there is one run, of what they name.
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -24,10 +27,8 @@ CORES = os.cpu_count() or 1
 ORDER = ("-p", "randomly", "--randomly-seed", str(random.randrange(2**32)))
 """Another each time, and said: with the same words pytest gives it again."""
 UNIT = ("--tier", "unit", *ORDER, "--forks", str(min(4, CORES)))
-PROCESS, LEARN = (
-    ("--tier", tier, "--forks", str(min(4, CORES + more))) for tier, more in (("process", 2), ("learn", 1))
-)
-"""More than there are cores: browsers, servers and installers are waited for while another test computes."""
+PROCESS, LEARN = (("--tier", tier, "--forks", str(min(4, CORES + 1))) for tier in ("process", "learn"))
+"""More than there are cores: browsers, servers and installers are waited for while other tests compute."""
 LUCK = 3
 """More tests than this that fail at first are no bad luck."""
 LIST = "tests/flaky.md"
@@ -41,10 +42,24 @@ def main(arguments: Sequence[str]) -> int:
         print("order of the quick tests:", *ORDER, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, str(number)) for number in range(len(parts))]
-        codes = [_pytest(*part, "--write-failed", str(file)) for part, file in zip(parts, files, strict=True)]
+        first, *others = ((*part, "--write-failed", str(file)) for part, file in zip(parts, files, strict=True))
+        codes = [_pytest(*first), *(_beside(*others, Path(folder, "told")) if others else ())]
         failed = [line for file in files if file.exists() for line in file.read_text(encoding="utf-8").splitlines()]
     may_be_luck = "--retry" in own and max(codes) == pytest.ExitCode.TESTS_FAILED
     return _try_again(failed) if may_be_luck else max(codes)
+
+
+def _beside(first: Sequence[str], second: Sequence[str], file: Path) -> tuple[int, int]:
+    """``file``: what the second has printed while the first ran, and now has to wait."""
+    with file.open("wb") as told, file.open("rb") as kept, ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(_pytest, *second, told=told)
+        code, ended = _pytest(*first), False
+        while not ended:
+            _, running = wait([beside], timeout=1)
+            ended = not running
+            shutil.copyfileobj(kept, sys.stdout.buffer)
+            sys.stdout.flush()
+        return code, beside.result()
 
 
 def _try_again(failed: Sequence[str]) -> int:
@@ -61,10 +76,11 @@ def _try_again(failed: Sequence[str]) -> int:
     return code
 
 
-def _pytest(*arguments: str) -> int:
+def _pytest(*arguments: str, told: BinaryIO | None = None) -> int:
     """Bytecode is kept: else each of the thousand processes that tests start would compile all that it imports."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.call([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=environment)
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return subprocess.call(command, cwd=ROOT, env=environment, stdout=told, stderr=told and subprocess.STDOUT)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -25,7 +26,10 @@ class FakePytest:
         self.codes: list[int] = []
         self.failed: list[str] = []
 
-    def __call__(self, *arguments: str) -> int:
+    def __call__(self, *arguments: str, told: BinaryIO | None = None) -> int:
+        if told:
+            told.write(b"of the second\n")
+            told.flush()
         words = [*arguments]
         if "--write-failed" in words:
             at = words.index("--write-failed")
@@ -37,15 +41,16 @@ class FakePytest:
 
 
 def test_the_quick_tests_come_first_and_alone_where_nobody_asks_for_more(
-    pytest_: FakePytest, capsys: pytest.CaptureFixture[str]
+    pytest_: FakePytest, capfd: pytest.CaptureFixture[str]
 ):
     assert run.main([]) == 0
     assert run.main(["--fast", "tests/web", "-x"]) == 0
     assert run.main(["tests/web", "-k", "page"]) == 0
-    *parts, fast, named = pytest_.calls
-    assert parts == [[*run.UNIT], [*run.PROCESS], [*run.LEARN]]
+    first, *both, fast, named = pytest_.calls
+    assert (first, sorted(both)) == ([*run.UNIT], [[*run.LEARN], [*run.PROCESS]])
     assert fast == [*run.UNIT, "tests/web", "-x"]
-    assert capsys.readouterr().out.splitlines() == [f"order of the quick tests: {' '.join(run.ORDER)}"] * 2
+    order = f"order of the quick tests: {' '.join(run.ORDER)}"
+    assert capfd.readouterr().out.splitlines() == [order, "of the second", order]
     assert named == ["tests/web", "-k", "page"]
 
 
