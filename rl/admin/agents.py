@@ -87,7 +87,7 @@ class AgentAdmin(admin.ModelAdmin):
     fieldsets = split_fieldsets(
         {
             None: "name description records created_at",
-            "The model": "base_model system_prompt context_length response_length",
+            "The model": "base_model system_prompt context_length response_length thinks",
             "Training": "pair_type prompt_template answer_template preset training_overrides",
             "Raters": "second_answers rater_cap",
             "Rewards and labels": "reward_weights default_reward_weights decision_weights default_decision_weights "

@@ -20,6 +20,8 @@ class Message(TypedDict):
     """The call whose result a tool's message is."""
     name: NotRequired[str]
     """The tool whose message it is."""
+    reasoning_content: NotRequired[str]
+    """What an assistant thought before it said this."""
 
 
 class RequestedCall(NamedTuple):
@@ -88,9 +90,9 @@ def write_call(name: str, arguments: Any) -> str:
 
 
 def characters(messages: Iterable[Mapping[str, Any]]) -> int:
-    """How many the messages have, their tool calls as JSON included."""
+    """How many the messages have, thoughts and tool calls as JSON included."""
     return sum(
-        len(message["content"])
+        len(message["content"] + (message.get("reasoning_content") or ""))
         + (len(json.dumps(calls, ensure_ascii=False)) if (calls := message.get("tool_calls")) else 0)
         for message in messages
     )

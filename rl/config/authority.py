@@ -33,7 +33,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         Owner.TRAINER,
         """
         automatic epochs max_steps full sft_epochs batch_size gradient_accumulation learning_rate warmup_ratio beta
-        train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl precision quantize_base
+        train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl thinks precision quantize_base
         activation_checkpointing fast save_steps seed
         rollouts num_generations temperature top_p max_new_tokens loss_type vllm
         policy_type async_rollout_workers eval_interval eval_tasks curriculum device
@@ -71,7 +71,7 @@ AGENT: Mapping[str, Owner] = {
         name description system_prompt context_length response_length pair_type preset reward_weights decision_weights
         answer_format answer_kind answer_values answer_schema keep_to_answers label_threshold auto_label_threshold
         gate_margin guard_limits online_learning min_samples_to_retrain retrain_interval_hours auto_export rater_cap
-        second_answers auto_deploy deploy_target keep_versions export_quantization training_overrides
+        second_answers auto_deploy deploy_target keep_versions export_quantization training_overrides thinks
         """,
     ),
     **_assign(Owner.CHOICE, "base_model judge prompt_template answer_template"),

@@ -91,6 +91,9 @@ class TrainingConfig:
     most_kl: float = 1000.0
     """Nats a token between the answers of a trained adapter and those of the base model at which DPO, KTO, MPO and SFT stop
     and keep the weights of before, as where answers break; 0: nobody looks."""
+    thinks: bool = False
+    """The model thinks before it answers, where its chat template has a switch for that, in training as when it is measured
+    and served; what the rows say of thoughts is learned. Models without a switch go on as they are."""
     precision: str = "auto"
     """auto, fp32, or bf16. Auto is bf16 on a GPU that has it, fp32 on a CPU."""
     quantize_base: str = "none"

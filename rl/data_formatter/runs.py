@@ -11,7 +11,8 @@ from rl.base.messages import requested_calls, without_calls
 from rl.base.records import Message
 
 Steps = Sequence[Message]
-"""From behind the prompt to the last words of the agent, these excluded."""
+"""From behind the prompt to the last words of the agent, these excluded. The last may be what it thought before these: a
+message without content."""
 
 
 def prompt_messages(prompt: Iterable[Message]) -> list[Message]:
@@ -23,7 +24,18 @@ def prompt_messages(prompt: Iterable[Message]) -> list[Message]:
 
 
 def answer_messages(text: str, steps: Steps = ()) -> list[Message]:
+    if steps and is_thought(steps[-1]):
+        return [*steps[:-1], Message({**steps[-1], "content": text})]
     return [*steps, Message(role="assistant", content=text)]
+
+
+def is_thought(message: Message) -> bool:
+    return bool(message.get("reasoning_content")) and not (message["content"] or message.get("tool_calls"))
+
+
+def without_thought(steps: Steps) -> tuple[Message, ...]:
+    """Nobody thought this before words that somebody else wrote in the place of the agent's."""
+    return tuple(steps[:-1] if steps and is_thought(steps[-1]) else steps)
 
 
 def as_answer_messages(answer: Any) -> Any:
@@ -32,10 +44,11 @@ def as_answer_messages(answer: Any) -> Any:
 
 
 def answer_key(text: str, steps: Steps = ()) -> str:
-    """Equal for answers whose agent did and said the same. What tools returned does not count, nor space around texts."""
+    """Equal for answers whose agent did and said the same. What tools returned does not count, nor
+    thoughts, nor space around texts."""
     if not steps:  # nearly always
         return text.strip()
-    acts = [_act(message) for message in steps if message["role"] == "assistant"]
+    acts = [_act(message) for message in steps if message["role"] == "assistant" and not is_thought(message)]
     return "\0".join([text.strip(), *acts])
 
 

@@ -32,20 +32,24 @@ class Contest:
     base_model: str
     weights: Path
     """The new version's weights: an adapter, or a whole model."""
-    current: tuple[str, Path] | None
-    """Base model and weights of the version in use; None: the base model stands for it."""
+    current: tuple[str, Path, bool] | None
+    """Base model and weights of the version in use, and whether it thinks; None: the base model stands for it."""
     max_length: int
     max_new_tokens: int
+    thinks: bool = False
+    """Whether the new version and its base think before they answer."""
 
 
-def of_each(contest: Contest, ask: Callable[[str, dict[str, Path | None]], dict[str, list[T]]]) -> dict[str, list[T]]:
-    """What ``ask`` finds for a base model and the weights that are compared on it; it is called once for each base model.
-    There is no "current" where no version is in use."""
+Ask = Callable[[str, bool, dict[str, Path | None]], dict[str, list[T]]]
+
+
+def of_each(contest: Contest, ask: Ask[T]) -> dict[str, list[T]]:
+    """What ``ask`` finds for a base model, with or without thoughts, and the weights that are compared on it; it is called
+    once for each of these. There is no "current" where no version is in use."""
     compared: dict[str, Path | None] = {"base": None, "new": contest.weights}
-    other = contest.current
-    if other and other[0] == contest.base_model:
-        compared["current"] = other[1]
-    values = ask(contest.base_model, compared)
-    if other and other[0] != contest.base_model:
-        values |= ask(other[0], {"current": other[1]})
-    return values
+    if contest.current is None:
+        return ask(contest.base_model, contest.thinks, compared)
+    base_model, weights, thinks = contest.current
+    if (base_model, thinks) == (contest.base_model, contest.thinks):
+        return ask(base_model, thinks, {**compared, "current": weights})
+    return ask(contest.base_model, contest.thinks, compared) | ask(base_model, thinks, {"current": weights})

@@ -109,7 +109,11 @@ def _score(
     keys = sorted(rows.keys() & sampled.keys(), key=lambda key: str(rows[key]["prompt_key"]))
     candidates = [rows[key] for key in keys]
     encoded = leaf(SCORERS["preference"]).encoded_pairs(
-        version.base_model, candidates, max_length=version.run.config["max_length"], report=report
+        version.base_model,
+        candidates,
+        max_length=version.run.config["max_length"],
+        report=report,
+        thinks=version.thinks,
     )
     fitting = [position for position, both in enumerate(encoded) if both is not None]
     sequences = [sequence for position in fitting for sequence in encoded[position]]

@@ -102,7 +102,7 @@ def measure(contest: Contest, task: Path, report: Report) -> TaskScores:
     if is_reward_model(contest.weights):
         raise UsageError("--lm-eval measures answers, and a reward model gives none")
     python = interpreter()
-    base, weights = contest.current or (contest.base_model, None)
+    base, weights, _ = contest.current or (contest.base_model, None, False)
     new = _measure(python, task, contest.base_model, contest.weights, "the new version", report)
     current = _measure(python, task, base, weights, "the version in use" if weights else "the base model", report)
     return compare(new, current)

@@ -64,9 +64,10 @@ class Subject:
         return Contest(
             self.base_model,
             self.weights,
-            (current.base_model, versions.weights_directory(current)) if current else None,
+            (current.base_model, versions.weights_directory(current), current.thinks) if current else None,
             self.max_length,
             self.answer_length,
+            self.version.thinks if self.version else self.agent.thinks,
         )
 
     @property

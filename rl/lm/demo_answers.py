@@ -68,7 +68,12 @@ def _sample(model: Any, tokenizer: Any, questions: Sequence[str], kind: Kind) ->
     tokenizer.padding_side = "left"
     # (B, P): every prompt ends where its answers begin
     prompts = tokenizer.apply_chat_template(
-        chats, add_generation_prompt=True, return_dict=True, return_tensors="pt", padding=True, **template_settings()
+        chats,
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
+        padding=True,
+        **template_settings(False),
     )
     sampling = {"do_sample": True, "temperature": kind.temperature, "top_p": 0.95, "top_k": 50}
     # (B * N, P + T): N answers to each prompt, one prompt after the other

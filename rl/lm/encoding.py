@@ -5,6 +5,9 @@ what the model would then have to generate, up to and with the token that ends i
 rendered conversation where it parts from its prompt instead, learns what templates write behind the end of a turn too, and
 drops and cuts long rows without a word: here both are counted, and so are chats that the template refuses.
 
+What was thought before an answer (``reasoning_content``) is learned with it where the tokenizer's model thinks, as the
+template writes it, and left out where it does not.
+
 Rows with tools are runs: their calls are written as the model writes them itself (``rl.lm.chat``), and in the ids of an
 answer the results of tools and the words of users are marked as not the model's own (``rl.lm.own_tokens``). TRL learns
 these too.
@@ -22,7 +25,7 @@ from transformers import PreTrainedTokenizerBase
 from rl.base.messages import characters, has_calls
 from rl.base.records import Report
 from rl.lm.chat.format import ChatFormat
-from rl.lm.chat.template import ChatRefused, answer_form
+from rl.lm.chat.template import AnswerForm, ChatRefused, answer_form
 from rl.lm.lengths import EncodedRow
 
 _BATCH = 256
@@ -88,7 +91,9 @@ def _encode_run(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], answ
     try:
         ids = {f"{name}_ids": chat.answer_ids(row[name]) for name in answers if row.get(name)}
         prompt = chat.prompt_ids(row["prompt"], row.get("tools") or ())
-        return {"prompt_ids": prompt, **ids, "dropped_texts": chat.dropped_texts - dropped}
+        return {"prompt_ids": prompt, **ids, "dropped_texts": chat.dropped_texts - dropped} | _flag_lost(
+            answer_form(tokenizer), row, answers
+        )
     except ChatRefused as refused:
         return {"refused": str(refused)}
 
@@ -97,14 +102,13 @@ def answer_text(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], ids:
     """What was generated after the prompt of the row, without what its template has before an answer; after one with tools,
     with the calls as the model writes them."""
     if _is_run(row, ()):
-        return _chat_format(tokenizer).turn_text(ids)
+        return _chat_format(tokenizer).turn_text(answer_form(tokenizer).behind_thought(ids))
     return answer_words(tokenizer, ids)
 
 
 def answer_words(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
-    """The words of an answer without tools."""
-    text: str = tokenizer.decode(ids, skip_special_tokens=True)
-    return text.removeprefix(answer_form(tokenizer).shown_lead)
+    """The words of an answer without tools, without what was thought before them."""
+    return answer_form(tokenizer).words(ids)
 
 
 def calls_tools(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], ids: Sequence[int]) -> bool:
@@ -130,7 +134,7 @@ def _encode_batch(
     # each prompt once, then all answers, each behind the end of its prompt
     prompt_ids = iter(form.tokens(written))
     texts = [
-        (prompt, row[name][-1]["content"])
+        (prompt, row[name][-1]["content"], (row[name][-1].get("reasoning_content") or "").strip())
         for row, prompt in zip(batch, prompts, strict=True)
         for name in answers
         if row.get(name) and isinstance(prompt, str)
@@ -141,4 +145,12 @@ def _encode_batch(
             yield {"refused": str(prompt)}
             continue
         own = {f"{name}_ids": next(answer_ids) for name in answers if row.get(name)}
-        yield {"prompt_ids": next(prompt_ids), **own}
+        yield {"prompt_ids": next(prompt_ids), **own, **_flag_lost(form, row, answers)}
+
+
+def _flag_lost(form: AnswerForm, row: Mapping[str, Any], answers: Sequence[str]) -> dict[str, bool]:
+    """A flag where thoughts should be learned and are not."""
+    has_thoughts = form.drops_thoughts and any(
+        message.get("reasoning_content") for name in answers for message in row.get(name) or ()
+    )
+    return {"dropped_thoughts": True} if has_thoughts else {}

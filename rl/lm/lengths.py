@@ -62,6 +62,8 @@ class LengthCount:
     """How many the chat template refuses, by its reason."""
     wordless: int = 0
     """The template drops words beside a tool call of theirs, which so are not learned."""
+    thoughtless: int = 0
+    """What they thought should be learned, and the template writes no thoughts."""
     cut: int = 0
     """At least one answer of the row lost its end."""
     longest_prompt: int = 0
@@ -75,6 +77,7 @@ class LengthCount:
             self.refused[row["refused"][:_REASON]] += 1
             return None
         self.wordless += bool(row.get("dropped_texts"))
+        self.thoughtless += bool(row.get("dropped_thoughts"))
         prompt = len(row["prompt_ids"])
         answers = {name: ids for name, ids in row.items() if name.endswith("_ids") and name != "prompt_ids"}
         whole = prompt + max(map(len, answers.values()), default=0)
@@ -95,6 +98,9 @@ class LengthCount:
             report("log", {"text": f"{count} of {self.rows} rows are left out: {reason}"})
         if self.wordless:
             text = f"{self.wordless} of {self.rows} rows lose words beside tool calls: the template drops them"
+            report("log", {"text": text})
+        if self.thoughtless:
+            text = f"{self.thoughtless} of {self.rows} rows lose their thoughts: the template writes none"
             report("log", {"text": text})
         if self.rows and self.refused.total() == self.rows:
             raise NotEnoughData(f"no row can be used: {next(iter(self.refused))}")

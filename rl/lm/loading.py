@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
+from rl.base.template_settings import SWITCH
 from rl.hardware import choose_gpu, cpu_runs_bf16, detect_hardware, in_4bit, precision_on, usable_cores
 from rl.lm import minimind, processes
 from rl.lm.chat.template_trial import require_modest
@@ -91,8 +92,9 @@ def autocast_dtype(precision: str) -> torch.dtype | None:
     return torch.bfloat16 if uses_bf16(precision) else None
 
 
-def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
-    """Raises UsageError (no such model), or TrainingFailed for one that cannot be loaded or cannot write a chat."""
+def load_tokenizer(base: str, thinks: bool = False) -> PreTrainedTokenizerBase:
+    """``thinks``: whether the model thinks before it answers; the tokenizer's files say so from then on. Raises UsageError
+    (no such model), or TrainingFailed for one that cannot be loaded or cannot write a chat."""
     tokenizer = read_tokenizer(check_model_path(base), TrainingFailed)
     if not tokenizer.chat_template:
         raise TrainingFailed(
@@ -101,6 +103,7 @@ def load_tokenizer(base: str) -> PreTrainedTokenizerBase:
         )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.init_kwargs[SWITCH] = thinks
     return tokenizer
 
 

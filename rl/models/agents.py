@@ -19,6 +19,7 @@ from rl.config import AUTO, PRESETS, TrainingConfig, authority, check_overrides,
 from rl.config.guard_limits import check_guard_limits
 from rl.config.lengths import lengths_of
 from rl.config.levels import LEVELS, check_level
+from rl.config.methods import scoring_methods
 from rl.config.reward_weights import check_decision_weights, check_reward_weights
 from rl.config.schemas import check_answer_schema, check_answer_values
 
@@ -108,6 +109,11 @@ class Agent(models.Model):
     )
     response_length = models.PositiveIntegerField(
         default=256, validators=[MinValueValidator(1)], help_text="Most tokens of one answer."
+    )
+
+    thinks = models.BooleanField(
+        default=False,
+        help_text="It thinks before it answers, where its chat template can: trained, measured and served alike.",
     )
 
     # training
@@ -285,7 +291,8 @@ class Agent(models.Model):
         start = preset(name, method)
         known = {field.name for field in fields(start)}
         most = PRESETS[name].get("max_length", self.context_length)
-        values = {"max_length": min(most, self.context_length)}
+        values: dict[str, Any] = {"max_length": min(most, self.context_length)}
+        values["thinks"] = self.thinks and method not in scoring_methods()  # these read what people read
         if not preset_name:
             check_overrides(self.training_overrides)
             values |= authority.without_choices(self.training_overrides)

@@ -56,6 +56,12 @@ class ModelVersion(models.Model):
         run = getattr(self, "run", None)
         return run is not None and run.method in scoring_methods()
 
+    @property
+    def thinks(self) -> bool:
+        """Whether it was trained to think before it answers."""
+        run = getattr(self, "run", None)
+        return run is not None and bool(run.config.get("thinks"))
+
     def require_answers(self) -> None:
         """Raises UsageError for a reward model."""
         if self.is_reward_model:

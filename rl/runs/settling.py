@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rl import dataset_builder
 from rl.base.errors import RunConflict, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import Report
+from rl.collect.feedback.kept_answers import read_kept_answers
 from rl.config import DPOConfig, TrainingConfig, config_class
 from rl.config.automatic import OF_SIZE, Repeats, settle
 from rl.dataset_builder.accepted_answers import IMITATED, for_choosing, kind_of
@@ -31,6 +33,10 @@ def settle_run(
     """The run's configuration, with nothing left to choose. ``base_model``: resolved before. Raises RunConflict when the run
     belongs to another process, and UsageError for a model that cannot be fetched."""
     config = config_class(run.method)(**run.config)
+    if config.thinks and read_kept_answers(run.agent):
+        report("log", {"text": "its answers keep to a form from their first word on, so it does not think before them"})
+        config = replace(config, thinks=False)
+        keep(run, "its settings were chosen", config=config.as_dict())
     if not config.automatic:
         return config
     size = None

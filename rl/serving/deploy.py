@@ -106,6 +106,8 @@ def deploy(
         version.require_answers()
     if best_of is not None:
         check_best_of(best_of)
+    if target == Target.OLLAMA:
+        on_ollama.require_no_thoughts(agent, version)
     require_target(target)
     with device_lock(settings.DATA_DIR / "locks", f"deploy-{agent.pk}", llama_server.waiting(report)):
         file = None if target == Target.OPENAI else model_file(agent, version, level, report)

@@ -7,11 +7,11 @@ from typing import Final
 from django.conf import settings
 
 from rl.base import files
-from rl.base.errors import ExportFailed
+from rl.base.errors import ExportFailed, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.export.ollama.deployer import OllamaDeployer, full_name
-from rl.models import Agent, Deployment
+from rl.models import Agent, Deployment, ModelVersion
 from rl.serving.hosting import OllamaHostingProfile
 from rl.serving.model_file import ModelFile
 
@@ -22,6 +22,15 @@ MODELFILE, ENV_FILE = "Modelfile", "ollama.env"
 
 def server(timeout: float = 30.0) -> OllamaDeployer:
     return OllamaDeployer(settings.OLLAMA_URL, timeout=timeout)
+
+
+def require_no_thoughts(agent: Agent, version: ModelVersion | None) -> None:
+    """Raises UsageError for a model that thinks before it answers."""
+    if version.thinks if version else agent.thinks:
+        raise UsageError(
+            f"{version or f'the base model of {agent.name}'} thinks before it answers, and Ollama would give its thoughts "
+            "as part of its answers: serve it with llama.cpp (deploy_target llama_cpp), or train without thoughts"
+        )
 
 
 def register(agent: Agent, model_name: str, file: ModelFile, profile: OllamaHostingProfile, report: Report) -> None:

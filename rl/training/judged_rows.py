@@ -73,7 +73,11 @@ def _judge(job: TrainingJob, config: MPOConfig, doubts: bool, report: Report) ->
         doubted = sum(weight < DOUBTED for weight in trust.values())
         text = f"ratings by {doubted} of the {len(trust)} raters contradict what the others' lead to expect"
         report("log", {"text": f"{text}, and weigh less than half" if doubted else text})
-    if not config.fresh_answers:
+    if config.fresh_answers and config.thinks:  # they would teach not to think
+        report(
+            "log", {"text": "fresh answers are left out: a judge ranks words alone, and the model is to think first"}
+        )
+    if not config.fresh_answers or config.thinks:
         return trust, []
     head = fit(features, weigh_opinions(opinions, trust))
     rated = [text for _, text in answers.conversations]

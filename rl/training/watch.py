@@ -28,7 +28,6 @@ from rl.config import TrainingConfig
 from rl.data_formatter.degeneration import repeats
 from rl.lm import processes
 from rl.lm.divergence import divergence, likelihood
-from rl.lm.encoding import answer_words
 from rl.lm.generating import Ids, likeliest
 from rl.lm.loading import base_within
 from rl.lm.own_tokens import plain
@@ -135,7 +134,7 @@ class Watch(TrainerCallback):
                 likely = likelihood(base, strange)
         finally:
             self._model.train(training)
-        texts = [answer_words(self._tokenizer, ids) for ids in answers]
+        texts = [self._tokenizer.decode(ids, skip_special_tokens=True) for ids in answers]
         loops = tuple(repeats(text, ended=len(ids) < TOKENS) for text, ids in zip(texts, answers, strict=True))
         kl = measured[0] if measured else 0.0
         example = next((text for text, loop in zip(texts, loops, strict=True) if loop), texts[0])

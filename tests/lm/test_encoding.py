@@ -126,7 +126,7 @@ def test_calls_are_written_as_the_template_writes_them_also_where_nobody_reads_t
     offered = model.decode(encoded["prompt_ids"])
     rendered = [*run_row()["prompt"]]
     served = model.apply_chat_template(
-        rendered, tools=[SEARCH], add_generation_prompt=True, tokenize=False, **template_settings()
+        rendered, tools=[SEARCH], add_generation_prompt=True, tokenize=False, **template_settings(False)
     )
     assert offered == served
     learned = [number for number in encoded["completion_ids"] if number >= 0]

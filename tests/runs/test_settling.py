@@ -63,6 +63,28 @@ def test_a_run_stores_what_it_chose_and_does_not_choose_again(agent: Agent, data
     assert settle_run(run, freeze(agent, DATA), OPTIONS, base, listener) == settled
 
 
+@pytest.mark.parametrize(("keeps", "thinks"), [(True, False), (False, True)])
+def test_a_run_of_answers_that_keep_to_a_form_is_one_without_thoughts(
+    agent: Agent, data_dir, base: str, keeps: bool, thinks: bool
+):
+    agent.thinks, agent.keep_to_answers = True, keeps
+    agent.answer_kind, agent.answer_values = "closed", ["Here.", "There."]
+    agent.save()
+    rate_prompts(agent, 4)
+    run, listener = running(agent, agent.training_config()), Listener()
+    assert run.config["thinks"]
+    assert settle_run(run, freeze(agent, DATA), OPTIONS, base, listener).thinks is thinks
+    run.refresh_from_db()
+    assert run.config["thinks"] is thinks
+    assert ("does not think" in listener.log) is not thinks
+
+
+def test_a_reward_model_reads_what_people_read(agent: Agent):
+    agent.thinks = True
+    assert agent.training_config("kto").thinks
+    assert not agent.training_config("reward_model").thinks
+
+
 @pytest.mark.database
 def test_a_run_that_was_taken_over_stores_nothing(agent: Agent, data_dir, base: str):
     rate_prompts(agent, 4)

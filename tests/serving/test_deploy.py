@@ -12,7 +12,7 @@ from rl.base.export_records import ExportResult
 from rl.base.locks import device_lock
 from rl.export import release
 from rl.hardware import detect_hardware
-from rl.models import Agent, Artifact, Deployment, ModelVersion
+from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.serving.deploy import deploy as deploy_version
 from rl.serving.deploy import require_target
 from rl.serving.upstreams import upstream_of
@@ -75,6 +75,16 @@ def test_a_deployed_version_is_served_as_the_agent_asks(
     )
     assert (deployment.path, deployment.sha256) == (artifact.path, artifact.sha256)
     assert stage_of(artifact) == Stage.DEPLOYED
+
+
+def test_ollama_gets_no_model_that_thinks(artifact: Artifact, agent: Agent, double: OllamaDouble):
+    TrainingRun.objects.create(agent=agent, version=artifact.version, method="dpo", config={"thinks": True}, options={})
+    with pytest.raises(UsageError, match="v15 thinks before it answers, .* serve it with llama.cpp"):
+        deploy(artifact)
+    agent.thinks = True
+    with pytest.raises(UsageError, match="the base model of support-chat thinks"):
+        deploy_version(agent, None, target="ollama")
+    assert not Deployment.objects.exists()
 
 
 def test_deploying_again_makes_no_second_row(artifact: Artifact, double: OllamaDouble):

@@ -72,8 +72,8 @@ class TRL(ImitatedRows):
 
 
 def _as_openai(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments are JSON text there, a turn that only calls has no content, and a result no name."""
-    written = {name: value for name, value in message.items() if name != "name"}
+    """Arguments are JSON text there, a turn that only calls has no content, a result no name, and nothing a thought."""
+    written = {name: value for name, value in message.items() if name not in ("name", "reasoning_content")}
     if calls := requested_calls(message):
         written["content"] = message["content"] or None
         written["tool_calls"] = [

@@ -23,6 +23,7 @@ _MESSAGE = pa.struct(
     [
         ("role", pa.string()),
         ("content", pa.string()),
+        ("reasoning_content", pa.string()),
         ("tool_calls", pa.list_(_CALL)),
         ("tool_call_id", pa.string()),
         ("name", pa.string()),

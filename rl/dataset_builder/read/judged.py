@@ -18,8 +18,9 @@ from rl.base.messages import asks_nothing
 from rl.base.ratings import AnswerRating
 from rl.base.records import JudgedAnswer
 from rl.collect.command_center import widget_choice
+from rl.data_formatter.runs import without_thought
 from rl.dataset_builder.read.groups import NO_WORDS, Tally
-from rl.dataset_builder.read.ratings import CHUNK, Prompts, as_text, plan_for_all_rows, trace_id
+from rl.dataset_builder.read.ratings import CHUNK, Prompts, as_text, plan_for_all_rows, thoughts_of, trace_id
 from rl.dataset_builder.read.reliability import pseudonym
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, OfferedTools, parse_details, read_run
 from rl.models import Agent, Feedback, Trace
@@ -58,6 +59,7 @@ class _Row(NamedTuple):
     text: str | None
     tool_calls: str
     details: str | None
+    thoughts: str
 
 
 def judged_answers(agent: Agent, tally: Tally, wanted: Wanted) -> Iterator[JudgedAnswer]:
@@ -116,6 +118,7 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
         "event__text",
         as_text("tool_calls"),
         as_text("details"),
+        thoughts_of(agent),
     )
 
 
@@ -136,7 +139,7 @@ def _answer(
         return None
     details, trace = parse_details(row.details), trace_id(row.trace)
     try:
-        run = read_run(prompt, row.response, row.tool_calls, details)
+        run = read_run(prompt, row.response, row.tool_calls, details, row.thoughts)
     except CannotBeRead:
         tally.skipped[CUT_CALLS] += 1
         return None
@@ -153,7 +156,7 @@ def _answer(
         corrections=(events.correction,) if events.correction.strip() else (),
         proposed=None if row.good is None or row.sure is None else (row.good, row.sure),
         reward=row.reward,
-        steps=run.steps,
+        steps=without_thought(run.steps) if events.correction.strip() else run.steps,
         tools=offered(details),
         widget=widget_choice(details, prompt) if wanted.widgets else None,
         is_broken_off=is_broken_off(details),

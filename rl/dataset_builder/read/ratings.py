@@ -14,13 +14,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Q, QuerySet, TextField
+from django.db.models import Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
 from rl.base.ratings import Vote
 from rl.base.records import DirectPreference, Message, RatedAnswer
 from rl.collect.command_center import widget_choice
 from rl.data_formatter.opinions import BROKEN_OFF
+from rl.data_formatter.runs import without_thought
 from rl.dataset_builder.read.groups import (
     BOTH_BAD,
     NEUTRAL,
@@ -96,11 +97,13 @@ class _Row(NamedTuple):
     response: str
     details: str
     tool_calls: str
+    thoughts: str
     other_trace: str | None
     other_key: str | None
     other_response: str | None
     other_details: str | None
     other_tool_calls: str | None
+    other_thoughts: str | None
 
 
 class DatabaseSource:
@@ -152,13 +155,20 @@ def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
             "trace__response",
             as_text("trace__details"),
             as_text("trace__tool_calls"),
+            thoughts_of(agent, "trace__"),
             as_text("other_trace_id"),
             "other_trace__prompt_key",
             "other_trace__response",
             as_text("other_trace__details"),
             as_text("other_trace__tool_calls"),
+            thoughts_of(agent, "other_trace__"),
         )
     )
+
+
+def thoughts_of(agent: Agent, prefix: str = "") -> Any:
+    """The column of them, empty for an agent that does not think before it answers."""
+    return as_text(f"{prefix}reasoning_steps") if agent.thinks else Value("")
 
 
 def plan_for_all_rows() -> None:
@@ -210,15 +220,15 @@ class _Reader:
         prompt, details, trace = self._prompts.read(row.prompt), parse_details(row.details), trace_id(row.trace)
         if self._offered is None:
             return _Answer(row.response, trace, prompt, (), (), details)
-        prompt, steps = read_run(prompt, row.response, row.tool_calls, details)
+        prompt, steps = read_run(prompt, row.response, row.tool_calls, details, row.thoughts)
         return _Answer(row.response, trace, prompt, steps, self._offered(details), details)
 
 
 def _other_run(row: _Row, prompt: tuple[Message, ...]) -> _Answer:
     """The answer at the right of a comparison. Raises CannotBeRead."""
     response, details = row.other_response or "", parse_details(row.other_details)
-    steps = read_run(prompt, response, row.other_tool_calls, details).steps
-    return _Answer(response, trace_id(row.other_trace or ""), prompt, steps, (), details)
+    run = read_run(prompt, response, row.other_tool_calls, details, row.other_thoughts)
+    return _Answer(response, trace_id(row.other_trace or ""), prompt, run.steps, (), details)
 
 
 def _vote(row: _Row, skipped: Counter[str]) -> list[tuple[int, Vote]]:
@@ -251,6 +261,7 @@ def _rated_answer(
 
 def _direct_preference(row: _Row, left: _Answer, skipped: Counter[str]) -> DirectPreference | None:
     if row.kind == Feedback.Kind.CORRECTION:
+        left = left._replace(steps=without_thought(left.steps))
         return _preference(row, left._replace(text=row.text, trace_id=""), left)
     if row.choice in _NO_WINNER:
         skipped[_NO_WINNER[row.choice]] += 1

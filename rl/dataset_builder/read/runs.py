@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rl.base.messages import as_data, requested_calls, without_calls
 from rl.base.records import Message, ToolCall
-from rl.collect.traces.records import tool_calls
+from rl.collect.traces.records import reasoning_steps, tool_calls
 from rl.environments.dialects import DIALECTS, dialect, without_thinking
 from rl.environments.tasks.replay_fields import is_schema
 from rl.environments.tools.recorded import arguments_of, schemas_of
@@ -22,6 +22,10 @@ from rl.models import Agent
 
 CUT_CALLS = "run: the arguments of a tool call were cut off or cannot be read"
 _ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
+_THOUGHTS = ("reasoning", "thinking", "thought")
+"""Kinds of steps of reasoning that are the model's own words before it speaks."""
+_BESIDE = ("reasoning_content", "reasoning", "thinking")
+"""What servers call them in a message."""
 NO_JSON = ("", "[]", "{}", "null")
 """JSON text of a column that holds nothing."""
 
@@ -41,9 +45,22 @@ def parse_details(column: str | None) -> dict[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def read_run(prompt: tuple[Message, ...], response: str, calls: str | None, details: Mapping[str, Any]) -> Run:
-    """``calls``: the column of a trace, as JSON text. Raises CannotBeRead."""
-    if details.get("messages") and (whole := _of_messages(details["messages"], prompt, response)):
+def read_run(
+    prompt: tuple[Message, ...],
+    response: str,
+    calls: str | None,
+    details: Mapping[str, Any],
+    thoughts: str | None = None,
+) -> Run:
+    """``calls`` and ``thoughts``: columns of a trace, as JSON text; no thoughts for an agent that does not think before it
+    answers. Raises CannotBeRead."""
+    return _with_thoughts(_read_run(prompt, response, calls, details, bool(thoughts)), thoughts)
+
+
+def _read_run(
+    prompt: tuple[Message, ...], response: str, calls: str | None, details: Mapping[str, Any], thinks: bool
+) -> Run:
+    if details.get("messages") and (whole := _of_messages(details["messages"], prompt, response, thinks)):
         return whole
     if not calls or calls in NO_JSON:
         return Run(prompt)
@@ -52,6 +69,23 @@ def read_run(prompt: tuple[Message, ...], response: str, calls: str | None, deta
     turns = episode.get("turns") if isinstance(episode, dict) else None
     steps = _of_turns(turns, recorded) if isinstance(turns, list) else _of_calls(recorded)
     return Run(prompt, tuple(steps))
+
+
+def _with_thoughts(run: Run, column: str | None) -> Run:
+    """What the agent thought before each of its turns, where the trace says that turn by turn, or once."""
+    if not column or column in NO_JSON or any(step.get("reasoning_content") for step in run.steps):
+        return run
+    stored = (step for step in reasoning_steps(json.loads(column)) if step.step_type in _THOUGHTS)
+    thoughts = [step.content for step in stored if step.content.strip()]
+    turns = [number for number, step in enumerate(run.steps) if step["role"] == "assistant"]
+    if thoughts and not turns:
+        thoughts = ["\n\n".join(thoughts)]
+    if len(thoughts) != len(turns) + 1:
+        return run
+    steps = [*run.steps, Message(role="assistant", content="")]
+    for number, thought in zip([*turns, -1], thoughts, strict=True):
+        steps[number] = Message({**steps[number], "reasoning_content": thought})
+    return run._replace(steps=tuple(steps))
 
 
 def called_with(call: ToolCall) -> dict[str, Any]:
@@ -120,22 +154,23 @@ def with_calls(prompt: Sequence[Message], details: Mapping[str, Any]) -> Sequenc
         return prompt
 
 
-def _of_messages(messages: object, prompt: Sequence[Message], response: str) -> Run | None:
+def _of_messages(messages: object, prompt: Sequence[Message], response: str, thinks: bool) -> Run | None:
     """None for messages that are not those of this trace: then its columns know better."""
     try:
-        chat = _chat(messages)
+        chat = _chat(messages, thinks)
     except ValueError:
         return None
     last = max((number for number, message in enumerate(chat) if message["role"] == "assistant"), default=-1)
     given = _prompt_of(chat, prompt)
     if given is None or last < len(given) or not _says(chat[last], response):
         return None
-    return Run(given, tuple(chat[len(given) : last]))
+    thought = [Message({**chat[last], "content": ""})] if chat[last].get("reasoning_content") else []
+    return Run(given, (*chat[len(given) : last], *thought))
 
 
-def _chat(messages: object) -> list[Message]:
+def _chat(messages: object, thinks: bool = False) -> list[Message]:
     """Raises ValueError."""
-    return [_message(message) for message in messages] if isinstance(messages, list) else []
+    return [_message(message, thinks) for message in messages] if isinstance(messages, list) else []
 
 
 def _prompt_of(chat: Sequence[Message], prompt: Sequence[Message]) -> tuple[Message, ...] | None:
@@ -150,7 +185,7 @@ def _says(answer: Message, response: str) -> bool:
     return without_calls({**answer, "content": response}).strip() == answer["content"].strip()
 
 
-def _message(message: object) -> Message:
+def _message(message: object, thinks: bool) -> Message:
     """Raises ValueError."""
     if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
         raise ValueError("not a message")
@@ -159,6 +194,9 @@ def _message(message: object) -> Message:
         made["tool_calls"] = [
             as_data(call.name, call.arguments, call.id or _id(number)) for number, call in enumerate(calls, start=1)
         ]
+    thoughts = (message.get(name) for name in _BESIDE if thinks and made["role"] == "assistant")
+    if thought := next((text for text in thoughts if isinstance(text, str) and text.strip()), ""):
+        made["reasoning_content"] = thought
     for name in ("tool_call_id", "name"):
         if made["role"] == "tool" and isinstance(value := message.get(name), str):
             made[name] = value

@@ -24,6 +24,8 @@ class Round:
     action: Action
     results: tuple[str, ...] = ()
     """One for each call; empty where nothing came back any more."""
+    thought: str = ""
+    """What went before it."""
 
 
 def rounds_of(messages: Messages, *, several: bool = True) -> list[Round | Message]:
@@ -42,7 +44,8 @@ def rounds_of(messages: Messages, *, several: bool = True) -> list[Round | Messa
         new, last = _round(message, messages[position:end]), rounds[-1] if rounds else None
         if isinstance(last, Round) and not last.action.calls:  # without a word of anybody between it is the same turn
             text = "\n\n".join(filter(None, [last.action.text, new.action.text]))
-            rounds[-1] = replace(new, action=replace(new.action, text=text))
+            thought = "\n\n".join(filter(None, [last.thought, new.thought]))
+            rounds[-1] = replace(new, action=replace(new.action, text=text), thought=thought)
         else:
             rounds.append(new)
         position = end
@@ -52,8 +55,9 @@ def rounds_of(messages: Messages, *, several: bool = True) -> list[Round | Messa
 def _round(message: Mapping[str, Any], results: Messages) -> Round:
     calls = requested_calls(message)
     action = Action(message["content"], tuple(ToolRequest(call.name, call.arguments) for call in calls))
+    thought = message.get("reasoning_content") or ""
     if not results:
-        return Round(action)
+        return Round(action, thought=thought)
     # a result belongs to the call with its id, else to the first call that has none yet
     texts: dict[int, str] = {}
     for result in results:
@@ -61,7 +65,7 @@ def _round(message: Mapping[str, Any], results: Messages) -> Round:
         free = (number for number in range(len(calls)) if number not in texts)
         number = next(named, next(free, len(calls) - 1))
         texts[number] = "\n".join(filter(None, [texts.get(number, ""), result["content"]]))
-    return Round(action, tuple(texts.get(number, "") for number in range(len(calls))))
+    return Round(action, tuple(texts.get(number, "") for number in range(len(calls))), thought)
 
 
 def _one_call_each(part: Round | Message) -> Iterator[Round | Message]:
@@ -69,8 +73,8 @@ def _one_call_each(part: Round | Message) -> Iterator[Round | Message]:
         yield part
         return
     for number, call in enumerate(part.action.calls):
-        text = "" if number else part.action.text
-        yield Round(Action(text, (call,)), part.results[number : number + 1])
+        text, thought = ("", "") if number else (part.action.text, part.thought)
+        yield Round(Action(text, (call,)), part.results[number : number + 1], thought)
 
 
 RESULT, RESULT_END = "<tool_response>", "</tool_response>"

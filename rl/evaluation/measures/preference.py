@@ -68,13 +68,14 @@ def compare(
     if not rows and not also:
         return Comparison([], [], [], [], {name: [] for name in MODELS}, 0)
     score = leaf(SCORERS[measure]).score_versions
-    options = {"max_length": contest.max_length, "report": report}
+    options: dict[str, Any] = {"max_length": contest.max_length, "report": report}
     if also:
         options["also"] = lambda name, *loaded: None if name == _OTHER_BASE else also(name, *loaded)
 
-    def ask(base: str, compared: dict[str, Path | None]) -> dict[str, list[PairScore | None]]:
+    def ask(base: str, thinks: bool, compared: dict[str, Path | None]) -> dict[str, list[PairScore | None]]:
         """With the base model that the version in use was made from, where that is another one."""
-        return score(base, compared if "base" in compared else {_OTHER_BASE: None, **compared}, rows, **options)
+        how = {**options, "thinks": thinks} if measure == "preference" else options
+        return score(base, compared if "base" in compared else {_OTHER_BASE: None, **compared}, rows, **how)
 
     scores = of_each(contest, ask)
     others = (scores.get(name, scores["base"]) for name in ("current", _OTHER_BASE))

@@ -4,7 +4,7 @@ and the version in use."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -59,7 +59,7 @@ def compare(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Repor
     generate = leaf(SCORERS["reward"]).answer_versions
     most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report, "also": also}
     answers: dict[str, list[GeneratedAnswer | None]] = of_each(
-        contest, lambda base, compared: generate(base, compared, candidates, **most)
+        contest, lambda base, thinks, compared: generate(base, compared, candidates, thinks=thinks, **most)
     )
     report("stage", {"name": "rewarding the answers"})
 
@@ -79,7 +79,7 @@ def compare_success(contest: Contest, rows: Sequence[Row], config: AgentConfig, 
         return earn([], {}, {})
     tasks, solve = [row["task"] for row in candidates], leaf(SCORERS["success"]).solve_versions
     episodes: dict[str, list[Episode]] = of_each(
-        contest, lambda base, compared: solve(base, compared, tasks, config, report)
+        contest, lambda base, thinks, compared: solve(base, compared, tasks, replace(config, thinks=thinks), report)
     )
     solved = {
         name: [None if episode.reward is None else float(episode.success) for episode in of_model]

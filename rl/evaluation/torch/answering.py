@@ -37,6 +37,7 @@ def answer_versions(
     max_new_tokens: int,
     report: Report,
     precision: str = "auto",
+    thinks: bool = False,
     also: WhileLoaded | None = None,
 ) -> dict[str, list[GeneratedAnswer | None]]:
     """Answers to the same prompts under each adapter or whole model, None being the base model, which is loaded once.
@@ -49,7 +50,7 @@ def answer_versions(
     loading.quiet()
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})
-    tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
+    tokenizer, model = loading.load_tokenizer(base_model, thinks), loading.load_base(base_model, precision).eval()
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
     prompts = _fitting(encode(tokenizer, rows, len(rows), report, ()), room)
     if too_long := len(rows) - len(prompts):

@@ -39,6 +39,7 @@ def score_versions(
     max_length: int,
     report: Report,
     precision: str = "auto",
+    thinks: bool = False,
     also: WhileLoaded | None = None,
 ) -> dict[str, list[PairScore | None]]:
     """Scores the same pairs under each adapter or whole model, None being the base model, which is loaded once.
@@ -53,16 +54,13 @@ def score_versions(
     loading.leave_a_core_free()
     use_compact_head()
     report("stage", {"name": "loading the base model"})
-    tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, precision).eval()
+    tokenizer, model = loading.load_tokenizer(base_model, thinks), loading.load_base(base_model, precision).eval()
     add_fused_lm_head(model)
     answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
     scores: dict[str, list[float | None]] = {}
     with ExitStack() as block:
         folder = Path(block.enter_context(TemporaryDirectory()))
-        # layers, from the lowest, that all adapters leave as they are in the base model: they run once for each text
-        weights = [path for path in adapters.values() if path is not None and is_adapter(path)]
-        shared = min(map(lowest_trained_layer, weights), default=0) if len(adapters) > 1 else 0
-        block.enter_context(kept_trunk(model, shared, folder / "states"))
+        block.enter_context(kept_trunk(model, _shared_layers(adapters), folder / "states"))
         block.enter_context(shared_tokens(model, report))
         for name, adapter in adapters.items():
             report("stage", {"name": f"scoring {name}"})
@@ -78,14 +76,20 @@ def score_versions(
     return {name: _pair_up(pairs, answers, values) for name, values in scores.items()}
 
 
+def _shared_layers(adapters: Mapping[str, Path | None]) -> int:
+    """From the lowest, those that all adapters leave as they are in the base model: they run once for each text."""
+    weights = [path for path in adapters.values() if path is not None and is_adapter(path)]
+    return min(map(lowest_trained_layer, weights), default=0) if len(adapters) > 1 else 0
+
+
 def encoded_pairs(
-    base_model: str, pairs: Sequence[Mapping[str, Any]], *, max_length: int, report: Report
+    base_model: str, pairs: Sequence[Mapping[str, Any]], *, max_length: int, report: Report, thinks: bool = False
 ) -> list[tuple[PromptAndAnswer, PromptAndAnswer] | None]:
     """The token ids that ``score_versions`` scores: the chosen and the rejected answer, each with its prompt; None where the
     prompt leaves no room. Loads no model."""
     loading.quiet()
     context = loading.context_length(loading.read_config(base_model, TrainingFailed))
-    rows = _answers(loading.load_tokenizer(base_model), pairs, min(max_length, context), report)
+    rows = _answers(loading.load_tokenizer(base_model, thinks), pairs, min(max_length, context), report)
     return [
         None if chosen is None or rejected is None else (_sequence(chosen), _sequence(rejected))
         for chosen, rejected in zip(rows[: len(pairs)], rows[len(pairs) :], strict=True)

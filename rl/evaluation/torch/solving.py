@@ -42,7 +42,10 @@ def solve_versions(
     loading.leave_a_core_free()
     loading.use_device(config.device)
     report("stage", {"name": "loading the base model"})
-    tokenizer, model = loading.load_tokenizer(base_model), loading.load_base(base_model, config.precision).eval()
+    tokenizer, model = (
+        loading.load_tokenizer(base_model, config.thinks),
+        loading.load_base(base_model, config.precision).eval(),
+    )
     # room of an episode: its tokens in all, of which a turn needs max_new_tokens
     room = Limits(int(config.max_length), loading.context_length(model.config), int(config.max_new_tokens))
     settings = EnvironmentSettings(**config.environment)

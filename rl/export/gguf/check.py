@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,11 +13,15 @@ import numpy
 import torch
 from transformers import AutoModelForCausalLM
 
-from rl.base.errors import ExportFailed
+from rl.base.errors import ExportFailed, UsageError
+from rl.base.messages import as_data
+from rl.base.template_settings import SWITCH, template_settings
 from rl.export.gguf.tokenizer import render_chat
 from rl.export.hf.loading import load_config
 from rl.export.llama_cpp.process import NOT_RUN, LlamaAnswer, LogitsWanted, ask, is_available
 from rl.export.staging import scratch_directory
+from rl.lm.chat.format import ChatFormat
+from rl.lm.chat.template import TOOL, TOOL_NAME
 from rl.lm.loading import read_tokenizer
 
 POSITIONS = 96
@@ -35,6 +40,7 @@ _CHATS = [
         {"role": "user", "content": "  and its\n\n  trend?\n"},
     ],
 ]
+_ARGUMENTS, _CALL_ID = {"query": "pump 7", "most": 3}, "call00001"
 _MOST_LOST = {
     "f32": 1e-4,
     "f16": 2e-3,
@@ -63,11 +69,13 @@ RESIDENT = 1 << 30
 class _Probe:
     """What is asked of both, and what the model's own tokenizer makes of it."""
 
-    chats: list[list[dict[str, str]] | str]
+    chats: list[dict[str, Any] | str]
     texts: list[str]
     """Each chat as a prompt, BOS included."""
     tokens_of: list[list[int]]
     """Each prompt's."""
+    with_tools: list[int]
+    """Those of a chat in which a tool was called; empty where the template writes no tools."""
     probe_tokens: list[int]
     most_tokens: int
 
@@ -90,18 +98,11 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
     if not is_available():
         return {"skipped": NOT_RUN}
     tokenizer = read_tokenizer(str(model_dir), ExportFailed)
-    has_template = bool(tokenizer.chat_template)
-    texts = [render_chat(tokenizer, chat) for chat in _CHATS] if has_template else [_CHAT[0]["content"]]
-    probe = _Probe(
-        chats=[*_CHATS] if has_template else [*texts],
-        texts=texts,
-        tokens_of=[tokenizer(text, add_special_tokens=not has_template)["input_ids"] for text in texts],
-        probe_tokens=tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"],
-        most_tokens=getattr(load_config(str(model_dir)), "max_position_embeddings", None) or POSITIONS,
-    )
+    probe = _make_probe(tokenizer, model_dir)
     with scratch_directory(gguf_path.parent, "logits") as folder:
         request = LogitsWanted(probe.tokens, probe.first, folder / "logits.f32")
-        answer = ask(gguf_path, texts=[PROBE_TEXT, *probe.texts], chats=probe.chats, logits=request)
+        with_tools = [_ask_with_tools(tokenizer)] if probe.with_tools else []
+        answer = ask(gguf_path, texts=[PROBE_TEXT, *probe.texts], chats=[*probe.chats, *with_tools], logits=request)
         logits = numpy.fromfile(request.file, numpy.float32).reshape(-1, answer.vocabulary)
     _check_tokens(answer, probe, tokenizer, gguf_path.name)
     with scratch_directory(gguf_path.parent, "layers") as folder:
@@ -109,29 +110,83 @@ def self_check(gguf_path: Path, model_dir: Path, level: str) -> dict[str, Any]:
     return {
         "tokens_equal": len(probe.probe_tokens) + sum(map(len, probe.tokens_of)),
         "chat_template": "equal" if tokenizer.chat_template else "none",
+        "tools": _compare_tools(answer, probe, tokenizer),
         "positions": len(logits),
         **_compare(reference, logits, _MOST_LOST[level], probe.tokens[probe.first :], tokenizer, level),
     }
+
+
+def _make_probe(tokenizer: Any, model_dir: Path) -> _Probe:
+    has_template = bool(tokenizer.chat_template)
+    texts = [render_chat(tokenizer, chat) for chat in _CHATS] if has_template else [_CHAT[0]["content"]]
+    return _Probe(
+        chats=[_request(tokenizer, chat) for chat in _CHATS] if has_template else [*texts],
+        texts=texts,
+        tokens_of=[tokenizer(text, add_special_tokens=not has_template)["input_ids"] for text in texts],
+        with_tools=_tokens_with_tools(tokenizer) if has_template else [],
+        probe_tokens=tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"],
+        most_tokens=getattr(load_config(str(model_dir)), "max_position_embeddings", None) or POSITIONS,
+    )
+
+
+def _request(tokenizer: Any, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """As the gateway sends it for the version."""
+    thinks = bool(tokenizer.init_kwargs.get(SWITCH))
+    return {"messages": messages, "chat_template_kwargs": template_settings(thinks)}
+
+
+def _tokens_with_tools(tokenizer: Any) -> list[int]:
+    try:
+        chat = ChatFormat(tokenizer, speaks=False)
+        return [] if chat.name == "plain" else chat.prompt_ids(_make_called_chat(_ARGUMENTS), [TOOL])
+    except UsageError:  # nothing with tools can be trained either
+        return []
+
+
+def _ask_with_tools(tokenizer: Any) -> dict[str, Any]:
+    return {**_request(tokenizer, _make_called_chat(json.dumps(_ARGUMENTS))), "tools": [TOOL]}
+
+
+def _make_called_chat(arguments: Any) -> list[Any]:
+    called = {"role": "assistant", "content": "", "tool_calls": [as_data(TOOL_NAME, arguments, _CALL_ID)]}
+    return [*_CHAT, called, {"role": "tool", "tool_call_id": _CALL_ID, "name": TOOL_NAME, "content": "7 bar"}]
+
+
+def _compare_tools(answer: LlamaAnswer, probe: _Probe, tokenizer: Any) -> str:
+    """No reason to refuse a file: an agent may have no tools."""
+    if not probe.with_tools:
+        return "not checked: the chat template writes none"
+    if answer.rendered[-1] is None:
+        return "llama.cpp cannot write them as the chat template does"
+    difference = _first_difference(answer.chat_tokens[-1], probe.with_tools, tokenizer)
+    return f"written otherwise by llama.cpp than in training: {difference}" if difference else "equal"
 
 
 def _check_tokens(answer: LlamaAnswer, probe: _Probe, tokenizer: Any, name: str) -> None:
     expected = [probe.probe_tokens, *(tokenizer(text, add_special_tokens=False)["input_ids"] for text in probe.texts)]
     for tokens, right in zip(answer.tokens, expected, strict=True):
         _same(tokens, right, tokenizer, f"llama.cpp splits text differently from the model's tokenizer in {name}")
-    if None in answer.rendered:
+    if None in answer.rendered[: len(probe.texts)]:
         raise ExportFailed(f"llama.cpp cannot render the model's chat template in {name}; export merged instead")
     what = f"llama.cpp does not turn a chat into the tokens that the model was trained on in {name}"
-    for tokens, right in zip(answer.chat_tokens, probe.tokens_of, strict=True):
+    for tokens, right in zip(answer.chat_tokens, probe.tokens_of, strict=False):
         _same(tokens, right, tokenizer, what)
 
 
 def _same(tokens: list[int], right: list[int], tokenizer: Any, what: str) -> None:
+    if difference := _first_difference(tokens, right, tokenizer):
+        raise ExportFailed(f"{what}: {difference}; export merged instead")
+
+
+def _first_difference(tokens: list[int], right: list[int], tokenizer: Any) -> str:
+    """Empty for the same tokens."""
     for number, (ours, theirs) in enumerate(zip_longest(tokens, right)):
         if ours != theirs:
             texts = [
                 "missing" if token is None else f"{token} {tokenizer.decode([token])!r}" for token in (ours, theirs)
             ]
-            raise ExportFailed(f"{what}: token {number} is {texts[0]} instead of {texts[1]}; export merged instead")
+            return f"token {number} is {texts[0]} instead of {texts[1]}"
+    return ""
 
 
 @torch.inference_mode()

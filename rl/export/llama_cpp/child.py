@@ -3,7 +3,7 @@
 A malformed file can kill the process that loads it, so nothing else lives here. Request: ``model`` and ``adapter`` (paths,
 the latter may be null), ``context`` in tokens, and either ``scored``, pairs of token ids of prompt and answer, of which each
 gets a line with its log-probability; or questions, which share one line: ``texts`` to tokenise, ``chats`` to render and
-tokenise (each messages, or plain text for a model without a template), ``prompts`` (text or token ids) to continue
+tokenise (each a request, or plain text for a model without a template), ``prompts`` (text or token ids) to continue
 greedily by ``new_tokens`` each, and ``logits`` (null, or ``tokens``, the number of the ``first`` to tell about, and the
 ``file`` to write float32 rows to). Run it as ``python -m rl.export.llama_cpp.child``.
 """
@@ -24,7 +24,6 @@ from typing import Any, NoReturn
 
 import xllamacpp
 
-from rl.base.template_settings import template_settings
 from rl.export.llama_cpp.api import Reader, log_prob
 
 _THREADS = 1
@@ -144,13 +143,12 @@ def _post(server: Any, key: str, path: str, body: dict[str, Any]) -> Any:
         return json.load(response)
 
 
-def _render(server: Any, key: str, chat: list[dict[str, str]] | str) -> str | None:
+def _render(server: Any, key: str, chat: dict[str, Any] | str) -> str | None:
     """None when llama.cpp's template engine refuses the template."""
     if isinstance(chat, str):
         return chat
     try:
-        body = {"messages": chat, "chat_template_kwargs": template_settings()}
-        return str(_post(server, key, "/apply-template", body)["prompt"])
+        return str(_post(server, key, "/apply-template", chat)["prompt"])
     except urllib.error.HTTPError as error:
         sys.stderr.write(f"{_describe_error(error)}\n")
         return None

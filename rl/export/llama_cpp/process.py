@@ -88,13 +88,13 @@ def ask(
     gguf_path: Path,
     *,
     texts: Sequence[str] = (),
-    chats: Sequence[Sequence[dict[str, str]] | str] = (),
+    chats: Sequence[dict[str, Any] | str] = (),
     prompts: Sequence[str | list[int]] = (),
     new_tokens: int = 1,
     adapter: Path | None = None,
     logits: LogitsWanted | None = None,
 ) -> LlamaAnswer:
-    """``chats``: each messages, or plain text for a model without a template. Raises ExportFailed when xllamacpp is not
+    """``chats``: each a request, or plain text for a model without a template. Raises ExportFailed when xllamacpp is not
     installed, or when it refuses the file, crashes on it or hangs."""
     # text may become a token for every byte, and a BOS
     lengths = [
@@ -103,7 +103,7 @@ def ask(
     request = {
         **_about(gguf_path, adapter),
         "texts": list(texts),
-        "chats": [chat if isinstance(chat, str) else list(chat) for chat in chats],
+        "chats": list(chats),
         "prompts": list(prompts),
         "new_tokens": new_tokens,
         "logits": logits and {"tokens": logits.tokens, "first": logits.first, "file": str(logits.file)},

@@ -71,7 +71,7 @@ def _writes(family: Family, chats: list[list[Message]], expected: list[str] | No
 def _write(jinja: str, bos: str, eos: str) -> tuple[list[str], list[str] | None]:
     """The plain chats, and those with a system message: None when the template takes none, and raises in one way or
     another. In a process of its own, because it came with a model from somewhere."""
-    settings = {"tools": None, "add_generation_prompt": True, **template_settings()}
+    settings = {"tools": None, "add_generation_prompt": True, **template_settings(False)}
     chats = [{"messages": chat, **settings} for chat in (*_PLAIN, *_WITH_SYSTEM)]
     try:
         written = write_chats(jinja, chats, {"bos_token": bos, "eos_token": eos}, clock=False)

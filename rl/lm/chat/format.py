@@ -104,8 +104,9 @@ class ChatFormat:
         """A turn's text with its tool calls, without its end, for people and logs."""
         return self._decode(ids).strip()
 
-    def turn_ids(self, action: Action) -> list[int]:
-        """A demonstrated turn as the model would generate it, end token included. Raises UsageError for one that the model
+    def turn_ids(self, action: Action, thought: str = "") -> list[int]:
+        """A demonstrated turn as the model would generate it, end token included. ``thought``: what went before it, which is
+        written where the model thinks. Raises UsageError for one that the model
         cannot say, such as several calls where it makes one at a time."""
         turns, text = self._way.turns, self._hide_special(action.text)
         calls = [self._hide_arguments(call) for call in action.calls]
@@ -114,7 +115,7 @@ class ChatFormat:
                 if self._way.write is None:
                     raise ChatRefused(f"the model calls one tool in a turn, not {len(calls)}")
                 return self._tokens.ids(turns.join(self._way.write(calls)))
-            written = turns.write(text, calls)
+            written = turns.write(text, calls, self._hide_special(thought) if self._template.thinks else "")
             self.dropped_texts += text.strip() not in written
             return self._tokens.ids(written)
         except TemplateRefused as refused:
@@ -162,7 +163,7 @@ class ChatFormat:
         can_call_several = turns.several or self._way.write is not None
         for part in self._rounds(messages, can_call_several):
             if isinstance(part, Round):
-                last = self.turn_ids(part.action)
+                last = self.turn_ids(part.action, part.thought.strip())
                 ids += last
                 names = [call.name for call in part.action.calls]
                 ids += of_others(self.observation_ids(part.results, last, names)) if part.results else []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from os.path import commonprefix
 from typing import Any, Final
@@ -11,7 +13,7 @@ from typing import Any, Final
 from transformers import PreTrainedTokenizerBase
 
 from rl.base.errors import UsageError
-from rl.base.template_settings import template_settings
+from rl.base.template_settings import SWITCH, template_settings
 from rl.lm.chat.tokens import any_of
 
 Chat = Sequence[Mapping[str, Any]]
@@ -49,6 +51,8 @@ class ChatTemplate:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Raises UsageError for a tokenizer without one."""
         self._tokenizer = tokenizer
+        self.thinks = bool(tokenizer.init_kwargs.get(SWITCH))
+        """Whether the model thinks before it answers, where the template has a switch: a setting of the tokenizer."""
         try:
             self.source = str(tokenizer.get_chat_template(tools=[TOOL]))
         except ValueError as error:
@@ -80,7 +84,7 @@ class ChatTemplate:
                     tools=list(tools) or None,
                     add_generation_prompt=opening,
                     tokenize=False,
-                    **template_settings(),
+                    **template_settings(self.thinks),
                 )
             )
         except Exception as error:  # a template is a program of its own
@@ -121,6 +125,11 @@ _QUESTION: Final = {"role": "user", "content": "?"}
 _MARK: Final = "zqanswered"
 _ANSWER: Final = {"role": "assistant", "content": _MARK}
 _BEGUN = re.compile(r"(<|\[)(think|thinking|thought|reasoning|THINK)(>|\])\s*\Z")
+_THOUGHT: Final = "zqthought"
+_KEYS: Final = ("reasoning_content", "reasoning", "thinking")
+"""What templates call the thoughts of a message."""
+_INLINE: Final = ("<|channel>thought\n", "\n<channel|>")
+"""Gemma's marks of a thought."""
 _ANCHOR: Final = 32
 """Characters of a prompt that are read before an answer: some tokenizers begin a text otherwise than they go on."""
 
@@ -135,6 +144,8 @@ class AnswerForm:
     """What stands between a prompt and the words of an answer."""
     end: str
     """What ends the turn, with the blanks before it; the end of the text where the template says nothing."""
+    thought: tuple[str, str] | None = None
+    """What stands before and behind a thought, between the prompt and the words; None where the template has none."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Raises UsageError for a tokenizer without an end of text."""
@@ -151,11 +162,12 @@ class AnswerForm:
             return  # it takes questions alone
         if mark:
             # lead: what the template writes behind the opening of a turn and before the words of an answer
-            shared, begun = commonprefix([opened, before]), _BEGUN.search(opened)
-            if shared == opened:
+            begun = _BEGUN.search(opened)
+            self.thought = self._find_thought(opened, begun)
+            if before.startswith(opened):
                 self.lead = before[len(opened) :]
-            elif begun:  # the server opens a thought, and this answer has none
-                self.lead = f"\n{begun[1]}/{begun[2]}{begun[3]}\n\n"
+            elif begun and self.thought:  # the server opens a thought, and this answer has none
+                self.lead = self.thought[1]
             self.end = self._end(alone, followed) or self.end
 
     def prompt(self, messages: Chat) -> str | ChatRefused:
@@ -169,11 +181,16 @@ class AnswerForm:
         ids: list[list[int]] = self._tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
         return ids
 
-    def behind(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
-        """``pairs``: a prompt and the words of an answer. The ids of each answer: the lead, the words as they are, and the
-        end of the turn."""
-        anchors = [prompt[-_ANCHOR:] for prompt, _ in pairs]
-        texts = [f"{self.lead}{answer}{self.end}" for _, answer in pairs]
+    @property
+    def drops_thoughts(self) -> bool:
+        """The model is to think, and nobody knows how it writes that."""
+        return self._template.thinks and self.thought is None
+
+    def behind(self, answers: Sequence[tuple[str, str, str]]) -> list[list[int]]:
+        """``answers``: a prompt, the words of an answer, and what was thought before it. The ids of each answer: the lead
+        or the thought, the words as they are, and the end of the turn."""
+        anchors = [prompt[-_ANCHOR:] for prompt, _, _ in answers]
+        texts = [f"{self._before(thought)}{words}{self.end}" for _, words, thought in answers]
         joined = self.tokens([anchor + text for anchor, text in zip(anchors, texts, strict=True)])
         heads = self.tokens(anchors)
         # where the last token of the prompt and the first of the answer would be one, each is read alone
@@ -182,15 +199,53 @@ class AnswerForm:
             for ids, head, text in zip(joined, heads, texts, strict=True)
         ]
 
+    def _before(self, thought: str) -> str:
+        return thought.join(self.thought) if thought and self.thought and self._template.thinks else self.lead
+
+    def words(self, ids: Sequence[int]) -> str:
+        """What was generated, without its thought and what stands before an answer."""
+        behind = self.thought[1] if self.thought else ""
+        blanks = behind[len(behind.rstrip()) :]
+        return self._decode(self.behind_thought(ids)).removeprefix(self.shown_lead).removeprefix(blanks)
+
+    def behind_thought(self, ids: Sequence[int]) -> Sequence[int]:
+        """What was generated behind a thought: nothing where the thought has no end."""
+        if not self.thought:
+            return ids
+        before, behind = (mark.strip() for mark in self.thought)
+        whole = self._decode(ids, special=True)
+        if behind not in whole:
+            return ids if before and before not in whole else ()
+        lengths = range(len(ids) + 1)
+        return ids[bisect_left(lengths, True, key=lambda length: behind in self._decode(ids[:length], special=True)) :]
+
+    def _decode(self, ids: Sequence[int], special: bool = False) -> str:
+        return str(self._tokenizer.decode(ids, skip_special_tokens=not special))
+
     @property
     def shown_lead(self) -> str:
         """The lead as it stands in a text without special tokens: the name of a channel, the end of an empty thought."""
-        return str(self._tokenizer.decode(self.tokens([self.lead])[0], skip_special_tokens=True)) if self.lead else ""
+        return self._decode(self.tokens([self.lead])[0]) if self.lead else ""
 
     @property
     def end_id(self) -> int:
         """The token that ends a turn."""
         return self.tokens([self.end])[0][-1]
+
+    def _find_thought(self, opened: str, begun: re.Match[str] | None) -> tuple[str, str] | None:
+        """As the template writes what a message says of its thoughts; else by the thought that the server opens, or by marks
+        that the template takes out of what was said."""
+        written, marked = "", ""
+        with suppress(TemplateRefused):
+            written = self._template.render([_QUESTION, {**_ANSWER, **dict.fromkeys(_KEYS, _THOUGHT)}])
+            marked = self._template.render([_QUESTION, {**_ANSWER, "content": f"{_THOUGHT.join(_INLINE)}{_MARK}"}])
+        before, mark, rest = written.partition(_THOUGHT)
+        behind, words, _ = rest.partition(_MARK)
+        if mark and words and (begun or before.startswith(opened)):
+            return "" if begun else before[len(opened) :], behind
+        if begun:
+            return "", f"\n{begun[1]}/{begun[2]}{begun[3]}\n\n"
+        return None if _THOUGHT in marked or _MARK not in marked else _INLINE
 
     def _end(self, alone: str, followed: str) -> str:
         """Up to the last special token that a template writes behind an answer whatever comes next, or else behind the last

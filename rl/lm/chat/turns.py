@@ -125,9 +125,13 @@ class Turns:
         """The opening has begun a thought, which the model goes on with."""
         return bool(re.search(r"<think>\s*\Z", self.opening))
 
-    def write(self, text: str, calls: Sequence[ToolRequest]) -> str:
-        """A turn, from behind its opening to its end. Raises TemplateRefused."""
-        body = self._body(self._render(self._style.turn(text, calls)))
+    def write(self, text: str, calls: Sequence[ToolRequest], thought: str = "") -> str:
+        """A turn, from behind its opening to its end; ``thought``: what goes before it, where the template writes that or
+        has begun it. Raises TemplateRefused."""
+        more = {"reasoning_content": thought} if thought else {}
+        body = self._body(self._render({**self._style.turn(text, calls), **more}))
+        if self.thinks_first and thought not in body:
+            body = thought + body
         return _end_with(body, self.call_end if calls else self.answer_end)
 
     def join(self, calls: str) -> str:

@@ -26,6 +26,7 @@ class CreateOptions(CommandOptions):
     description: str = option(default="", help="what it is for")
     system_prompt: str = option(default="", help="what stands before every conversation")
     response_length: int | None = option(help="most tokens of one answer")
+    thinks: bool = option(action="store_true", help="it thinks before it answers, where its model can")
     later: bool = option(action="store_true", help="fetch the base model when it is needed first")
 
 
@@ -43,6 +44,7 @@ class Command(ActionsCommand):
             base_model=_find_model(options.model or settings.DEFAULT_BASE_MODEL),
             description=options.description,
             system_prompt=options.system_prompt,
+            thinks=options.thinks,
         )
         if options.response_length is not None:
             agent.response_length = options.response_length

@@ -57,7 +57,9 @@ class Command(RatchetCommand):
         """Raises UsageError where the base model's tokenizer cannot be had."""
         if not method or not find_rows(method).has_answers:
             return {"rows": [], "left_out": []}
-        tokenizer = leaf("rl.lm.loading").load_tokenizer(base_models.resolve(agent.base_model, self.report))
+        tokenizer = leaf("rl.lm.loading").load_tokenizer(
+            base_models.resolve(agent.base_model, self.report), agent.thinks
+        )
         parts = build_rows(
             method, agent, DatabaseSource(agent), DataOptions(pair_type=agent.pair_type), Tally()
         ).prompts()

@@ -74,7 +74,10 @@ class ChatRequest:
             changed["max_tokens"] = route.agent.response_length
         changed |= {name: min(changed[name], upstream.context) for name in LENGTHS if name in changed}
         if route.served.is_ours:  # as the versions of ours were trained, unless the client asks otherwise
-            changed["chat_template_kwargs"] = {**template_settings(), **self.document.get("chat_template_kwargs", {})}
+            # what keeps to a form does so from its first word on
+            thinks = route.served.thinks and not (route.agent.closed or route.agent.structure)
+            given = self.document.get("chat_template_kwargs", {})
+            changed["chat_template_kwargs"] = {**template_settings(thinks), **given}
         return {**changed, "messages": with_system_prompt(self.document["messages"], self.messages, route)}
 
 

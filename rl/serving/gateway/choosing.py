@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import httpx
 
+from rl.base.template_settings import template_settings
 from rl.collect.feedback.kept_answers import ClosedAnswers, question
 from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option, fit_trust
 from rl.serving.gateway.chat_request import with_system_prompt
@@ -182,7 +183,11 @@ class Chooser:
         for prompt in closed.prompts:
             try:
                 texts = [{"role": message["role"], "content": message["content"]} for message in prompt]
-                body = {"messages": with_system_prompt(texts, prompt, route)}
+                # as the question is asked
+                body = {
+                    "messages": with_system_prompt(texts, prompt, route),
+                    "chat_template_kwargs": template_settings(False),
+                }
                 ids = (await self._read(route, closed, body))[0]
                 of_prompt = {parting.prefix: await self._scores(route, ids, parting) for parting in partings}
             except Refusal as error:  # too long a question, say

@@ -32,6 +32,8 @@ class Served:
     """Ollama has the agent's system prompt in the model."""
     best_of: int = 1
     """Answers of which the judge picks one."""
+    thinks: bool = False
+    """As the version was trained, or as the agent says of its base model."""
 
     @property
     def reached(self) -> Upstream:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from django.db import DatabaseError, close_old_connections, connections
+from django.db.models import F
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.kept_answers import SETTINGS, ClosedAnswers, Reader, StructuredAnswers
@@ -44,14 +45,18 @@ def own_connection() -> Iterator[None]:
 def load(reader: Reader | None = None) -> Snapshot:
     """``reader``: of what answers are kept to; without it nothing is known of that."""
     deployed = defaultdict(list)
-    for deployment in Deployment.objects.select_related("agent", "version").order_by("-created_at", "-pk"):
+    deployments = Deployment.objects.select_related("agent", "version").annotate(
+        trained=F("version__run__config__thinks")
+    )
+    for deployment in deployments.order_by("-created_at", "-pk"):
         upstream, problem = None, ""
         try:
             upstream = upstream_of(deployment)
         except UsageError as error:
             problem = str(error)
         knows, version = deployment.target == Deployment.Target.OLLAMA, (deployment.version_id, deployment.version_name)
-        served = Served(*version, upstream, problem, deployment.alias, knows, deployment.best_of)
+        thinks = bool(deployment.trained) if deployment.version_id else deployment.agent.thinks
+        served = Served(*version, upstream, problem, deployment.alias, knows, deployment.best_of, thinks)
         deployed[deployment.agent_id].append(served)
     splits = _splits()
     if reader:

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from safetensors.torch import load_file, save_file
 
 from rl.base.errors import ExportFailed
 from rl.base.records import silent
+from rl.base.template_settings import SWITCH
 from rl.config.levels import SMALL_LEVELS
 from rl.export.gguf import check as gguf_check
 from rl.export.gguf import weights as gguf_weights
 from rl.export.gguf.check import POSITIONS, self_check
 from rl.export.gguf.convert import convert
+from rl.export.llama_cpp.process import ask
 from tests.export.tiny_models import FAMILIES, build_model
+from tests.training.chatting import tokenizer
 
 pytestmark = pytest.mark.learn
 
@@ -40,6 +44,39 @@ def test_a_right_file_agrees_everywhere(family: str, tiny_model: Build, tmp_path
     has_gelu = family.startswith(("gpt2", "gemma"))  # which ggml looks up in a table of half precision
     assert figures["top3_max_difference"] < (5e-3 if has_gelu else 1e-4)
     assert figures["tokens_equal"] > 150
+
+
+@pytest.mark.parametrize(
+    ("template", "thinks", "tools"),
+    [
+        ("qwen3", False, "equal"),
+        ("qwen3", True, "equal"),
+        ("nemotron_3_nano", True, "equal"),
+        ("llama3_1", False, "equal"),
+        ("mistral_v3", False, "equal"),
+        ("gemma3", False, "not checked: the chat template writes none"),
+        ("gemma4_v2", False, "written otherwise by llama.cpp than in training: token"),
+    ],
+)
+def test_a_chat_with_tools_is_compared_too(template: str, thinks: bool, tools: str, tmp_path: Path):
+    model = copy(tokenizer(template))
+    model.init_kwargs = {**model.init_kwargs, SWITCH: thinks}
+    build_model(tmp_path / "model", FAMILIES["llama"]()[0], model)
+    convert(tmp_path / "model", tmp_path / "file.gguf", "f32", "tiny", silent)
+    figures = self_check(tmp_path / "file.gguf", tmp_path / "model", "f32")
+    assert figures["chat_template"] == "equal"
+    assert figures["tools"].startswith(tools)
+
+
+@pytest.mark.parametrize("thinks", [False, True])
+def test_a_file_is_asked_with_thoughts_as_its_model_was_trained(thinks: bool, tmp_path: Path):
+    model = copy(tokenizer("qwen3"))
+    model.init_kwargs = {**model.init_kwargs, SWITCH: thinks}
+    build_model(tmp_path / "model", FAMILIES["llama"]()[0], model)
+    convert(tmp_path / "model", tmp_path / "file.gguf", "f32", "tiny", silent)
+    assert self_check(tmp_path / "file.gguf", tmp_path / "model", "f32")["chat_template"] == "equal"
+    [shown] = ask(tmp_path / "file.gguf", chats=[gguf_check._request(model, gguf_check._CHAT)]).rendered
+    assert str(shown).endswith("<think>\n\n</think>\n\n") is not thinks
 
 
 @pytest.mark.parametrize("level", SMALL_LEVELS)

@@ -52,7 +52,7 @@ def test_text_and_token_ids_are_both_prompts_and_text_gains_its_bos(gguf_file: P
 
 
 def test_a_chat_is_rendered_by_the_template_in_the_file(gguf_file: Path):
-    [rendered] = ask(gguf_file, chats=[[{"role": "user", "content": "hello"}]]).rendered
+    [rendered] = ask(gguf_file, chats=[{"messages": [{"role": "user", "content": "hello"}]}]).rendered
     assert rendered == "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
 
 

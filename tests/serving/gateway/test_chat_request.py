@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,15 @@ from rl.serving.gateway.refusals import Refusal
 from tests.serving.gateway.test_forms import ServerDouble, complete, exchange
 from tests.serving.gateway.test_routing import ANY, agent, ask, served
 
-SETTINGS = template_settings()
+SETTINGS = template_settings(False)
 
 
-def sent(server: int | None, **more: object) -> dict:
-    """What an upstream gets. ``server``: the number of a llama.cpp process of ours."""
-    route = ask(agent(served(1, "champion")))
+def sent(server: int | None, thinks: bool = False, kept: dict[str, Any] | None = None, **more: object) -> dict:
+    """What an upstream gets. ``server``: the number of a llama.cpp process of ours; ``kept``: what the answers keep to."""
+    route = ask(replace(agent(served(1, "champion")), **(kept or {})))
     assert route.served.upstream is not None
-    route = replace(route, served=replace(route.served, upstream=replace(route.served.upstream, server=server)))
+    upstream = replace(route.served.upstream, server=server)
+    route = replace(route, served=replace(route.served, upstream=upstream, thinks=thinks))
     document = {"model": "chat", "messages": [{"role": "user", "content": "Where?"}], **more}
     return parse_request(json.dumps(document).encode(), {}, ANY).for_upstream(route)
 
@@ -30,6 +32,19 @@ def test_a_server_of_ours_is_asked_as_versions_are_trained():
 def test_what_the_client_says_about_thoughts_wins():
     asked = sent(7, chat_template_kwargs={"enable_thinking": True, "more": "1"})["chat_template_kwargs"]
     assert asked == {**SETTINGS, "enable_thinking": True, "more": "1"}
+
+
+def test_a_version_that_was_trained_with_thoughts_is_asked_for_them_unless_the_client_says_otherwise():
+    thinking = template_settings(True)
+    assert sent(7, thinks=True)["chat_template_kwargs"] == thinking
+    asked = sent(7, thinks=True, chat_template_kwargs={"enable_thinking": False})["chat_template_kwargs"]
+    assert asked == {**thinking, "enable_thinking": False}
+    assert "chat_template_kwargs" not in sent(None, thinks=True)
+
+
+@pytest.mark.parametrize("kept", ["closed", "structure"])
+def test_answers_that_keep_to_a_form_come_without_thoughts(kept: str):
+    assert sent(7, thinks=True, kept={kept: object()})["chat_template_kwargs"] == SETTINGS
 
 
 @pytest.mark.parametrize("more", [{}, {"chat_template_kwargs": {"enable_thinking": True}}])

@@ -40,6 +40,7 @@ class LlamaDouble:
         if self.broken:
             return httpx.Response(500, json={"error": {"message": "out of order"}})
         if request.url.path == "/apply-template":
+            assert body["chat_template_kwargs"]["enable_thinking"] is False  # of past questions too
             return httpx.Response(200, json={"prompt": f"{body['messages'][-1]['content']}>"})
         if request.url.path == "/tokenize":
             return httpx.Response(200, json={"tokens": [*map(ord, body["content"])]})

@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from rl.models import Agent, ApiKey, Arm, Deployment, Experiment, ModelVersion
+from rl.models import Agent, ApiKey, Arm, Deployment, Experiment, ModelVersion, TrainingRun
 from rl.serving.gateway import table
 from rl.serving.gateway.routing import Snapshot
 from rl.serving.gateway.table import load
@@ -144,6 +144,20 @@ def test_it_knows_what_answers_and_why_the_rest_does_not(agent: Agent):
     assert (found["v1"].alias, found["v1"].knows_system_prompt) == ("champion", False)
     assert (found["v2"].upstream, "not served" in found["v2"].problem) == (None, True)
     assert found["v3"].knows_system_prompt
+
+
+@pytest.mark.django_db
+@pytest.mark.database
+def test_it_knows_which_versions_think_and_what_the_agent_says_of_its_base_model(agent: Agent):
+    Agent.objects.filter(pk=agent.pk).update(thinks=True)
+    for name, config in (("v1", {"thinks": True}), ("v2", {"thinks": False}), ("v3", {})):
+        run = TrainingRun.objects.create(agent=agent, method="dpo", config=config, options={}, state="succeeded")
+        run.version = deployed(agent, name)
+        run.save()
+    deployed(agent, "v4")
+    Deployment.objects.create(agent=agent, version=None, target="openai", url=URL)
+    found = {one.version: one.thinks for one in load().agents["support-chat"].deployed}
+    assert found == {"v1": True, "v2": False, "v3": False, "v4": False, "base": True}
 
 
 @pytest.mark.django_db
