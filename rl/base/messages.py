@@ -62,7 +62,7 @@ def requested_calls(message: Mapping[str, Any]) -> list[RequestedCall]:
     return [_read_call(call) for call in calls]
 
 
-def as_data(name: str, arguments: Mapping[str, Any], identifier: str) -> dict[str, Any]:
+def as_data(name: str, arguments: Mapping[str, Any] | str, identifier: str) -> dict[str, Any]:
     """A call among a message's ``tool_calls``, in OpenAI's form."""
     return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
 

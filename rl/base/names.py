@@ -24,6 +24,7 @@ def unknown_name(what: str, name: object, known: Iterable[str], others: str = ""
 
 
 def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:
-    """What to add to a sentence about an unknown name; empty where nothing known is like it."""
-    nearest = difflib.get_close_matches(str(name), list(known), n=most)
+    """What to add to a sentence about an unknown name; empty where nothing known is like it, whatever the case."""
+    written = {known_name.lower(): known_name for known_name in known}
+    nearest = [written[lower] for lower in difflib.get_close_matches(str(name).lower(), written, n=most)]
     return f" (did you mean {' or '.join(nearest)}?)" if nearest else ""

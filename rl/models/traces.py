@@ -42,7 +42,9 @@ def may_be_used(trace: str = "") -> Q:
 _FAILURES = ("error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource")
 _LIMITS = ("length", "max_tokens", "max_output_tokens", "model_length", "incomplete")
 _FILTERS = ("content_filter", "content_filtered", "safety", "sensitive", "recitation", "prohibited_content", "refusal")
-_CUTS = (*_FAILURES, *_LIMITS, *_FILTERS)
+_NOBODY_KNOWS = ("other", "unknown")
+"""Google's and Vercel's words for what they have none for, such as a failure of the server or a stream that ended."""
+_CUTS = (*_FAILURES, *_LIMITS, *_FILTERS, *_NOBODY_KNOWS)
 _SPELLINGS = [*_CUTS, *map(str.upper, _CUTS), *(cut.replace("_", "-") for cut in _CUTS)]
 
 

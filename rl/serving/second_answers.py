@@ -273,6 +273,7 @@ async def _complete(client: httpx.AsyncClient, exchange: Exchange) -> None:
     chooser = Chooser(client, forms)
     if chooser.chooses(exchange):
         document = await chooser.answer(turns, exchange)
+        await chooser.stop()
     else:
         document = await forms.complete(exchange)
     exchange.answer.take(document)

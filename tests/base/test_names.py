@@ -10,6 +10,8 @@ def test_the_nearest_name_is_proposed_where_there_is_one():
     assert did_you_mean("max_turn", ["seed", "max_turns"]) == " (did you mean max_turns?)"
     assert did_you_mean(7, ["seed"]) == ""
     assert did_you_mean("x", []) == ""
+    assert did_you_mean("USER:Ana", ["user:anna", "user:bo"]) == " (did you mean user:anna?)"
+    assert did_you_mean("gptq", ["GPTQ", "AWQ"]) == " (did you mean GPTQ?)"
 
 
 def test_the_sentence_says_what_is_unknown_and_lists_what_is_known():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rl.models import Feedback, PendingSpan, Trace
+from rl.models.traces import is_broken_off
 from tests.commands.environments import environment_of
 from tests.commands.otel.model_server import ANSWER, model_server
 
@@ -69,6 +70,34 @@ def test_the_openai_sdk(run):
     judged = Feedback.objects.get()
     assert (judged.trace, judged.rater, judged.value) == (plain, "system:Politeness", 0.75)
     assert not PendingSpan.objects.exists()
+
+
+ANSWERS = {
+    "Plain.": ([], 1, []),
+    "Think.": ([], 1, ["hm"]),
+    "Call.": (["in Bonn"], 2, []),
+    "Call as of old.": (["in Bonn"], 2, []),
+    "Stream.": ([], 1, []),
+    "Think and stream.": ([], 1, ["hm"]),
+}
+
+
+def test_the_openai_sdk_with_openinference(run):
+    """Results of tools, calls of the model, and thoughts."""
+    assert run("openinference_sdk.py") == ""
+    told = {trace.prompt[-1]["content"]: trace for trace in Trace.objects.all()}
+    assert len(told) == Trace.objects.count()
+    broken = [told.pop(question) for question in ("Break.", "Break with an error.")]
+    assert {
+        question: (
+            [call["result"] for call in one.tool_calls],
+            one.llm_calls,
+            [s["content"] for s in one.reasoning_steps],
+        )
+        for question, one in told.items()
+    } == ANSWERS
+    assert {one.response for one in told.values()} == {ANSWER}
+    assert [(one.response, is_broken_off(one.details)) for one in broken] == [("It arrives ", True)] * 2
 
 
 def test_langchain_with_openinference(run):

@@ -25,6 +25,8 @@ from rl.collect.otlp.messages import (
 )
 from rl.collect.otlp.spans import Answer, Span, SpanEvent, ToolRun, count, number, text
 
+_CALLS_BESIDE: Final = {name: f"gen_ai.completion.{{}}.function_call.{name}" for name in ("name", "arguments")}
+_TOOLS_BESIDE: Final = {name: f"llm.request.functions.{{}}.{name}" for name in ("name", "description", "parameters")}
 MODEL_CALLS = ("chat", "text_completion", "generate_content")
 
 
@@ -43,7 +45,9 @@ def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
     attributes = {**messages_on_events(span.events), **span.attributes}
     messages = _messages(attributes, CONTENT[1])
     before, last = _split_run(messages) if kind == "agent" else ([], messages[0] if messages else {})
-    answer = read_answer(parts_of(last), "\n")
+    parts = parts_of(last)
+    beside = () if kind == "agent" or read_parts(parts).calls else _read_numbered(attributes, _CALLS_BESIDE)
+    answer = read_answer([*parts, *({**call, "type": "tool_call"} for call in beside)], "\n")
     reasons = attributes.get("gen_ai.response.finish_reasons")
     return Answer(
         kind=kind,
@@ -92,7 +96,15 @@ def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         definitions = _list(attributes, CONTENT[3])
     except UsageError:  # cut off; the messages are worth more
         return
-    yield from filter(None, map(schema, definitions))
+    yield from filter(None, map(schema, definitions or _read_numbered(attributes, _TOOLS_BESIDE)))
+
+
+def _read_numbered(attributes: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """What stands in attributes of its own, as long as there are names. LiteLLM tells calls and tools so."""
+    number = 0
+    while attributes.get(names["name"].format(number)):
+        yield {name: as_value(attributes.get(attribute.format(number))) for name, attribute in names.items()}
+        number += 1
 
 
 def _messages(attributes: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rl.base.messages import requested_calls, without_calls
+from rl.base.messages import RequestedCall, requested_calls, without_calls
 from rl.base.records import Message
 from rl.collect.otlp.messages import calls_as_data
 from rl.collect.otlp.spans import Requested, fit
@@ -52,13 +52,18 @@ def turn(text: str, requested: Sequence[Requested]) -> Message:
 def call_keys(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     """What tells each call from others: its id, and where the client gives none, its words."""
     calls = [call for message in messages for call in requested_calls(message)]
-    return [call.id or json.dumps([call.name, call.arguments], sort_keys=True) for call in calls]
+    return [call.id or _in_words(call) for call in calls]
 
 
-def answered_keys(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """As ``call_keys``, of the calls whose results are there."""
+def answered_keys(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """As ``call_keys``, of the calls whose results are there; by their words too, as some clients tell an id only then."""
     results = {message["tool_call_id"] for message in messages if message.get("tool_call_id")}
-    return list(dict.fromkeys([*call_keys(messages), *results]))
+    words = (_in_words(call) for message in messages for call in requested_calls(message))
+    return {*call_keys(messages), *words, *results}
+
+
+def _in_words(call: RequestedCall) -> str:
+    return json.dumps([call.name, call.arguments], sort_keys=True)
 
 
 def tool_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -28,6 +28,9 @@ NO_CONTENT = (
     "or what switches messages on in your client"
 )
 NO_QUESTION = "the last message of its user has no text: nothing can be learned from that"
+NO_CALLS = "it ended by calling tools, and the client does not tell which: its words alone are not the answer"
+_CALLING = ("tool_calls", "tool-calls", "tool_use", "function_call")
+"""Why a model ended that wants its tools' results."""
 _STORED_ELSEWHERE = (*gen_ai.CONTENT, *openinference.CONTENT, *vercel.CONTENT)
 NAME = "gen_ai.evaluation.result"
 VERDICTS: Mapping[str, float] = {
@@ -114,7 +117,7 @@ def _take(span: Span, agent: str, mapped: Mapped) -> None:
     judgements = list(evaluations(span))
     empty = isinstance(content, Answer) and not (content.prompt and content.response.strip())
     if isinstance(content, Answer) and content.kind == "model" and empty:
-        mapped.without_content += 1
+        mapped.without_content += not (content.prompt and span.failed)
     if not judgements and (content is None or empty):
         return
     owner = agent or agent_name(span)
@@ -124,6 +127,8 @@ def _take(span: Span, agent: str, mapped: Mapped) -> None:
         asked = [message["content"] for message in content.prompt if message["role"] == "user"]
         if asked and not asked[-1].strip():
             raise UsageError(NO_QUESTION)
+        if content.kind == "model" and content.finish_reason in _CALLING and not content.requested:
+            raise UsageError(NO_CALLS)
         history = split(content.prompt)
         last_turn = turn(
             content.response.removesuffix(with_calls("", content.requested)).rstrip("\n"), content.requested

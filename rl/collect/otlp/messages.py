@@ -93,8 +93,9 @@ def as_value(value: object) -> Any:
 
 _TEXTS: Final = ("text", "output_text", "input_text", "refusal")
 _THOUGHTS: Final = ("thinking", "reasoning", "thought", "reasoning_text", "reasoning_content", "redacted_thinking")
-_CALLS: Final = ("tool_call", "tool_use", "function_call", "tool-call")
-_RESULTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output")
+_CUSTOM: Final = "custom_tool_call"
+_CALLS: Final = ("tool_call", "tool_use", "function_call", "tool-call", _CUSTOM)
+_RESULTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output", f"{_CUSTOM}_output")
 Part = Mapping[str, Any]
 
 
@@ -119,11 +120,10 @@ def read_parts(parts: Iterable[Any], between: str = "", names_others: bool = Fal
             texts.append(_words(part))
         elif kind in _THOUGHTS:
             thoughts.append(_words(part))
-        elif kind in _CALLS:
-            name, call_id = _first(part, "name", "toolName"), _first(part, "id", "toolCallId", "call_id")
-            calls.append(
-                Requested(as_text(name), as_value(_first(part, "arguments", "input", "args")), as_text(call_id))
-            )
+        elif kind in _CALLS and (name := as_text(_first(part, "name", "toolName"))):
+            given, call_id = _first(part, "arguments", "input", "args"), _first(part, "id", "toolCallId", "call_id")
+            arguments = {"input": as_text(given)} if kind == _CUSTOM else as_value(given)
+            calls.append(Requested(name, arguments, as_text(call_id)))
         elif kind in _RESULTS:
             texts.append(_result_of(part)[0])
         else:
@@ -145,13 +145,20 @@ def parts_of(entry: Mapping[str, Any]) -> list[Any]:
     """Those of a message: OpenTelemetry's ``parts``, or the ``content`` and ``tool_calls`` of OpenAI's form."""
     parts = entry.get("parts", entry.get("content"))
     parts = [parts] if isinstance(parts, str) else parts if isinstance(parts, list) else []
-    calls = entry.get("tool_calls")
-    functions = (
-        call.get("function", call) | {"id": call.get("id")}
-        for call in (item for item in (calls if isinstance(calls, list) else ()) if isinstance(item, dict))
-        if isinstance(call.get("function", call), dict)
-    )
-    return [*parts, *({**function, "type": "tool_call"} for function in functions)]
+    return [*parts, *calls_in(entry)]
+
+
+def calls_in(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of a message in OpenAI's form, as parts: of functions, of custom tools, whose input is a text, and the single
+    call that came before both. Some servers say the same in the old form and the new."""
+    listed, old = entry.get("tool_calls"), entry.get("function_call")
+    for call in listed if isinstance(listed, list) and listed else [{"function": old}]:
+        known = call if isinstance(call, dict) else {}
+        inner = known.get("function", known)
+        if isinstance(custom := known.get("custom"), dict):
+            inner = {"name": custom.get("name"), "arguments": {"input": as_text(custom.get("input"))}}
+        if isinstance(inner, dict) and inner:
+            yield {**inner, "id": known.get("id"), "type": "tool_call"}
 
 
 def messages_of(entry: Mapping[str, Any]) -> Iterator[Message]:

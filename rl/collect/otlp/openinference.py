@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from rl.base.errors import UsageError
-from rl.collect.otlp.messages import as_value, message, messages_of, read_answer, schema, with_calls
+from rl.collect.otlp.messages import (
+    as_value,
+    calls_in,
+    message,
+    messages_of,
+    read_answer,
+    read_parts,
+    schema,
+    with_calls,
+)
 from rl.collect.otlp.spans import Answer, Span, ToolRun, count, number, text
 
 CONTENT = ("llm.input_messages.", "llm.output_messages.", "llm.tools.", "input.value", "output.value")
@@ -38,8 +47,12 @@ def _answer(span: Span) -> Answer:
     prompt = tuple(made for fields in given for made in messages_of({**fields, "parts": _parts(fields)}))
     if not prompt and (asked := _plain(attributes, "input")):
         prompt = (message("user", asked),)
+    provided = _read_provided(attributes)
+    own = whole if isinstance(whole := provided.get("message"), dict) else {}
     messages = [read_answer(_parts(fields), "\n") for fields in _entries(attributes, "llm.output_messages.")]
-    requested = tuple(call for answer in messages for call in answer.calls)
+    thoughts = tuple(thought for answer in messages for thought in answer.thoughts)
+    thoughts = thoughts or tuple(filter(None, [text(own, "reasoning_content", "reasoning")]))
+    requested = tuple(call for answer in messages for call in answer.calls) or read_parts(calls_in(own)).calls
     words = next((answer.text for answer in messages if answer.text), "")  # others are alternatives
     return Answer(
         prompt=prompt,
@@ -48,10 +61,12 @@ def _answer(span: Span) -> Answer:
         tools=tuple(
             filter(None, (schema(as_value(tool.get("json_schema"))) for tool in tools if isinstance(tool, dict)))
         ),
-        reasoning=tuple(thought for answer in messages for thought in answer.thoughts),
-        finish_reason=text(attributes, "llm.finish_reason"),
+        reasoning=thoughts,
+        finish_reason=text(attributes, "llm.finish_reason")
+        or text(provided, "finish_reason", "stop_reason", "status")
+        or ("incomplete" if own else ""),
         model=text(attributes, "llm.model_name"),
-        response_id=_response_id(attributes),
+        response_id=text(provided, "id"),
         session_id=text(attributes, "session.id"),
         agent_name=text(attributes, "agent.name"),
         tokens_in=count(attributes, "llm.token_count.prompt"),
@@ -65,19 +80,22 @@ def _plain(attributes: Mapping[str, Any], side: str) -> str:
     return "" if attributes.get(f"{side}.mime_type") == "application/json" else text(attributes, f"{side}.value")
 
 
-def _response_id(attributes: Mapping[str, Any]) -> str:
-    """The id of the provider's own answer, which stands there whole as JSON: OpenAI's or Anthropic's, or what LangChain made
-    of it."""
+def _read_provided(attributes: Mapping[str, Any]) -> Tree:
+    """The provider's own answer, which stands there whole as JSON: the first choice of OpenAI's, with its id, or
+    Anthropic's, or what LangChain knows of it."""
     output = as_value(attributes.get("output.value"))
     if not isinstance(output, dict):
-        return ""
-    if any(name in output for name in ("choices", "output", "content")):
-        return text(output, "id")
+        return {}
+    if isinstance(choices := output.get("choices"), list):
+        first = choices[0] if choices and isinstance(choices[0], dict) else {}
+        return {**first, "id": output.get("id")}
+    if "output" in output or "content" in output:
+        return output
     try:
-        details = output["generations"][0][0]["message"]["kwargs"]["response_metadata"]
+        known = output["generations"][0][0]["message"]["kwargs"]["response_metadata"]
     except (KeyError, IndexError, TypeError):
-        return ""
-    return text(details, "id") if isinstance(details, dict) else ""
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def _entries(attributes: Mapping[str, Any], prefix: str) -> list[Tree]:
@@ -87,10 +105,13 @@ def _entries(attributes: Mapping[str, Any], prefix: str) -> list[Tree]:
 
 def _parts(fields: Tree) -> list[Any]:
     """As OpenTelemetry has them. Some clients tell a call twice: in the message, and among its contents."""
-    contents = (part.get("message_content") for part in _items(fields.get("contents")))
-    inner = [_call(part) if "tool_call" in part else part for part in contents if isinstance(part, dict)]
+    entries = [(part, part.get("message_content")) for part in _items(fields.get("contents"))]
+    contents = [{**part, **content} for part, content in entries if isinstance(content, dict)]
+    inner = [_call(part) if "tool_call" in part else part for part in contents]
     words = [text(fields, "content")] if text(fields, "content") else inner
     calls = [_call(call) for call in _items(fields.get("tool_calls"))]
+    if old := text(fields, "function_call_name"):
+        calls.append({"type": "tool_call", "name": old, "arguments": fields.get("function_call_arguments_json")})
     return [*(part for part in words if part not in calls), *calls]
 
 

@@ -81,21 +81,21 @@ def _from_json(body: bytes, refused: list[Rejected]) -> ExportTraceServiceReques
     if body.count(b"{") > MOST_OBJECTS:
         raise UsageError(f"the body has more than {MOST_OBJECTS:,} braces; send fewer spans at a time, or protobuf")
     try:
-        document = json.loads(body)
+        try:
+            document = json.loads(body)
+        except UnicodeDecodeError:
+            document = json.loads(body.decode(errors="replace"))
         if not isinstance(document, dict):
             raise ValueError("it is not an object")
         for span in _span_objects(document):
-            for (
-                name
-            ) in _IDS:  # OTLP/JSON writes ids in hexadecimal, protobuf's own JSON in base64, which stays as it is
+            for name in _IDS:  # OTLP/JSON writes them in hexadecimal; protobuf's own JSON in base64, which stays
                 value = span.get(name)
                 if isinstance(value, str) and _HEXADECIMAL.fullmatch(value):
                     span[name] = base64.b64encode(bytes.fromhex(value)).decode()
         try:
             return ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)
         except UNREADABLE:
-            mended = mend(document, refused)
-        return ParseDict(mended, ExportTraceServiceRequest(), ignore_unknown_fields=True)
+            return ParseDict(mend(document, refused), ExportTraceServiceRequest(), ignore_unknown_fields=True)
     except RecursionError:
         raise UsageError("the body is nested too deeply") from None
     except UNREADABLE as error:

@@ -3,50 +3,97 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from rl.collect.otlp import FoundAnswer, LooseSpan
-from rl.collect.traces.joining import otel_of
+from rl.collect.otlp.history import call_keys
+from rl.collect.traces.imported import ImportedTrace
+from rl.collect.traces.joining import OTEL, otel_of
 from rl.models import Agent, Feedback, Trace, prompt_key
 from rl.models.traces import GATEWAY
 
 _APART: Final = timedelta(seconds=10)
 """Between the beginning of a call as the client tells it and as the gateway does, at most."""
+_LONGEST_RUN: Final = timedelta(hours=1)
+"""Between the beginning of a run and that of its last call."""
 
 
 def as_gateway_knows_them(agent: Agent, answers: Sequence[FoundAnswer]) -> list[FoundAnswer]:
-    """Those whose client tells no id of the response under the gateway's: with the same words, at the same time."""
-    records = [answer.record for answer in answers if _has_no_id(answer)]
-    times = [record.occurred_at for record in records if record.occurred_at]
-    if not times:
-        return list(answers)
-    at_that_time = (min(times) - _APART, max(times) + _APART)
-    keys = {prompt_key(record.prompt) for record in records}
-    asked = Trace.objects.filter(agent=agent, source=GATEWAY, prompt_key__in=keys)
-    here: defaultdict[tuple[str, str], list[Trace]] = defaultdict(list)
-    for trace in asked.filter(occurred_at__range=at_that_time).order_by():
-        here[trace.prompt_key, trace.response].append(trace)
-    return [_under_known_id(answer, here) if _has_no_id(answer) else answer for answer in answers]
+    """Those that the gateway has fetched, as far as it does not know better itself: of whom they are, how long they took,
+    and where they belong. Where the client tells no id of the response, the gateway's answer is that with the same words or
+    calls, at the same time."""
+    named = _under_known_ids(agent, answers)
+    ids = [answer.record.external_id for answer in named if answer.kind == "model"]
+    own = Trace.objects.filter(agent=agent, source=GATEWAY, external_id__in=ids).order_by()
+    fetched = set(own.values_list("external_id", flat=True))
+    return [
+        replace(answer, record=_as_seen(answer.record)) if answer.record.external_id in fetched else answer
+        for answer in named
+    ]
 
 
-def _has_no_id(answer: FoundAnswer) -> bool:
+def has_no_id(answer: FoundAnswer) -> bool:
     return answer.kind == "model" and answer.record.external_id == answer.span_id
 
 
-def _under_known_id(answer: FoundAnswer, here: dict[tuple[str, str], list[Trace]]) -> FoundAnswer:
+def _as_seen(record: ImportedTrace) -> ImportedTrace:
+    unsaid: dict[str, Any] = dict.fromkeys(("tokens_in", "tokens_out", "duration_ms", "llm_calls"))
+    details = {OTEL: record.details.get(OTEL, {})}
+    return replace(record, session_id="", model_version="", reasoning_steps=(), details=details, **unsaid)
+
+
+class _Fetched(NamedTuple):
+    """An answer of the gateway's, which may be one of a run."""
+
+    id: str
+    at: datetime
+    seen_as: str
+    """The id of the span that has told of it; empty where none has."""
+
+
+_Said = tuple[str, str | tuple[str, ...]]
+"""The key of its prompt, and what it said or called."""
+
+
+def _under_known_ids(agent: Agent, answers: Sequence[FoundAnswer]) -> list[FoundAnswer]:
+    records = [answer.record for answer in answers if has_no_id(answer)]
+    times = [record.occurred_at for record in records if record.occurred_at]
+    if not times:
+        return list(answers)
+    keys = {prompt_key(record.prompt) for record in records}
+    asked = Trace.objects.filter(agent=agent, source=GATEWAY, prompt_key__in=keys)
+    here: defaultdict[_Said, list[_Fetched]] = defaultdict(list)
+    for trace in asked.filter(occurred_at__range=(min(times) - _LONGEST_RUN, max(times) + _APART)).order_by():
+        for key, fetched in _read_answers(trace):
+            here[key].append(fetched)
+    return [_under_known_id(answer, here) if has_no_id(answer) else answer for answer in answers]
+
+
+def _read_answers(trace: Trace) -> Iterator[tuple[_Said, _Fetched]]:
+    own = {"external_id": trace.external_id, "at": trace.occurred_at.isoformat(), "asked": ()}
+    run = trace.details.get("run")
+    parts = (run.get("parts") if isinstance(run, dict) else None) or [own]
+    span_id = otel_of(trace).get("span_id", "")
+    for part in parts:
+        seen_as = span_id if part is parts[-1] else ""
+        key = (trace.prompt_key, tuple(part.get("asked", ())) or trace.response)
+        yield key, _Fetched(part["external_id"] or "", datetime.fromisoformat(part["at"]), seen_as)
+
+
+def _under_known_id(answer: FoundAnswer, here: dict[_Said, list[_Fetched]]) -> FoundAnswer:
     record = answer.record
-    same = here.get((prompt_key(record.prompt), record.response), [])
+    same = here.get((prompt_key(record.prompt), tuple(call_keys([answer.turn])) or record.response), [])
     if (began := record.occurred_at) is None:
         return answer
-    free = [trace for trace in same if otel_of(trace).get("span_id", "") in ("", answer.span_id)]
-    nearest = min(free, key=lambda trace: abs(trace.occurred_at - began), default=None)
-    if nearest is None or abs(nearest.occurred_at - began) > _APART:
+    free = [fetched for fetched in same if fetched.seen_as in ("", answer.span_id)]
+    nearest = min(free, key=lambda fetched: abs(fetched.at - began), default=None)
+    if nearest is None or abs(nearest.at - began) > _APART:
         return answer
     same.remove(nearest)
-    return replace(answer, record=replace(record, external_id=nearest.external_id or answer.span_id))
+    return replace(answer, record=replace(record, external_id=nearest.id or answer.span_id))
 
 
 def give_way(agent: Agent, trace_ids: Iterable[str]) -> list[LooseSpan]:

@@ -61,11 +61,11 @@ class Run:
 
     def goes_on_with(self, answer: FoundAnswer) -> bool:
         asked = set(self.parts[-1]["asked"])
-        return bool(asked) and _at(answer) >= self.parts[-1]["at"] and asked <= set(answered_keys(answer.history.steps))
+        return bool(asked) and _at(answer) >= self.parts[-1]["at"] and asked <= answered_keys(answer.history.steps)
 
     def came_after(self, answer: FoundAnswer) -> bool:
         asked = set(call_keys([answer.turn]))
-        return bool(asked) and _at(answer) <= self.parts[-1]["at"] and asked <= set(answered_keys(self.steps))
+        return bool(asked) and _at(answer) <= self.parts[-1]["at"] and asked <= answered_keys(self.steps)
 
     def add(self, answer: FoundAnswer) -> None:
         is_last = _at(answer) >= self.parts[-1]["at"]

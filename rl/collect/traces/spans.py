@@ -45,6 +45,7 @@ def store(agent: Agent, answers: Sequence[FoundAnswer], loose: Sequence[LooseSpa
         for chunk in chunks([answer for answer in answers if answer.kind == kind], CHUNK):
             with transaction.atomic():
                 take_turns([agent.pk])  # an answer and its tool call may come at once: the later one sees the earlier
+                chunk = as_gateway_knows_them(agent, chunk)
                 runs, others = _join_runs(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
                 refused += _store_answers(agent, others)
                 trace_ids = {answer.trace_id for answer in chunk} | runs
@@ -63,7 +64,6 @@ def forget_pending() -> int:
 
 
 def _store_answers(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Rejected]:
-    answers = as_gateway_knows_them(agent, answers)
     traces, _ = _store_records(agent, [answer.record for answer in answers])
     again = [at for at, trace in enumerate(traces) if trace is None]
     second, refused = _store_records(agent, [by_span(answers[at].record, answers[at].span_id) for at in again])

@@ -17,7 +17,7 @@ from rl.base.messages import as_data
 from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.collect.otlp.messages import arguments_of, read_parts
 from rl.collect.otlp.spans import Requested
-from rl.serving.gateway.chat_request import parse_tool_calls
+from rl.serving.gateway.chat_request import parse_calls
 
 _FORMS: Final = {"function": "arguments", "custom": "input"}
 """Where a call of each kind has its name and its text."""
@@ -34,7 +34,8 @@ class Call:
     id: str = ""
     name: str = ""
     arguments: str = ""
-    """As it was written: JSON as a rule."""
+    """As it was written: JSON as a rule, and of a custom tool any text."""
+    form: str = "function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Calls:
         index = index if isinstance(index, int | str) else 0
         call = None if is_whole else self._find(index, piece)
         if call is None:
-            call = Call(len(self.known))
+            call = Call(len(self.known), form=form)
             self.known.append(call)
         self._at[index] = call
         new = _what_is_new(call, piece)
@@ -161,12 +162,11 @@ class Choice:
         return self.calls.take(message, is_whole)
 
     def tool_calls(self) -> list[Requested]:
-        return parse_tool_calls(
-            [
-                {"id": clean(call.id), "function": {"name": clean(call.name), "arguments": clean(call.arguments)}}
-                for call in self.calls.known
-            ]
-        )
+        calls = [
+            {"id": clean(call.id), call.form: {"name": clean(call.name), _FORMS[call.form]: clean(call.arguments)}}
+            for call in self.calls.known
+        ]
+        return parse_calls({"tool_calls": calls})
 
     @property
     def says_something(self) -> bool:

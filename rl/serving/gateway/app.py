@@ -260,6 +260,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
     finally:
         await gateway.recorder.settle()
+        await gateway.chooser.stop()
         await gateway.pulse.stop()
         await gateway.table.stop()
         await gateway.client.aclose()

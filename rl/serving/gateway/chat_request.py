@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rl.base.errors import UsageError
+from rl.base.messages import as_data
 from rl.base.records import Message
 from rl.base.slugs import check_name
 from rl.base.template_settings import template_settings
 from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import MAX_ID_LENGTH
 from rl.collect.otlp.history import in_words
-from rl.collect.otlp.messages import as_value, full_message
+from rl.collect.otlp.messages import Part, as_text, as_value, calls_in, full_message
 from rl.collect.otlp.spans import Requested
 from rl.collect.storable import pointer_to_unstorable, unstorable
 from rl.serving.gateway.fields import choose_fields
@@ -115,6 +116,7 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
     if not (text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= MOST_RATERS):
         raise Refusal(400, f"{RATERS_HEADER} must be a whole number from 1 to {MOST_RATERS}", param=RATERS_HEADER)
     raters = int(text)
+    document["messages"] = in_newest_form(document["messages"])
     return ChatRequest(document, model, messages, unit, session, raters, left_out)
 
 
@@ -134,7 +136,7 @@ def _parse_json(body: bytes) -> dict[str, Any]:
 def _message(document: object, name: str) -> Message:
     if not isinstance(document, dict):
         raise Refusal(400, f"{name} is not an object", param=name)
-    calls, call_id = parse_tool_calls(document.get("tool_calls")), document.get("tool_call_id")
+    calls, call_id = parse_calls(document), document.get("tool_call_id")
     text = _text(document.get("content"), name)
     try:
         return full_message(document.get("role"), text, calls, call_id if isinstance(call_id, str) else "")
@@ -157,18 +159,48 @@ def _part(part: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else f"[{_PARTS.get(kind, kind)}]"
 
 
-def parse_tool_calls(calls: object) -> list[Requested]:
-    """Reads calls of tools from the form that OpenAI gives them; what has no name is left out."""
-    functions = [
-        (call.get("function"), call.get("id"))
-        for call in (calls if isinstance(calls, list) else ())
-        if isinstance(call, dict)
-    ]
+def parse_calls(message: Mapping[str, Any]) -> list[Requested]:
+    """Reads its calls of tools, in whichever of OpenAI's forms; what has no name is left out."""
     return [
-        Requested(function["name"], _arguments(function.get("arguments")), call_id if isinstance(call_id, str) else "")
-        for function, call_id in functions
-        if isinstance(function, dict) and isinstance(function.get("name"), str) and function["name"]
+        Requested(call["name"], _arguments(call.get("arguments")), call["id"] if isinstance(call["id"], str) else "")
+        for call in calls_in(message)
+        if isinstance(call.get("name"), str) and call["name"]
     ]
+
+
+def in_newest_form(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """With calls of functions and results of tools in place of ``function_call``, its answers of the role ``function``, and
+    calls of custom tools: every server reads those. What had no id gets one that the strictest templates take."""
+    made: list[Mapping[str, Any]] = []
+    waiting: list[str] = []
+    for number, message in enumerate(messages):
+        calls = [call for call in calls_in(message) if call.get("name")]
+        if message["role"] == "function":
+            call_id = waiting.pop(0) if waiting else _new_id(number)
+            message = {**message, "role": "tool", "tool_call_id": call_id}
+        elif calls:
+            waiting = [call["id"] or _new_id(number, position) for position, call in enumerate(calls)]
+            message = message if _is_newest(message) else _with_calls(message, calls, waiting)
+        made.append(message)
+    return made
+
+
+def _new_id(number: int, position: int = 0) -> str:
+    return f"call{number:03d}{position:02d}"
+
+
+def _is_newest(message: Mapping[str, Any]) -> bool:
+    listed = message.get("tool_calls")
+    are_custom = ("custom" in call for call in listed if isinstance(call, dict)) if isinstance(listed, list) else ()
+    return not message.get("function_call") and not any(are_custom)
+
+
+def _with_calls(message: Mapping[str, Any], calls: Sequence[Part], ids: Sequence[str]) -> dict[str, Any]:
+    written = [
+        as_data(call["name"], as_text(call.get("arguments") or "{}"), call_id)
+        for call, call_id in zip(calls, ids, strict=True)
+    ]
+    return {**{name: value for name, value in message.items() if name != "function_call"}, "tool_calls": written}
 
 
 def _arguments(arguments: object) -> Any:

@@ -13,12 +13,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
 
+from rl.base.background import end_all
 from rl.base.template_settings import template_settings
 from rl.collect.feedback.kept_answers import ClosedAnswers, question
 from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option, fit_trust
@@ -65,8 +66,9 @@ class Chooser:
     """Past questions with their scores where the answers part first."""
     _trusts: dict[Key, tuple[int, float]] = field(default_factory=dict)
     """How many accepted answers it was fitted to, and the trust."""
-    _learning: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
-    _fitting: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
+    _learning: set[Key] = field(default_factory=set)
+    _tasks: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
+    """What goes on beside the requests."""
 
     def chooses(self, exchange: Exchange) -> bool:
         """Whether it is to be one of a closed set, and its server can be brought to that."""
@@ -159,7 +161,15 @@ class Chooser:
 
     async def settle(self) -> None:
         """Waits until everything that is being learned of answers is known."""
-        await asyncio.gather(*self._learning.values(), *self._fitting.values())
+        await asyncio.gather(*self._tasks.values())
+
+    async def stop(self) -> None:
+        """Leaves what is being learned."""
+        await end_all(self._tasks.values())
+
+    def _begin(self, name: Key, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks[name] = asyncio.create_task(work)
+        self._tasks[name].add_done_callback(lambda _: self._tasks.pop(name))
 
     # --- what answers have whatever is asked ---------------------------------------------------------------------------
 
@@ -170,10 +180,11 @@ class Chooser:
             return {}
         key = (server_of(route), closed.values)
         stage = (*key, len(closed.prompts).bit_length())
-        if stage not in self._learning:
+        if stage not in self._learning and stage not in self._tasks:
             if len(self._learning) > MOST_KEPT:
-                self._learning, self._means, self._past, self._trusts = {}, {}, {}, {}
-            self._learning[stage] = asyncio.create_task(self._learn_means(key, route, closed, tree))
+                self._learning, self._means, self._past, self._trusts = set(), {}, {}, {}
+            self._learning.add(stage)
+            self._begin(stage, self._learn_means(key, route, closed, tree))
         return self._means.get(key, {})
 
     async def _learn_means(self, key: Key, route: Route, closed: ClosedAnswers, tree: AnswerTree) -> None:
@@ -211,8 +222,8 @@ class Chooser:
         fitted, trust = self._trusts.get(key, (0, 1.0))
         known = len(closed.answered)
         is_old = key not in self._trusts or not fitted <= known <= MORE_KNOWN * fitted
-        if is_old and (key not in self._fitting or self._fitting[key].done()):
-            self._fitting[key] = asyncio.create_task(self._fit_trust(key, closed, next(tree.partings()), means))
+        if is_old and key not in self._tasks:
+            self._begin(key, self._fit_trust(key, closed, next(tree.partings()), means))
         return trust
 
     async def _fit_trust(

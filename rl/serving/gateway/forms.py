@@ -7,14 +7,16 @@ not know, so what counts is the answer. To Ollama the set goes as a schema too: 
 quotation marks are taken off.
 
 A server that refuses a request (400, 422) is asked once more without what it refuses, and from then on. Usage in streams is
-asked for by the gateway itself, and many servers are strict about fields that they do not know; of the two names for the
-length each is refused by somebody. A server of ours takes all of it; where its model has no tools it gets them in words.
+asked for by the gateway itself, clients name a user for its sake, and many servers are strict about fields that they do not
+know; of the two names for the length each is refused by somebody. A server of ours takes all of it; where its model has no
+tools it gets them in words.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -51,10 +53,17 @@ def _rename(old: str, new: str) -> Callable[[Body], Body]:
     return lambda body: {new: body.get(new, body[old]), old: None}
 
 
+def _drop(name: str) -> Callable[[Body], Body]:
+    return lambda body: {name: None}
+
+
+_OF_THE_CLIENT: Final = ("user", "safety_identifier", "metadata", "store", "prompt_cache_key", "service_tier")
+"""What the gateway itself reads, or what changes no answer."""
 _CHANGES: Final[Mapping[str, Callable[[Body], Body]]] = {
-    "stream_options": lambda body: {"stream_options": None},
+    "stream_options": _drop("stream_options"),
     "max_tokens": _rename(*LENGTHS),
     "max_completion_tokens": _rename(*reversed(LENGTHS)),
+    **{name: _drop(name) for name in _OF_THE_CLIENT},
 }
 """By the field that is refused: the fields with other values, None for none."""
 
@@ -74,9 +83,9 @@ def next_change(refusal: Refusal, body: Body, changes: Sequence[str], *, is_ours
         left = [name for name in left if name not in LENGTHS]
     left += [SCHEMA] if has_schema else []
     text = f"{refusal.param or ''} {refusal.message}"
-    named = sorted((name for name in left if name in text), key=text.index)
-    says_what = refusal.param or any(name in text for name in (*_CHANGES, SCHEMA))
-    unasked = [] if says_what else [name for name in left if name not in LENGTHS]
+    known = {name: match.start() for name in (*_CHANGES, SCHEMA) if (match := re.search(rf"\b{name}\b", text))}
+    named = sorted(known.keys() & set(left), key=known.__getitem__)
+    unasked = [] if refusal.param or known else [name for name in left if name not in (*LENGTHS, *_OF_THE_CLIENT)]
     return next(iter([*named, *unasked]), None) if refusal.status in REFUSES else None
 
 

@@ -9,12 +9,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 from django.db import DatabaseError, close_old_connections, connections
 from django.db.models import F
 
+from rl.base.background import end_all
 from rl.base.errors import UsageError
 from rl.collect.feedback.kept_answers import SETTINGS, ClosedAnswers, Reader, StructuredAnswers
 from rl.models import Agent, ApiKey, Deployment, Experiment
@@ -138,10 +139,7 @@ class Table:
         self._keeping = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
-        for task in filter(None, (self._keeping, self._coming)):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end_all((self._keeping, self._coming, self._reading))
         self._thread.submit(connections.close_all)
         self._thread.shutdown(wait=False)
 

@@ -13,7 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from threading import Thread
 from typing import IO, Final
@@ -21,6 +21,7 @@ from typing import IO, Final
 from django.conf import settings
 from django.db import connections
 
+from rl.base.background import end_all
 from rl.base.locks import try_lock
 from rl.serving import llama_server
 from rl.serving.gateway.exchange import Exchange
@@ -204,10 +205,7 @@ class Pulse:
         self._looking = asyncio.create_task(self._look())
 
     async def stop(self) -> None:
-        if self._looking:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+        await end_all([self._looking])
 
     async def _look(self) -> None:
         while True:

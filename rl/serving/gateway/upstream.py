@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import httpx
@@ -24,6 +25,8 @@ KEEP_ALIVE_SECONDS: Final = 4
 MOST_CONNECTIONS: Final = 1000
 OURS: Final = (401, 404)
 """Statuses that speak of how the gateway calls (its key, the model's name) and not of what the client sent."""
+_OF_CALLERS: Final = (401, 403, 408, 429)
+"""Statuses that speak of who asks, and when."""
 _OF_MEDIA: Final = re.compile("image|audio|vision|multi-?modal|modalit|mmproj", re.IGNORECASE)
 """What servers say in many statuses where a model reads texts alone."""
 _DONE: Final = b"[DONE]"
@@ -164,13 +167,13 @@ def _explain_refusal(served: Served, response: httpx.Response, body: bytes, medi
     """A 4xx is the client's, in OpenAI's shape. ``media``: where the request has a part that is not text."""
     document, status, version = _json(body), response.status_code, served.version
     error = document.get("error", document.get("detail", document.get("message")))
-    message = _message_of(error)
+    message = _message_of(error) or _plain(body)
     wait = {"Retry-After": response.headers["retry-after"]} if "retry-after" in response.headers else {}
     if status == 503 and served.is_ours:  # it loads the model
         return not_ready(version)
+    if media and status not in _OF_CALLERS and (status == HTTPStatus.NOT_IMPLEMENTED or _OF_MEDIA.search(message)):
+        return unsupported_content(f"the server of {version} refused {media}: {message or 'no reason'}", media)
     if status in OURS or not 400 <= status < 500:
-        if media and _OF_MEDIA.search(message):
-            return unsupported_content(f"the server of {version} refused {media}: {message}", media)
         return broken_upstream(
             version, f"answered {status}: {message or 'no reason'}", status if status == 503 else 502, wait
         )
@@ -183,6 +186,12 @@ def _explain_refusal(served: Served, response: httpx.Response, body: bytes, medi
         code=_text(details.get("code")) or None,
         headers=wait,
     )
+
+
+def _plain(body: bytes) -> str:
+    """What a server says that has a form of its own; of a page nothing."""
+    text = body.decode(errors="replace").strip()
+    return "" if text.startswith("<") or text in ("{}", "[]") else text[:1000]
 
 
 def _message_of(error: object) -> str:

@@ -29,6 +29,7 @@ from rest_framework.views import APIView
 from rl.base.errors import RunConflict
 from rl.collect.otlp import JSON, NO_CONTENT, PROTOBUF, Mapped, decode, map_spans, slug
 from rl.collect.traces import spans
+from rl.collect.traces.doubles import has_no_id
 from rl.collect.traces.imported import Rejected
 from rl.faults import fault_of
 from rl.models import Agent, ApiKey
@@ -102,7 +103,9 @@ def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:
     names = sorted({answer.agent for answer in mapped.answers} | {span.agent for span in mapped.loose})
     if len(names) > MOST_AGENTS:
         raise BadRequest(f"the spans are of {len(names)} agents; send those of at most {MOST_AGENTS} at a time")
-    pending.deliver_named(answer.record.external_id for answer in mapped.answers)  # the gateway knows them better
+    if any(map(has_no_id, mapped.answers)):  # the gateway knows them better
+        pending.deliver_all()
+    pending.deliver_named(answer.record.external_id for answer in mapped.answers)
     for name in names:
         # Created if there is none: an exporter cannot wait until a person does.
         agent = key.agent or Agent.objects.get_or_create(name__iexact=name, defaults={"name": name})[0]

@@ -18,6 +18,7 @@ from uuid import UUID
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from rl.base.background import end_all
 from rl.models import TrainingRun
 from rl.serving.gateway.app import BLIND_ID, CALLER, CHAT_PATH
 from rl.serving.gateway.chat_request import SESSION_HEADER
@@ -62,7 +63,8 @@ class EndsOfRuns:
             if not self._awaited[run]:
                 del self._awaited[run]
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        await end_all([self._looking])
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _look(self) -> None:

@@ -50,8 +50,8 @@ class Front:
         if scope["type"] == "lifespan":
             end_with_master()
             await gateway(scope, receive, send)
-            self._health.stop()
-            self._ends.stop()
+            await self._health.stop()
+            await self._ends.stop()
             self._site.stop()
             return
         with suppress(ClientLeft), observe(scope, send) as observed_send:

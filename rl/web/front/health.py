@@ -19,6 +19,7 @@ from django.db import Error, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from rl.base import disk_space
+from rl.base.background import end_all
 from rl.faults import DISK_FULL, fault_of
 from rl.serving.gateway.table import own_connection
 from rl.web.front.answers import Answer
@@ -47,7 +48,8 @@ class Health:
         problem = await self._known_problem() if path == "/readyz" else None
         return _text(HTTPStatus.SERVICE_UNAVAILABLE, problem) if problem else _text(HTTPStatus.OK, "ok")
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        await end_all([self._look])
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _known_problem(self) -> str | None:

@@ -404,6 +404,24 @@ def test_a_tool_of_vercels_kit_is_a_tool():
 
 
 @pytest.mark.parametrize(
+    ("written", "result"),
+    [
+        ('"in Bonn"', "in Bonn"),
+        ('"4\\n7"', "4\n7"),
+        ('{"city": "Bonn"}', {"city": "Bonn"}),
+        ("42", "42"),
+        ('"cut of', '"cut of'),
+        ('"a", "b"', '"a", "b"'),
+        ("in Bonn", "in Bonn"),
+        (None, None),
+    ],
+)
+def test_what_a_tool_of_vercels_kit_gave_back_is_read_as_it_writes_it(written: Any, result: Any):
+    told = {} if written is None else {"ai.toolCall.result": written}
+    assert run({"ai.operationId": "ai.toolCall", "ai.toolCall.name": "track", **told}).result == result
+
+
+@pytest.mark.parametrize(
     ("output", "response_id"),
     [
         ({"id": "chatcmpl-1", "choices": []}, "chatcmpl-1"),

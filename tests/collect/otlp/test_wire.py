@@ -92,6 +92,13 @@ def test_json_may_write_names_with_underscores_numbers_as_text_and_fields_that_n
     assert found.attributes == {"a": 5}
 
 
+def test_a_byte_that_is_no_text_costs_its_character_alone():
+    sent = as_json(span(chat(said="?!"), name="odd"), span(chat(), id=2, name="fine")).replace(b"?!", b"\xe9!")
+    odd, fine = decode(sent, JSON)
+    assert "\ufffd!" in str(odd.attributes["gen_ai.output.messages"])
+    assert (odd.name, fine.name) == ("odd", "fine")
+
+
 def test_what_json_cannot_say_is_left_out():
     found = only(decode(body(span({"raw": b"\x00\xff", "nan": float("nan"), "inf": [float("inf")]})), PROTOBUF))
     assert found.attributes == {"raw": None, "nan": None, "inf": [None]}

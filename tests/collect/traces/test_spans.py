@@ -18,7 +18,7 @@ from rl.collect.traces import spans
 from rl.collect.traces.imported import Rejected
 from rl.models import Agent, Feedback, PendingSpan, Trace, TrainingSetTrace
 from tests.admin.records import make_training_set
-from tests.collect.otlp.make_spans import NOON, body, chat, evaluation, inference, say, span, tool
+from tests.collect.otlp.make_spans import NOON, body, chat, evaluation, inference, span, tool
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate
 from tests.web.api.conftest import run_together
@@ -236,16 +236,6 @@ def test_a_client_without_ids_tells_of_the_gateways_answers(agent: Agent):
     assert [trace.otel_trace_id for trace in told] == [f"{number:032x}" for number in (1, 2)]
     deliver(agent, span(named, id=3, trace=3, at=4.2))
     assert Trace.objects.count() == 4
-
-
-def test_a_loop_of_tools_without_ids_is_the_gateways_run(agent: Agent):
-    run = of_gateway(agent, "In Bonn.")
-    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "in Bonn"}]}
-    told = [say("user", "Where is 4711?"), say("assistant", calls=CALLS), result]
-    last = chat(said="In Bonn.", gen_ai__input__messages=json.dumps(told))
-    for _ in range(2):
-        assert deliver(agent, span(chat(said="", calls=CALLS), id=1), span(last, id=2, at=2)) == []
-    assert Trace.objects.get().pk == run.pk
 
 
 def test_an_evaluation_of_an_agent_judges_its_last_answer(agent: Agent):

@@ -1,4 +1,5 @@
-"""What stands in for a provider's model: asks for the first tool it is offered, and answers once it has a result."""
+"""What stands in for a provider's model: asks for the first tool it is offered, and answers once it has a
+result. It thinks, and breaks off in mid-stream, where the question says so."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ class _Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         number = next(self.server.numbers)
         if asked.get("stream"):
-            words = [{"role": "assistant", "content": "It arrives "}, {"content": "tomorrow."}, {}]
-            pieces = [_answer(number, asked, delta=delta, finish=None if delta else "stop") for delta in words]
-            lines = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"
-            self._send("text/event-stream", lines)
+            pieces = [_answer(number, asked, delta=delta, finish=None if delta else "stop") for delta in _words(asked)]
+            pieces += [{"error": {"message": "out of memory"}}] if "error" in _question(asked) else []
+            lines = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces)
+            self._send("text/event-stream", lines if "Break" in _question(asked) else f"{lines}data: [DONE]\n\n")
         else:
             self._send("application/json", json.dumps(_answer(number, asked, message=_message(number, asked))))
 
@@ -50,6 +51,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+
+def _question(asked: dict[str, Any]) -> str:
+    return [message["content"] for message in asked["messages"] if message["role"] == "user"][-1]
+
+
+def _words(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of a stream; an empty piece ends it."""
+    begin = [{"role": "assistant", **_thoughts(asked)}, {"content": "It arrives "}]
+    return begin if "Break" in _question(asked) else [*begin, {"content": "tomorrow."}, {}]
+
+
+def _thoughts(asked: dict[str, Any]) -> dict[str, Any]:
+    return {"reasoning_content": "hm"} if "Think" in _question(asked) else {}
 
 
 def _answer(number: int, asked: dict[str, Any], finish: str | None = "stop", **choice: Any) -> dict[str, Any]:
@@ -66,9 +81,11 @@ def _answer(number: int, asked: dict[str, Any], finish: str | None = "stop", **c
 
 
 def _message(number: int, asked: dict[str, Any]) -> dict[str, Any]:
-    offered, known = asked.get("tools"), any(message["role"] == "tool" for message in asked["messages"])
+    offered, known = asked.get("tools"), {message["role"] for message in asked["messages"]} & {"tool", "function"}
     if not offered or known:
-        return {"role": "assistant", "content": ANSWER}
+        return {"role": "assistant", "content": ANSWER, **_thoughts(asked)}
     function = {"name": offered[0]["function"]["name"], "arguments": '{"number": "4711"}'}
+    if "of old" in _question(asked):
+        return {"role": "assistant", "content": None, "function_call": function}
     call = {"id": f"call_{number}", "type": "function", "function": function}
     return {"role": "assistant", "content": None, "tool_calls": [call]}

@@ -23,6 +23,8 @@ CUTS = [
     {"finish_reason": "MAX_TOKENS"},
     {"finish_reason": "content-filter"},
     {"finish_reason": "error"},
+    {"finish_reason": "other"},
+    {"finish_reason": "UNKNOWN"},
 ]
 
 

@@ -220,7 +220,7 @@ def test_calls_of_old_and_of_other_kinds_are_calls():
     for delta in (head, {"index": 0, "custom": {"input": "1"}}):
         assert custom.take(chunk({"tool_calls": [delta]})) == chunk({"tool_calls": [delta]})
     assert [(call.name, call.arguments) for call in old.first.tool_calls()] == [("weather", {"city": "Paris"})]
-    assert [(call.name, call.arguments) for call in custom.first.tool_calls()] == [("run", "SELECT 1")]
+    assert [(call.name, call.arguments) for call in custom.first.tool_calls()] == [("run", {"input": "SELECT 1"})]
 
 
 def test_a_text_in_parts_is_text_and_what_was_thought_a_thought():

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rl.base.messages import requested_calls, without_calls
 from rl.base.template_settings import template_settings
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.refusals import Refusal
@@ -70,7 +71,7 @@ def test_a_server_of_ours_reads_texts_alone():
     assert sent(None, messages=SEEN)["messages"] == SEEN
 
 
-@pytest.mark.parametrize("status", [404, 500, 503])
+@pytest.mark.parametrize("status", [400, 404, 415, 422, 500, 503])
 def test_a_picture_that_another_server_cannot_take_is_no_fault_of_its_version(status: int):
     server = ServerDouble(lambda body: (status, {"error": {"message": BLIND}}))
     with pytest.raises(Refusal, match="mmproj") as raised:
@@ -79,4 +80,85 @@ def test_a_picture_that_another_server_cannot_take_is_no_fault_of_its_version(st
     assert (problem.status, problem.code, problem.blames_version) == (400, "unsupported_content", False)
     with pytest.raises(Refusal) as raised:
         complete(server, exchange({}))
-    assert raised.value.blames_version
+    assert raised.value.blames_version is (status not in (400, 415, 422))
+
+
+@pytest.mark.parametrize(("status", "code"), [(501, "unsupported_content"), (403, None), (429, None)])
+def test_a_server_without_pictures_may_say_no_more_than_that_it_has_none(status: int, code: str | None):
+    words = "" if status == 501 else "no image today"
+    with pytest.raises(Refusal) as raised:
+        complete(ServerDouble(lambda body: (status, {"error": {"message": words}})), exchange({}, messages=SEEN))
+    assert (raised.value.code, raised.value.blames_version) == (code, False)
+
+
+ASKED = {"role": "user", "content": "Where is 4711?"}
+NUMBER = '{"number": "4711"}'
+OLD_CALL = {"role": "assistant", "content": None, "function_call": {"name": "track", "arguments": NUMBER}}
+OLD_RESULT = {"role": "function", "name": "track", "content": "in Bonn"}
+CUSTOM = {"id": "c7", "type": "custom", "custom": {"name": "sql", "input": '{"a": 1}'}}
+NEW = {"id": "c8", "type": "function", "function": {"name": "track", "arguments": NUMBER}}
+
+
+def called(name: str, arguments: str, call_id: str) -> dict:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize("server", [None, 7])
+def test_calls_in_older_forms_reach_servers_in_the_newest(server: int | None):
+    turns = [OLD_CALL, OLD_RESULT, {**OLD_CALL, "tool_calls": None}, OLD_RESULT]
+    both = {"role": "assistant", "content": "Hm.", "function_call": NEW["function"], "tool_calls": [NEW, CUSTOM]}
+    results = [{"role": "tool", "tool_call_id": "c8", "content": "1"}, {**OLD_RESULT, "name": "lost"}]
+    asked, *told, turn, first, second = sent(server, messages=[ASKED, *turns, both, *results])["messages"]
+    assert asked == ASKED
+    calls = [called("track", NUMBER, call_id) for call_id in ("call00100", "call00300")]
+    for call, message, result in zip(calls, told[::2], told[1::2], strict=True):
+        assert message == {"role": "assistant", "content": None, "tool_calls": [call]}
+        assert result == {"role": "tool", "name": "track", "content": "in Bonn", "tool_call_id": call["id"]}
+    assert turn == {
+        "role": "assistant",
+        "content": "Hm.",
+        "tool_calls": [NEW, called("sql", '{"input": "{\\"a\\": 1}"}', "c7")],
+    }
+    assert (first["role"], second["role"], second["tool_call_id"]) == ("tool", "tool", "c8")
+
+
+def test_a_result_without_its_call_has_an_id_too():
+    assert sent(None, messages=[ASKED, OLD_RESULT])["messages"][1]["tool_call_id"] == "call00100"
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"role": "assistant", "content": "", "tool_calls": [NEW]},
+        {"role": "assistant", "content": "", "tool_calls": [{**NEW, "id": None}], "function_call": None},
+        {"role": "assistant", "content": "", "tool_calls": ["odd"]},
+        {"role": "assistant", "content": "", "tool_calls": "odd"},
+        {"role": "assistant", "content": "", "function_call": "odd"},
+        {"role": "assistant", "content": "", "function_call": {"arguments": "{}"}},
+    ],
+)
+def test_what_is_in_the_newest_form_or_in_none_stays_as_it_is(turn: dict):
+    assert sent(None, messages=[ASKED, turn])["messages"][1] == turn
+
+
+@pytest.mark.parametrize(
+    ("turn", "name", "arguments"),
+    [
+        (OLD_CALL, "track", {"number": "4711"}),
+        ({"role": "assistant", "content": "Hm.", "tool_calls": [CUSTOM]}, "sql", {"input": '{"a": 1}'}),
+        (
+            {"role": "assistant", "content": "", "tool_calls": [{**CUSTOM, "function": None}]},
+            "sql",
+            {"input": '{"a": 1}'},
+        ),
+        ({"role": "assistant", "content": "", "tool_calls": [NEW], "function_call": None}, "track", {"number": "4711"}),
+    ],
+)
+def test_calls_in_every_form_are_data_beside_their_words(turn: dict, name: str, arguments: dict):
+    body = {"model": "chat", "messages": [ASKED, turn, OLD_RESULT]}
+    request = parse_request(json.dumps(body).encode(), {}, ANY)
+    _, asked, result = request.messages
+    [call] = requested_calls(asked)
+    assert (call.name, call.arguments) == (name, arguments)
+    assert without_calls(asked) == (turn["content"] or "")
+    assert (result["role"], result["content"]) == ("tool", "in Bonn")

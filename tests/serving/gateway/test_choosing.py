@@ -12,6 +12,8 @@ import pytest
 
 from rl.collect.feedback.kept_answers import ClosedAnswers
 from rl.data_formatter.answer_tree import Remembered
+from rl.serving.gateway import choosing
+from rl.serving.gateway.app import Gateway, application
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.choosing import Chooser, is_chosen
 from rl.serving.gateway.exchange import Exchange
@@ -79,8 +81,7 @@ async def answer(llama: LlamaDouble, *exchanges: Exchange) -> list[dict[str, Any
         said = []
         for each in exchanges:
             said.append(await chooser.answer(turns, each))
-            await asyncio.gather(*chooser._learning.values())
-            await asyncio.gather(*chooser._fitting.values())
+            await chooser.settle()
         return said
 
 
@@ -209,3 +210,51 @@ def test_a_model_that_knows_the_job_keeps_its_weight():
     asked = [exchange("Money?", **JOB) for _ in range(3)]
     asyncio.run(answer(Right({}), *asked))
     assert asked[-1].choosing["trust"] == 1.0
+
+
+class Holding(httpx.AsyncBaseTransport):
+    """Never answers a past question."""
+
+    def __init__(self, llama: LlamaDouble) -> None:
+        self.llama = llama
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if b"past" in request.content:
+            await asyncio.Event().wait()
+        return self.llama(request)
+
+
+async def stopped(llama: LlamaDouble, *exchanges: Exchange) -> set[asyncio.Task[Any]]:
+    """The tasks that go on after the last answer; none of them does once the chooser has stopped."""
+    async with httpx.AsyncClient(transport=Holding(llama)) as client:
+        chooser, turns = Chooser(client, Forms(client)), Turns()
+        for each in exchanges:
+            await chooser.answer(turns, each)
+        learning = asyncio.all_tasks() - {asyncio.current_task()}
+        await chooser.stop()
+        assert {task.cancelled() for task in learning} == {True}
+        return learning
+
+
+def test_what_is_being_learned_ends_with_the_gateway(llama: LlamaDouble):
+    assert len(asyncio.run(stopped(llama, exchange("Money?", past=PAST)))) == 1
+
+
+def test_what_is_being_learned_is_not_lost_where_more_is_kept_than_there_is_room_for(llama: LlamaDouble, monkeypatch):
+    monkeypatch.setattr(choosing, "MOST_KEPT", 0)
+    sets = [exchange("Money?", past=PAST, values=(*VALUES, more)) for more in ("cashew", "cards2", "caps")]
+    llama.shares = {"": {"c": 0.7, "i": 0.3}, "ca": {"s": 0.8, "r": 0.1, "p": 0.1}, "cash": {"x": 1.0}}
+    llama.shares |= {"cards": {"x": 1.0}}
+    assert len(asyncio.run(stopped(llama, *sets))) == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_task_is_left_when_the_gateway_has_stopped(data_dir):
+    async def live() -> set[Any]:
+        async with application.router.lifespan_context(application):
+            gateway: Gateway = application.state.gateway
+            gateway.chooser._begin(("never",), asyncio.sleep(600))
+            gateway.table._next_reading()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(live()) == set()

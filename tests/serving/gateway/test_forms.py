@@ -48,7 +48,8 @@ class ServerDouble:
         said = self.say(body)
         if not isinstance(said, str):
             status, message = said if isinstance(said, tuple) else (said, {"error": {"message": "refused"}})
-            return httpx.Response(status, json=message)
+            written = message.encode() if isinstance(message, str) else json.dumps(message).encode()
+            return httpx.Response(status, content=written)
         choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
         return httpx.Response(200, json={"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 1}})
 
@@ -271,6 +272,62 @@ def test_usage_in_streams_is_not_asked_for_again_where_it_is_refused(say):
     ask(server, *(exchange({}, stream=True) for _ in range(2)))
     assert ["stream_options" in body for body in server.bodies] == [True, False, False]
     assert all(body["stream"] is True for body in server.bodies)
+
+
+OWN_FORMS: dict[str, Any] = {
+    "mistral": {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "max_tokens"]}]}},
+    "google": [{"error": {"code": 400, "message": 'Invalid JSON payload: unknown name "max_tokens"'}}],
+    "text": "max_tokens: unknown field",
+    "other": {"reason": {"unknown": ["max_tokens"]}},
+}
+
+
+@pytest.mark.parametrize("form", OWN_FORMS)
+def test_what_a_server_refuses_is_found_in_whatever_form_it_says_so(form: str):
+    server = ServerDouble(lambda body: (422, OWN_FORMS[form]) if "max_tokens" in body else "hm")
+    complete(server, exchange({}), exchange({}))
+    assert ["max_tokens" in body for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize("form", OWN_FORMS)
+def test_what_a_server_says_in_its_own_form_reaches_the_client(form: str):
+    with pytest.raises(Refusal, match="max_tokens"):
+        complete(ServerDouble(lambda body: (422, OWN_FORMS[form])), exchange({}))
+
+
+def test_a_page_is_no_reason():
+    with pytest.raises(Refusal, match="refused the request"):
+        complete(ServerDouble(lambda body: (400, "<html><h1>Bad Request</h1>")), exchange({}))
+
+
+NAMED = {
+    "user": "anna",
+    "metadata": {"session_id": "s1"},
+    "store": True,
+    "safety_identifier": "a",
+    "service_tier": "auto",
+}
+
+
+def test_who_names_a_user_for_the_gateway_is_answered_by_a_server_that_knows_no_users():
+    server = ServerDouble(pydantic(*NAMED))
+    first, second = (exchange({}, **NAMED) for _ in range(2))
+    complete(server, first, second)
+    assert [sorted(NAMED.keys() & body.keys()) for body in server.bodies[-2:]] == [[], []]
+    assert len(server.bodies) == 1 + len(NAMED) + 1
+    assert (first.request.unit, first.request.session_id) == ("anna", "s1")
+
+
+def test_who_is_refused_for_words_about_users_keeps_his_own():
+    """As templates do that want the roles to take turns."""
+    words = "Conversation roles must alternate user/assistant"
+    server = ServerDouble(lambda body: (400, {"error": {"message": words}}) if len(body["messages"]) > 1 else "hm")
+    asked = {"role": "user", "content": "Hi"}
+    with pytest.raises(Refusal, match="must alternate"):
+        complete(server, exchange({}, user="anna", messages=[asked, asked]))
+    server.bodies.clear()
+    complete(server, exchange({}, user="anna"))
+    assert [body["user"] for body in server.bodies] == ["anna"]
 
 
 def test_the_length_goes_under_the_name_that_the_server_takes():

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.db import connections
 
+from rl.base.messages import write_call
 from rl.collect.feedback import write
 from rl.data_formatter.runs import prompt_messages
 from rl.dataset_builder.read.runs import read_run
 from rl.models import Agent, Arm, Experiment, Feedback, ModelVersion, RunPart, Trace
 from rl.serving.gateway import pending
-from tests.collect.otlp.make_spans import say, span, tool
+from tests.collect.otlp.make_spans import NOON, SECOND, say, span, tool
 from tests.collect.traces.test_joining import looked, model_call, told
 from tests.collect.traces.test_spans import deliver
 from tests.serving.gateway.test_pending import document
@@ -41,7 +43,7 @@ def result(call_id: str, text: str) -> dict[str, Any]:
 def answer(agent: Agent, minute: int, steps: list[Any], turn: dict[str, Any], **more: Any) -> dict[str, Any]:
     functions = [call["function"] for call in turn.get("tool_calls", ())]
     calls = [{"tool_name": function["name"], "arguments": function["arguments"]} for function in functions]
-    said = "".join(f'<tool_call>{{"name": "weather", "city": "{call["arguments"]["city"]}"}}' for call in calls)
+    said = "".join(write_call("weather", call["arguments"]) for call in calls)
     words = {"response": turn["content"] or said, "turn": turn, "tool_calls": calls}
     at = f"2026-02-02T10:{minute:02d}:00+00:00"
     return document(agent, prompt=ASKED, steps=steps, occurred_at=at, **words, **more)
@@ -173,20 +175,45 @@ def test_processes_that_store_answers_of_one_run_at_once_make_one_trace(agent: A
     assert set(RunPart.objects.values_list("pk", flat=True)) == set(keys[:2])
 
 
-@pytest.mark.database
-def test_spans_of_the_same_loop_add_to_the_trace(agent: Agent, data_dir):
-    keys = [str(key) for key in put(*loop(agent))]
-    pending.deliver_all()
+def told_by_spans(keys: list[str], more: dict[str, Any]) -> list[Any]:
+    """The calls of the loop as a client tells them, each in a trace of its own."""
     given, calls = [say("user", ASKED[0]["content"])], []
     for key, call_id, city, words in ((keys[0], "c1", "Bonn", "7 degrees"), (keys[1], "c2", "Köln", "8")):
         calls.append(model_call(given, looked(call_id, city), key))
         given += [looked(call_id, city), told(call_id, words)]
     calls.append(model_call(given, say("assistant", "No."), keys[2]))
-    sent = [span(made, trace=7, id=number) for number, made in enumerate(calls, start=1)]
-    assert deliver(agent, *sent, span(tool(name="weather", call_id="c2"), trace=7, id=9, seconds=0.25)) == []
+    began = (
+        datetime.fromisoformat("2026-02-02T10:00:00+00:00") - datetime.fromtimestamp(NOON // SECOND, UTC)
+    ).total_seconds()
+    return [
+        span({**made, **more}, trace=number, id=number, at=began + 60 * number - 59)
+        for number, made in enumerate(calls, start=1)
+    ]
+
+
+@pytest.mark.database
+@pytest.mark.parametrize("has_ids", [True, False], ids=["with ids", "without ids"])
+@pytest.mark.parametrize("order", ["each after its answer", "all after the last", "backwards", "twice"])
+def test_spans_of_the_same_loop_add_to_the_trace(agent: Agent, data_dir, order: str, has_ids: bool):
+    """A client that counts otherwise, and has a conversation of its own, changes nothing of what the gateway knows."""
+    documents, keys = loop(agent), [uuid.uuid4() for _ in range(3)]
+    ids = list(map(str, keys)) if has_ids else [""] * 3
+    sent = told_by_spans(ids, {"gen_ai.conversation.id": "talk-9", "gen_ai.usage.input_tokens": 99})
+    for key, one, told_of in zip(keys, documents, sent, strict=True):
+        pending.write(key, one)
+        pending.deliver_all()
+        if order == "each after its answer":
+            assert deliver(agent, told_of) == []
+    if order != "each after its answer":
+        assert deliver(agent, *(sent[::-1] if order == "backwards" else sent)) == []
+    if order == "twice":
+        assert deliver(agent, *sent) == []
+    assert deliver(agent, span(tool(name="weather", call_id="c2"), trace=3, id=9, seconds=0.25)) == []
     run = Trace.objects.get()
-    assert (run.source, run.otel_trace_id) == ("gateway", f"{7:032x}")
+    assert (run.pk, run.source, run.session_id, run.tokens_in, run.llm_calls) == (keys[2], "gateway", "s1", 9, 3)
+    assert (run.otel_trace_id, run.details.get("model_version")) == (f"{3:032x}", None)
     assert [call["duration_ms"] for call in run.tool_calls] == [None, 250]
+    assert len(run.details["messages"]) == 6
 
 
 def test_earlier_turns_of_a_prompt_have_their_calls_as_data(agent: Agent, data_dir):

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from django.db import OperationalError
@@ -67,6 +68,27 @@ def test_a_database_that_refuses_leaves_the_last_snapshot_in_use_and_is_told_onc
 
     with_table(work)
     assert caplog.text.count("the last known ones are used: database is locked") == 1
+
+
+def test_a_reading_that_is_under_way_ends_with_the_gateway(monkeypatch):
+    monkeypatch.setattr(table, "FRESH_SECONDS", 0.0)
+    began, go_on = threading.Event(), threading.Event()
+
+    def load(reader: object) -> Snapshot:
+        began.set()
+        go_on.wait(20)
+        return Snapshot()
+
+    async def stop() -> set[asyncio.Task[Any]]:
+        one = table.Table()
+        one._next_reading()
+        await asyncio.to_thread(began.wait, 20)
+        await one.stop()
+        go_on.set()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    monkeypatch.setattr(table, "_load", load)
+    assert asyncio.run(stop()) == set()
 
 
 def test_what_is_made_while_the_database_is_read_is_seen_by_who_asks_afterwards(monkeypatch):

@@ -114,6 +114,11 @@ def _completion(body: dict[str, Any], order: str) -> dict[str, Any]:
         message["content"] = "word " * body["seed"]
     if order == "call a tool":
         message |= {"content": None, "tool_calls": [{name: CALL[name] for name in ("id", "type", "function")}]}
+    if order == "call a function":
+        message |= {"content": None, "function_call": CALL["function"]}
+    if order == "call a custom tool":
+        custom = {"id": "call_1", "type": "custom", "custom": {"name": "track", "input": "4711"}}
+        message |= {"content": None, "tool_calls": [custom]}
     choices = [
         {
             "index": index,
@@ -170,6 +175,9 @@ async def _pieces(double: UpstreamDouble, body: dict[str, Any], order: str) -> A
         yield _chunk(body, {"tool_calls": [head]})
         for piece in ('{"number": ', '"4711"}'):
             yield _chunk(body, {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+    elif order == "call a function":
+        for piece in ({"name": "track", "arguments": '{"number": '}, {"arguments": '"4711"}'}):
+            yield _chunk(body, {"function_call": piece})
     else:
         yield _chunk(body, {"reasoning_content": "hm"})
         for word in (body["model"], " says", " hel", "lo\u2028\x85."):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from rl.models import Agent, Feedback, Trace
 from rl.serving.gateway import pending
-from tests.collect.otlp.make_spans import body, chat, span
+from tests.collect.otlp.make_spans import NOON, SECOND, body, chat, span
 from tests.serving.gateway.test_pending import document
 from tests.web.api.conftest import Caller, assert_problem, key_for
 from tests.web.api.test_otlp import accepted, send
@@ -52,11 +53,15 @@ def test_it_can_be_rated_as_an_entry_too(server: Caller, waiting: str):
 
 
 @pytest.mark.database
-def test_opentelemetry_tells_more_of_the_same_answer_and_makes_no_second_one(secret_key: str, agent: Agent, data_dir):
+@pytest.mark.parametrize("has_id", [True, False], ids=["with its id", "without an id"])
+def test_opentelemetry_tells_more_of_the_same_answer_and_makes_no_second_one(
+    secret_key: str, agent: Agent, data_dir, has_id: bool
+):
     asked = [{"role": "user", "content": "Where is my parcel?"}]
-    trace_id = uuid.uuid4()
-    pending.write(trace_id, document(agent, prompt=asked, response="In Bonn."))
-    accepted(send(secret_key, body(span(chat(asked[0]["content"], gen_ai__response__id=str(trace_id))))))
+    trace_id, at = uuid.uuid4(), datetime.fromtimestamp(NOON // SECOND, UTC)
+    pending.write(trace_id, document(agent, prompt=asked, response="In Bonn.", occurred_at=at.isoformat()))
+    told = {"gen_ai__response__id": str(trace_id)} if has_id else {}
+    accepted(send(secret_key, body(span(chat(asked[0]["content"], **told)))))
     trace = Trace.objects.get()
     assert (trace.pk, trace.source) == (trace_id, "gateway")
     assert trace.details["otel"]["kind"] == "model"

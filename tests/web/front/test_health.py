@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
@@ -80,6 +81,20 @@ def test_a_look_that_hangs_is_not_waited_for(monkeypatch):
         return ready.status, alive.status
 
     assert asyncio.run(ask()) == (503, 200)
+
+
+def test_a_look_that_hangs_ends_with_the_site(monkeypatch):
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 0.0)
+    released = threading.Event()
+
+    async def stop() -> set[asyncio.Task[Any]]:
+        asked = Health(lambda: None if released.wait(10) else "", has_turn)
+        await asked.answer("GET", "/readyz")
+        await asked.stop()
+        released.set()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(stop()) == set()
 
 
 @pytest.mark.process

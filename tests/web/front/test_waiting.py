@@ -76,6 +76,17 @@ def test_waiting_ends_with_what_is_known(run: TrainingRun, monkeypatch):
     assert asyncio.run(wait()) is False
 
 
+def test_nobody_looks_any_more_when_the_site_has_stopped(run: TrainingRun):
+    async def stop() -> set[asyncio.Task[Any]]:
+        ends = Ends()
+        waiting = asyncio.create_task(ends.wait(run.pk))
+        await asyncio.sleep(0)
+        await ends.stop()
+        return asyncio.all_tasks() - {asyncio.current_task(), waiting}
+
+    assert asyncio.run(stop()) == set()
+
+
 def test_who_left_is_forgotten_and_the_looking_stops(run: TrainingRun, monkeypatch):
     monkeypatch.setattr(front_answers, "LOOK_SECONDS", 0.01)
 
@@ -89,7 +100,7 @@ def test_who_left_is_forgotten_and_the_looking_stops(run: TrainingRun, monkeypat
         await asyncio.wait(tasks)
         assert ends._looking is not None
         await asyncio.wait_for(ends._looking, 5)
-        ends.stop()
+        await ends.stop()
         return before, len(ends.awaited)
 
     assert asyncio.run(leave()) == (3, 0)
