@@ -120,6 +120,20 @@ def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model.build(tmp_path_factory.mktemp("base") / "tiny", silent)
 
 
+IMPATIENT = "I read short chats alone"
+
+
+@pytest.fixture(scope="session")
+def impatient_base(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base model whose template refuses chats of more than three messages, with these words."""
+    folder = tmp_path_factory.mktemp("impatient") / "base"
+    shutil.copytree(tiny_base, folder)
+    template = folder / "chat_template.jinja"
+    refusal = "{% if messages | length > 3 %}{{ raise_exception('" + IMPATIENT + "') }}{% endif %}"
+    template.write_text(refusal + template.read_text())
+    return folder
+
+
 @pytest.fixture(scope="session")
 def smollm2_base() -> Path:
     """SmolLM2, unpacked."""

@@ -20,7 +20,7 @@ class TrainingResult:
     final_loss: float
     """Mean training loss over the last tenth of the steps, all attempts together."""
     metrics: dict[str, float]
-    """Last logged value of each metric, and ``trainable_parameters``, ``dropped_rows``."""
+    """Last logged value of each metric, and ``trainable_parameters``, ``dropped_rows``, ``refused_rows``."""
     seconds: float
     history: tuple[Mapping[str, float | None], ...] = ()
     """Metrics of each step, the first to the last, all attempts together."""

@@ -9,8 +9,9 @@ import huggingface_hub
 
 from rl.base.errors import UsageError
 from rl.base.records import Report
-from rl.lm.loading import errors_as, quiet
+from rl.lm.loading import quiet
 from rl.lm.model_path import MODEL_CONFIG
+from rl.lm.reading import errors_as
 
 _FILES: Final = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "README.md")
 """No pickles, and no code."""

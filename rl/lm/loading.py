@@ -13,24 +13,20 @@ from typing import Any
 import huggingface_hub
 import torch
 import transformers
-from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel, get_peft_model_state_dict, prepare_model_for_kbit_training
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
-from rl.base.template_settings import SWITCH
 from rl.hardware import choose_gpu, cpu_runs_bf16, detect_hardware, in_4bit, precision_on, usable_cores
-from rl.lm import minimind, processes
-from rl.lm.chat.template_trial import require_modest
+from rl.lm import processes
 from rl.lm.lengths import UNKNOWN_CONTEXT
 from rl.lm.model_path import ADAPTER_WEIGHTS, check_adapter, check_model_path, check_weights, is_adapter
+from rl.lm.reading import describe_base, errors_as, read_tokenizer
 from rl.lm.resources import release_memory, resource_advice
 
 SHARD = "4GB"
 """Most of one weight file."""
-
-minimind.register()
 
 
 def quiet() -> None:
@@ -95,7 +91,7 @@ def autocast_dtype(precision: str) -> torch.dtype | None:
 def load_tokenizer(base: str, thinks: bool = False) -> PreTrainedTokenizerBase:
     """``thinks``: whether the model thinks before it answers; the tokenizer's files say so from then on. Raises UsageError
     (no such model), or TrainingFailed for one that cannot be loaded or cannot write a chat."""
-    tokenizer = read_tokenizer(check_model_path(base), TrainingFailed)
+    tokenizer: PreTrainedTokenizerBase = read_tokenizer(check_model_path(base), TrainingFailed, thinks)
     if not tokenizer.chat_template:
         raise TrainingFailed(
             f"{base} has no chat template, so it is probably not an instruct model: choose its instruct variant, "
@@ -103,7 +99,6 @@ def load_tokenizer(base: str, thinks: bool = False) -> PreTrainedTokenizerBase:
         )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    tokenizer.init_kwargs[SWITCH] = thinks
     return tokenizer
 
 
@@ -161,14 +156,6 @@ def base_within(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
 # --- shared with the export -------------------------------------------------------------------------------------------
 
 
-def read_tokenizer(source: str, failure: type[RatchetError]) -> Any:
-    """Raises ``failure``, also where the chat template takes what no template needs."""
-    with errors_as(failure, f"cannot load the tokenizer of {describe_base(source)}"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    require_modest(tokenizer.chat_template, describe_base(source), failure)
-    return tokenizer
-
-
 def read_config(base: str, failure: type[RatchetError]) -> Any:
     """The transformers configuration of a model directory or hub id. Raises UsageError where there is none."""
     source = check_model_path(base)
@@ -221,29 +208,6 @@ def lora_weights(adapter: Path) -> set[str]:
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "lm_head.weight")
 """Ends of the names of weights with a row for each token."""
 _MOST_NAMED = 10
-
-_ANSWERS = (
-    *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, SafetensorError),
-    *(ArithmeticError, AssertionError, MemoryError, StrictDataclassError),
-)
-
-
-@contextmanager
-def errors_as(failure: type[RatchetError], what: str) -> Iterator[None]:
-    """The libraries answer a damaged, foreign or unreachable model with many exception types; people need one line."""
-    try:
-        yield
-    except RatchetError:
-        raise
-    except Exception as e:  # a bare one too: the tokenizers library knows no other
-        if not isinstance(e, _ANSWERS) and type(e) is not Exception:
-            raise
-        lines = str(e).strip().splitlines() or [type(e).__name__]
-        raise failure(f"{what}: {lines[0]}") from e
-
-
-def describe_base(base: str) -> str:
-    return base if Path(base).is_dir() else f"{base} (it is not a folder here, so the hub was asked)"
 
 
 def wants_4bit(quantize_base: str, device: torch.device) -> bool:

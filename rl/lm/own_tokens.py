@@ -8,9 +8,10 @@ to read them gets an error from the model instead of learning what tools said.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def of_others(ids: Iterable[int]) -> list[int]:
@@ -35,7 +36,7 @@ def count_own(ids: Iterable[int]) -> int:
 def split(ids: Tensor) -> tuple[Tensor, Tensor]:
     """Plain ids and which of them the model said, both of the shape of ``ids``."""
     own = ids >= 0
-    return torch.where(own, ids, ~ids), own
+    return ids.where(own, ~ids), own
 
 
 def without_rest(ids: Sequence[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
 from rl.models import Agent
 from rl.runs.run import RunOptions, tasks_of
 from rl.runs.settling import model_config
-from rl.runs.workload import Texts
 from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_kind
 
 BUDGET = 4_000_000
@@ -29,9 +28,14 @@ MESSAGE_TOKENS, OPENING_TOKENS = 5, 3
 
 
 def checked_survey(
-    agent: Agent, config: TrainingConfig, options: RunOptions, method: str, directory: Path, texts: Texts | None = None
+    agent: Agent,
+    config: TrainingConfig,
+    options: RunOptions,
+    method: str,
+    directory: Path,
+    *others: Callable[[Mapping[str, Any]], None],
 ) -> Survey:
-    """``directory``: of the base model, which need not be there; ``texts``: is shown the rows to train on. Raises
+    """``directory``: of the base model, which need not be there; ``others``: are shown each row to train on. Raises
     NotEnoughData and UsageError as the run would."""
     check_rollouts(agent, method, config, options.rewards, options.reward_model)
     fresh = generates(method, config)
@@ -41,9 +45,8 @@ def checked_survey(
     prompts = Prompts(directory, Limits(int(config.max_length), context_of(directory), answer))
 
     def see(row: Mapping[str, Any]) -> None:
-        prompts.saw(row)
-        if texts is not None:
-            texts.saw(row)
+        for saw in (prompts.saw, *others):
+            saw(row)
 
     kind = row_kind(method, config)
     if find_rows(kind).of_tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ from rl.lm.base_models import loaded_name, local_folder
 from rl.models import Agent, Deployment, TrainingRun
 from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey
 from rl.runs.past_runs import Experience, TimedModel, experience
+from rl.runs.preview import ChatKinds
 from rl.runs.run import RunOptions
 from rl.runs.settling import model_shape, repeats_for
 from rl.runs.sweep import describe_sweep
 from rl.runs.workload import Run, Texts, past_run
+from rl.scoring.rollouts import row_kind
 
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
@@ -45,6 +48,8 @@ class Plan:
     method: str
     base_model: str
     survey: Survey
+    refused: Mapping[str, int]
+    """Rows that the model's chat template would refuse, by its reason; none where the model is not on this machine."""
     tokens: Tokens
     config: TrainingConfig
     estimate: TrainingEstimate | None
@@ -69,7 +74,7 @@ class Plan:
             "agent": self.agent,
             "method": self.method,
             "base_model": self.base_model,
-            "data": self.survey.as_dict(),
+            "data": {**self.survey.as_dict(), "refused": self.refused},
             "tokens": asdict(self.tokens),
             "config": self.config.as_dict(),
             "precision": self.precision,
@@ -89,7 +94,7 @@ class Plan:
         if isinstance(self.config, DPOConfig):
             trained += f", by {describe_losses(self.config)}"
         cost = {"trained": trained, **lines, **_cost_rows(self.estimate, self.hardware)}
-        return {**_tables(self.survey, self.tokens), _cost_title(self.estimate, self.experience): cost}
+        return {**_tables(self.survey, self.refused, self.tokens), _cost_title(self.estimate, self.experience): cost}
 
 
 def dry_run(
@@ -102,11 +107,10 @@ def dry_run(
     report: Report = silent,
 ) -> Plan:
     """``measures``: first times this machine with the base model where that was not done yet, in a process of its own, and
-    keeps what it learns. Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one.
-    """
-    base, texts = options.base_model_of(agent), Texts()
+    keeps what it learns. Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one."""
+    base, texts, kinds = options.base_model_of(agent), Texts(), ChatKinds(row_kind(method, config), config.thinks)
     directory = local_folder(base)
-    survey = checked_survey(agent, config, options, method, directory, texts)
+    survey = checked_survey(agent, config, options, method, directory, texts.saw, kinds.saw)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
     answers = for_choosing(texts.accepted.kind(agent.answer_kind))
@@ -129,6 +133,7 @@ def dry_run(
         method=method,
         base_model=base,
         survey=survey,
+        refused=kinds.count_refused(directory),
         tokens=Tokens(_in_tokens(survey.prompt_lengths, ratio), longest, ratio, measured),
         config=config,
         estimate=cost,
@@ -206,7 +211,7 @@ def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
     return {name: round(value / ratio) for name, value in asdict(lengths).items()} if lengths else {}
 
 
-def _tables(survey: Survey, tokens: Tokens) -> dict[str, dict[str, Any]]:
+def _tables(survey: Survey, refused: Mapping[str, int], tokens: Tokens) -> dict[str, dict[str, Any]]:
     how = "measured" if tokens.measured else "assumed"
     scores = {}
     if survey.score_mean is not None:
@@ -223,7 +228,7 @@ def _tables(survey: Survey, tokens: Tokens) -> dict[str, dict[str, Any]]:
             "duplicates": survey.duplicates,
             **survey.taken,
         },
-        "Left out": dict(survey.skipped.most_common()) or {"nothing": 0},
+        "Left out": {**dict(survey.skipped.most_common()), **refused} or {"nothing": 0},
         f"Tokens (about; {tokens.characters_per_token:.1f} characters a token, {how})": {
             what: ", ".join(f"{name} {value:,}" for name, value in lengths.items())
             for what, lengths in (("prompt", tokens.prompt), ("answer", tokens.answer))

@@ -198,8 +198,13 @@ def finish(trainer: Trainer, start: Start, lengths: LengthCount) -> TrainingResu
     weights = publish(trainer, start)
     steps = [metrics for entry in trainer.state.log_history if (metrics := metrics_of(entry))]
     trainable = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
-    counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped, "cut_rows": lengths.cut}
+    counts = {"trainable_parameters": trainable, "cut_rows": lengths.cut, **left_out(lengths)}
     return summary(weights, trainer.state.global_step, steps, counts, time.monotonic() - start.began)
+
+
+def left_out(lengths: LengthCount) -> dict[str, int]:
+    """Rows whose prompt is too long, and those that the chat template refuses."""
+    return {"dropped_rows": lengths.dropped, "refused_rows": lengths.refused.total()}
 
 
 def summary(

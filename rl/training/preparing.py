@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, tee
+from itertools import tee
 from pathlib import Path
-from typing import Any, Final
 
 from datasets import Dataset, Features, List, Value, disable_progress_bars
 from datasets.arrow_writer import ArrowWriter
@@ -17,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import NotEnoughData, TrainingFailed
 from rl.base.files import write_json
-from rl.base.records import Report, silent
+from rl.base.records import Report
 from rl.config import find_rows
 from rl.config.methods import Column
 from rl.config.training_job import LEARNED_ROWS, TrainingJob
@@ -27,8 +26,8 @@ from rl.lm import checkpoints, loading, processes
 from rl.lm.encoding import count_rows, encode
 from rl.lm.lengths import EncodedRow, LengthCount, Limits
 from rl.lm.log_probs import use_compact_head
-from rl.lm.own_tokens import plain
 from rl.lm.resources import resource_advice
+from rl.lm.shown_rows import ShownRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,87 +143,3 @@ def check_lengths(lengths: LengthCount, start: Start, limits: Limits | None = No
     if lengths.cut:
         cut = f"{lengths.cut} of {lengths.rows} rows have an answer that is cut at {start.most_tokens} tokens"
         start.report("log", {"text": cut})
-
-
-MOST_SHOWN: Final = 40
-"""Rows that a run keeps."""
-MOST_LEFT_OUT: Final = 20
-MOST_PROMPT: Final = 4_000
-"""Characters of a prompt that are shown, the last ones."""
-MOST_TOKENS: Final = 500
-"""Tokens of an answer that are shown, the first ones."""
-_UNFINISHED: Final = "\ufffd"
-_MOST_IN_A_LETTER: Final = 4
-"""Tokens that may be one letter together."""
-_KEPT: Final = (
-    "weight",
-    "label",
-    "label_source",
-    "score",
-    "score_source",
-    "reward",
-    "rewards",
-    "feedback",
-    "prompt_key",
-)
-
-
-class ShownRows:
-    """The first rows that go by."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, most: int = MOST_SHOWN) -> None:
-        self._tokenizer, self._most = tokenizer, most
-        self._rows: list[dict[str, Any]] = []
-        self._left_out: list[dict[str, Any]] = []
-
-    def add(self, row: Mapping[str, Any], ids: EncodedRow, learned: EncodedRow | None) -> None:
-        """``row``: as it is stored; ``ids``: its tokens; ``learned``: those that fit, None where it is left out."""
-        if learned is None and len(self._left_out) < MOST_LEFT_OUT:
-            reason = ids.get("refused") or f"its prompt has {len(ids['prompt_ids'])} tokens, too many"
-            question = str(row["prompt"][-1]["content"])[-MOST_PROMPT:]
-            self._left_out.append({"reason": reason, "question": question})
-        elif learned is not None and len(self._rows) < self._most:
-            self._rows.append(self._describe(row, ids, learned))
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"rows": self._rows, "left_out": self._left_out}
-
-    def _describe(self, row: Mapping[str, Any], ids: EncodedRow, learned: EncodedRow) -> dict[str, Any]:
-        prompt = self._tokenizer.decode(learned["prompt_ids"])
-        names = [name for name in learned if name.endswith("_ids") and name != "prompt_ids" and learned[name]]
-        answers = [
-            {
-                "name": name.removesuffix("_ids"),
-                "tokens": len(learned[name]),
-                "is_cut": len(learned[name]) < len(ids[name]),
-                "pieces": list(self._pieces(learned[name][:MOST_TOKENS])),
-            }
-            for name in names
-        ]
-        return {
-            "prompt": prompt[-MOST_PROMPT:],
-            "prompt_tokens": len(learned["prompt_ids"]),
-            "answers": answers,
-            **{name: row[name] for name in _KEPT if name in row},
-        }
-
-    def _pieces(self, ids: Sequence[int]) -> Iterator[tuple[str, bool]]:
-        """Texts of one token each, or of those that make a letter together, and whether they are learned."""
-        readable, begun, before = plain(ids), 0, ""
-        for end in range(1, len(ids) + 1):
-            text = self._tokenizer.decode(readable[:end])
-            is_whole = not text.endswith(_UNFINISHED) or end - begun == _MOST_IN_A_LETTER or end == len(ids)
-            if is_whole or (ids[end] >= 0) != (ids[begun] >= 0):
-                yield text[len(before) :], ids[begun] >= 0
-                begun, before = end, text
-
-
-def show_rows(
-    tokenizer: PreTrainedTokenizerBase, rows: Iterable[Mapping[str, Any]], method: str, count: int
-) -> dict[str, Any]:
-    """The first ``count`` rows of a method as ``ShownRows`` keeps them, before there is a run: nothing is too long yet."""
-    chosen, shown = list(islice(rows, count)), ShownRows(tokenizer, count)
-    answers = find_rows(method).names(Column.MESSAGES)
-    for row, ids in zip(chosen, encode(tokenizer, chosen, len(chosen), silent, answers), strict=True):
-        shown.add(row, ids, None if "refused" in ids else ids)
-    return shown.as_dict()

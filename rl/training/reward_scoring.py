@@ -30,6 +30,7 @@ from rl.lm.lengths import LengthCount
 from rl.lm.log_probs import TOKENS_PER_BATCH, PromptAndAnswer, make_passes
 from rl.lm.model_path import base_of, check_model_path, check_weights, is_adapter, is_reward_model
 from rl.lm.own_tokens import plain
+from rl.lm.reading import describe_base, errors_as
 from rl.lm.resources import release_memory, resource_advice
 from rl.lm.token_tree.sharing import HEAD, shared_tokens
 from rl.training.calibration import sigmoid
@@ -113,10 +114,7 @@ def _read(base: str, precision: str) -> PreTrainedModel:
     """The head, in float32, is what the directory has of it."""
     dtype = torch.bfloat16 if loading.uses_bf16(precision) else torch.float32
     release_memory()
-    with (
-        loading.errors_as(TrainingFailed, f"cannot load the model of {loading.describe_base(base)}"),
-        resource_advice(),
-    ):
+    with errors_as(TrainingFailed, f"cannot load the model of {describe_base(base)}"), resource_advice():
         model = AutoModelForSequenceClassification.from_pretrained(
             check_model_path(base), num_labels=1, dtype=dtype, use_safetensors=True, trust_remote_code=False
         )

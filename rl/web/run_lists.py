@@ -97,16 +97,20 @@ MOST_BYTES = 8 << 20
 
 
 def read(run: TrainingRun) -> dict[str, Any]:
-    """``rows`` and ``left_out``, both empty where the run has not got so far, or keeps none. Each row has the ``ratings``
-    that it was made of."""
+    """``rows`` and ``left_out``, both empty where the run has not got so far, or keeps none."""
     path = run.directory / LEARNED_ROWS
     if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES:
         return {"rows": [], "left_out": []}
     kept = json.loads(path.read_text(encoding="utf-8"))
-    ratings = Feedback.objects.in_bulk({pk for row in kept["rows"] for pk in row.get("feedback", ())})
-    for row in kept["rows"]:
+    return {"rows": with_ratings(kept["rows"]), "left_out": kept["left_out"]}
+
+
+def with_ratings(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, each with the ``ratings`` that it was made of. One query."""
+    ratings = Feedback.objects.in_bulk({pk for row in rows for pk in row.get("feedback", ())})
+    for row in rows:
         row["ratings"] = [ratings[pk] for pk in row.get("feedback", ()) if pk in ratings]
-    return {"rows": kept["rows"], "left_out": kept["left_out"]}
+    return rows
 
 
 STEPS = ("data", "base scored", "training", "answers", "judged", "exported", "served")

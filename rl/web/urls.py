@@ -39,6 +39,7 @@ urlpatterns = [
     path("runs/", runs.run_list, name="runs"),
     path("runs/new/", run_new.new_run, name="run_new"),
     path("runs/plan.json", run_new.plan, name="run_plan"),
+    path("runs/plan/rows/", run_new.planned_rows, name="run_plan_rows"),
     path("runs/compare/", runs.compare, name="run_compare"),
     path("runs/<int:pk>/", runs.one_run, name="run"),
     path("runs/<int:pk>/rows/", runs.learned_rows, name="run_rows"),

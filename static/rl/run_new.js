@@ -32,7 +32,9 @@ function show(found) {
   const figures = element("div", "", figure(found.rows.toLocaleString(), "rows to learn from"));
   figures.className = "plan-figures";
   if (found.minutes !== null) figures.append(figure(found.minutes.toLocaleString(), "minutes, about"), figure(found.memory_gib.toLocaleString(), "GiB of memory, about"));
-  plan.replaceChildren(figures, ...found.tables.flatMap(table));
+  const rows = element("a", "What it would learn, row by row");
+  rows.href = found.shown;
+  plan.replaceChildren(figures, element("p", "", rows), ...found.tables.flatMap(table));
   status.replaceChildren();
   if (!found.active) return;
   const link = element("a", "A run of this agent is at work already");

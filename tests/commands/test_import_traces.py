@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError
 
 from rl.collect.ingest import importing
 from rl.models import Agent, Feedback, Trace
+from rl.runs import preview
 from tests.collect.make_command_center import write_files
 from tests.commands.printing import printed
 
@@ -185,3 +187,46 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(chats, monkeypatch, arguments,
     assert caught.value.returncode == 2
     assert "\n" not in str(caught.value)
     assert not Agent.objects.exists()
+
+
+def rated_chat(tmp_path: Path, answer: str) -> Path:
+    chats = tmp_path / "chats.jsonl"
+    asked = [{"role": "user", "content": "Where is it?"}]
+    row = {"messages": [*asked, {"role": "assistant", "content": answer}], "label": False}
+    chats.write_text(json.dumps(row) + "\n")
+    return chats
+
+
+def test_it_ends_with_the_first_row_as_it_would_be_trained(tmp_path):
+    path = rated_chat(tmp_path, "Here.\x1b[2J")
+    Agent.objects.create(name="panel", base_model="nobody/not-here")
+    for dry in ((), ("--dry-run",)):
+        *_, row, answer, where = run("--format", "openai_chat", "--agent", "panel", path, *dry).splitlines()
+        facts = "weight 1.0, label_source person, ratings 1"
+        assert row == f"as it would be trained: line 1, row 1 ({facts}): user: Where is it?"
+        assert answer == "  rejected: [Here.\\x1b[2J]"
+        assert "the base model is not on this machine" in where
+    [row] = json.loads(run("--format", "openai_chat", "--agent", "panel", path, "--json"))["learns"]["rows"]
+    assert row["answers"][0]["pieces"] == [["Here.\x1b[2J", True]]
+
+
+def test_files_of_an_own_kind_end_with_the_agents_first_row(files):
+    assert any(line.startswith("as it would be trained: panel, row 1") for line in imported(files).splitlines())
+    assert "as it would be" not in run("--agent", "other", "--data-file", files.entries, "--dry-run")
+
+
+@pytest.mark.process
+def test_a_tokenizer_that_cannot_be_read_takes_nothing_back(tmp_path, monkeypatch):
+    (tmp_path / "tokenizer.json").write_text("{")
+    monkeypatch.setattr(preview, "local_folder", lambda base: tmp_path)
+    document = json.loads(run("--format", "openai_chat", "--agent", "panel", rated_chat(tmp_path, "Here."), "--json"))
+    assert document["learns"]["rows"] == []
+    assert Trace.objects.get().response == "Here."
+
+
+@pytest.mark.learn
+def test_the_first_row_has_the_base_models_tokens_where_it_is_here(tmp_path, tiny_base):
+    Agent.objects.create(name="panel", base_model=str(tiny_base))
+    text = run("--format", "openai_chat", "--agent", "panel", rated_chat(tmp_path, "Here."), "--dry-run")
+    assert "<|im_start|>user\nWhere is it?<|im_end|>\n<|im_start|>assistant\n" in text
+    assert "[<|im_end|>]" in text

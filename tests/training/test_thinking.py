@@ -19,6 +19,7 @@ from rl.lm.chat.template import ChatTemplate
 from rl.lm.encoding import encode
 from rl.lm.lengths import LengthCount, Limits
 from rl.lm.loading import load_tokenizer
+from rl.runs.preview import show, with_answers
 from rl.training import dpo
 from tests.lm.test_encoding import run_row
 from tests.training.chatting import tokenizer
@@ -56,6 +57,14 @@ def answer_of(base: Path, folder: Path, thinks: bool) -> tuple[str, str, Path]:
     weights = dpo.train(todo, silent).weights_dir
     [shown, *_] = json.loads((todo.output_dir / LEARNED_ROWS).read_text())["rows"]
     return shown["prompt"], "".join(text for text, _ in shown["answers"][0]["pieces"]), weights
+
+
+def test_rows_that_are_shown_before_a_run_are_those_that_it_will_learn(base: Path):
+    [row] = [with_answers("mpo", one) for one in thinking_rows()[:1]]
+    for thinks in (True, False):
+        [shown], _ = show(base, [row], None, thinks)
+        assert shown["prompt"].endswith("assistant\n" if thinks else "<think>\n\n</think>\n\n")
+        assert ("Be kind." in "".join(text for text, _ in shown["answers"][0]["pieces"])) == thinks
 
 
 def test_a_training_learns_thoughts_where_the_agent_thinks_and_its_files_say_so(base: Path, tmp_path: Path):

@@ -25,6 +25,7 @@ IMPORTERS: dict[str, str] = {
     "openai_chat": "rl.collect.importers.openai_chat",
     "openai_preference": "rl.collect.importers.openai_preference",
     "sharegpt": "rl.collect.importers.sharegpt",
+    "open_assistant": "rl.collect.importers.open_assistant",
     "trl": "rl.collect.importers.trl",
     "langfuse_score": "rl.collect.importers.langfuse_score",
     "openwebui_feedback": "rl.collect.importers.openwebui_feedback",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rl.base.messages import asks_nothing
 from rl.base.records import Message, ReasoningStep, ToolCall
@@ -133,9 +133,14 @@ def trace(
 
 
 def pair(
-    where: str, better: Talk, worse: Talk, details: Mapping[str, Any] | None = None, external_id: str = ""
+    where: str,
+    better: Talk,
+    worse: Talk,
+    details: Mapping[str, Any] | None = None,
+    external_id: str = "",
+    choice: Literal["left", "tie", "both_bad"] = "left",
 ) -> list[ImportedTrace]:
-    """Two answers, and that the first is the better one. Raises Refused."""
+    """Two answers, and that the first is the better one, unless ``choice`` says otherwise. Raises Refused."""
     if better.prompt != worse.prompt:
         raise Refused("the two answers belong to different prompts")
     ids = (f"{external_id}/chosen", f"{external_id}/rejected") if external_id else ("", "")
@@ -145,7 +150,7 @@ def pair(
         raise Refused("the better answer is blank")
     if (left.response, left.tool_calls) == (right.response, right.tool_calls):
         raise Refused("the two answers are the same")
-    picked = ImportedFeedback(kind="comparison", rater=RATER, choice="left", other_external_id=right.external_id)
+    picked = ImportedFeedback(kind="comparison", rater=RATER, choice=choice, other_external_id=right.external_id)
     return [right, replace(left, feedback=(picked,))]
 
 

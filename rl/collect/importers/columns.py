@@ -103,7 +103,7 @@ class Columns:
         return chat.talk([*before, {"role": "assistant", "content": text}], field)
 
     def _question(self) -> list[Any]:
-        value = self.take(_QUESTION, "the question")
+        value = self.take(_QUESTION, "the question") if self.has(_QUESTION) else self._text_before()
         if value is None:
             return []
         if isinstance(value, str):
@@ -114,6 +114,11 @@ class Columns:
             name = next(name for name, meaning in self.read_as.items() if meaning == "the question")
             raise Refused(f"{name} must be text or a list of messages")
         return value
+
+    def _text_before(self) -> str | None:
+        """A history that is one text, as SHP has it, is what was asked."""
+        text = self.row.get(self._names.get(_HISTORY[0], ""))
+        return str(self.take(_HISTORY, "the question")) if isinstance(text, str) else None
 
     def _with_input(self, question: str) -> str:
         asks = next((name for name, meaning in self.read_as.items() if meaning == "the question"), "").lower()
@@ -126,7 +131,8 @@ class Columns:
 
     def _history(self) -> list[Any]:
         """Pairs of a question and its answer, or messages."""
-        turns = self.take(_HISTORY, "earlier turns") or []
+        is_question = isinstance(self.row.get(self._names.get(_HISTORY[0], "")), str) and not self.has(_QUESTION)
+        turns = [] if is_question else self.take(_HISTORY, "earlier turns") or []
         if not isinstance(turns, list):
             raise Refused(f"history must be a list of earlier turns, not {turns!r:.50}")
         messages: list[Any] = []

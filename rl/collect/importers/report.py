@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,16 +23,28 @@ OTHER = "other reasons"
 KEPT, NOT_READ, REPEATED = "kept in the details", "not read", "said by other columns too"
 OPINION, TEXT = "looks like an opinion, not read as one", "looks like text of the chat, not read"
 NO_WORDS = "holds no words"
-UNREAD = (OPINION, TEXT, NO_WORDS)
+SEEN_OR_HEARD = "holds pictures or sounds, which no row shows"
+_WAYS_OUT = {
+    OPINION: "make it a label of true and false, or rename it if it rates nothing",
+    TEXT: "rename it",
+    NO_WORDS: "rename it",
+    SEEN_OR_HEARD: "leave these records out",
+}
+UNREAD = tuple(_WAYS_OUT)
 """What a file must not be full of."""
 _OPINION_NAMES = """label labels ktotag thumb thumbs thumbsup rating ratings userrating feedback userfeedback like liked
     desirable preferred preference winner helpfulness overallpreference betterresponseid"""
 _TEXT_NAMES = """prompt instruction question query input context system systemprompt history messages conversations chosen
     rejected completion response output answer"""
-_OPINIONS, _TEXTS = frozenset(_OPINION_NAMES.split()), frozenset(_TEXT_NAMES.split())
+_MEDIA_NAMES = "image images imageurl video videos audio audios pixelvalues"
+_OPINIONS, _TEXTS, _MEDIA = (frozenset(names.split()) for names in (_OPINION_NAMES, _TEXT_NAMES, _MEDIA_NAMES))
 """Names in small letters, without signs."""
+_MEDIA_PART = re.compile("image|audio|video")
+"""In the types of parts."""
 _MOST = 200
 """Columns that are told apart."""
+MOST_JUDGED, RIVALS = 5, 16
+"""Judged answers that are kept, of which the first may say nothing; answers before one that may be compared with it."""
 Record = ImportedTrace | ImportedRemark
 
 
@@ -68,11 +80,32 @@ class Ledger:
                     count = f"in {fates[fate]:,} of {self.records:,} records"
                     raise BadFile(
                         path,
-                        f"the column {name!r} {fate} {count}; rename it, or say --allow-unread to import without it",
+                        f"the column {name!r} {fate} {count}; {_WAYS_OUT[fate]}, or say --allow-unread to import without it",
                     )
 
     def as_list(self) -> list[dict[str, Any]]:
         return [{"column": name, "became": dict(fates.most_common())} for name, fates in self.columns.items()]
+
+
+@dataclass(slots=True)
+class Sample:
+    """The first answers on which somebody has an opinion, so that people see what they become."""
+
+    judged: list[list[ImportedTrace]] = field(default_factory=list)
+    """Each an answer with an opinion, behind those that it is compared with."""
+    first: list[ImportedTrace] = field(default_factory=list)
+    """The first answer, alone."""
+    _before: deque[ImportedTrace] = field(default_factory=lambda: deque(maxlen=RIVALS))
+
+    def saw(self, record: Record | Rejected) -> None:
+        if not isinstance(record, ImportedTrace) or len(self.judged) == MOST_JUDGED:
+            return
+        opinions = [feedback for feedback in record.feedback if feedback.kind != "outcome"]
+        if opinions:
+            rivals = {feedback.other_external_id for feedback in opinions}
+            self.judged.append([*(answer for answer in self._before if answer.external_id in rivals), record])
+        self.first = self.first or [record]
+        self._before.append(record)
 
 
 @dataclass(slots=True)
@@ -114,6 +147,7 @@ class ImportReport:
     feedback: ImportCount = field(default_factory=ImportCount)
     ledger: Ledger = field(default_factory=Ledger)
     """Empty for formats whose records have no columns."""
+    sample: Sample = field(default_factory=Sample)
 
     @property
     def read(self) -> int:
@@ -149,14 +183,26 @@ def fates(row: Mapping[str, Any], made: Sequence[Record], meanings: Mapping[str,
 
 def _fate(name: str, value: object, made: Sequence[Record], meanings: Mapping[str, str]) -> str:
     plain, last = _plain(name), made[-1]
+    if name in meanings and plain in _TEXTS and isinstance(last, ImportedTrace) and asks_nothing(last.prompt):
+        return NO_WORDS
+    if plain in _MEDIA or (name in meanings and _shows(value)):
+        return SEEN_OR_HEARD
     if name in meanings:
-        blank = plain in _TEXTS and isinstance(last, ImportedTrace) and asks_nothing(last.prompt)
-        return NO_WORDS if blank else read_as(meanings[name])
+        return read_as(meanings[name])
     if plain in _OPINIONS and not any(record.feedback for record in made):
         return OPINION
     if plain in _TEXTS:
         return REPEATED if _is_said(value, made) else TEXT
     return KEPT if any(isinstance(record, ImportedTrace) and _keeps(record, name) for record in made) else NOT_READ
+
+
+def _shows(messages: object) -> bool:
+    """Are there pictures, films or sounds among the parts of the messages?"""
+    if not isinstance(messages, list):
+        return False
+    contents = (message.get("content") for message in messages if isinstance(message, dict))
+    parts = (part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict))
+    return any(_MEDIA_PART.search(str(part.get("type"))) for part in parts)
 
 
 def _keeps(trace: ImportedTrace, name: str) -> bool:

@@ -5,6 +5,7 @@
 - ``prompt``, ``chosen``, ``rejected``: two answers and a comparison; without ``prompt`` it is what both begin with
 - ``prompt``, ``completions``, ``rewards`` (GRPO): one answer each, with its reward as the outcome ``reward``
 - ``prompt``, ``completions``, ``labels``: the steps of one answer, with a label each
+- two answers and a verdict, or answers with ranks or scores: ``rl.collect.importers.rivals``
 
 A ``label`` of one answer (KTO) is a thumb. ``columns`` has the other names that columns may have, and what stands beside
 them. An answer may be the whole chat.
@@ -20,7 +21,7 @@ from os.path import commonprefix
 from typing import Any
 
 from rl.base.records import ReasoningStep
-from rl.collect.importers import chat
+from rl.collect.importers import chat, rivals
 from rl.collect.importers.chat import Talk
 from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns, is_rendered, turns_of
 from rl.collect.importers.fields import Refused, number
@@ -30,6 +31,12 @@ from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 __all__ = ["SUFFIXES", "read"]
 _SYSTEM = "system:import"
 """Rewards come from programs."""
+_ELSEWHERE = {
+    **dict.fromkeys(("conversations", "conversation"), "sharegpt"),
+    "preferred_output": "openai_preference",
+    **dict.fromkeys(("message_tree_id", "message_id", "thread"), "open_assistant"),
+}
+"""A column to the format that has it."""
 _SENTENCE = 3
 """Words of a text that may be a question."""
 
@@ -43,6 +50,10 @@ def _row(row: dict[str, Any], where: str) -> list[ImportedTrace]:
 def _answers(columns: Columns, where: str) -> list[ImportedTrace]:
     if columns.has(CHOSEN) and columns.has(REJECTED):
         return _pair(columns, where)
+    if duel := rivals.find_duel(columns):
+        return rivals.read_duel(columns, duel, where)
+    if ranked := rivals.find_ranked(columns):
+        return rivals.read_ranked(columns, ranked, where)
     if columns.has(["completions"]) and (before := columns.before()):
         return list(_completions(columns, before, where))
     if columns.has(ANSWER) and (before := columns.before()):
@@ -50,7 +61,15 @@ def _answers(columns: Columns, where: str) -> list[ImportedTrace]:
         return [_one(columns, where, columns.talk(before, answer, "completion"))]
     if columns.has(["messages"]):
         return [_one(columns, where, columns.chat(["messages"]))]
+    _refuse_foreign(columns)
     raise Refused("has no answer; wanted are messages, completion, completions, or chosen and rejected")
+
+
+def _refuse_foreign(columns: Columns) -> None:
+    """Raises Refused for a row of another format, with its name."""
+    for name, format_name in _ELSEWHERE.items():
+        if columns.has([name]):
+            raise Refused(f"has {name}: import it with --format {format_name}")
 
 
 def _one(columns: Columns, where: str, talk: Talk) -> ImportedTrace:
@@ -60,12 +79,23 @@ def _one(columns: Columns, where: str, talk: Talk) -> ImportedTrace:
 
 def _pair(columns: Columns, where: str) -> list[ImportedTrace]:
     better, worse = columns.take(CHOSEN, "the better answer"), columns.take(REJECTED, "the worse answer")
+    are_messages = isinstance(better, dict) and isinstance(worse, dict)
+    better, worse = ([better], [worse]) if are_messages else (better, worse)
     before = columns.before()
-    if all(isinstance(message, dict) and message.get("role") == "system" for message in before):
+    if _ask_nothing(before) and are_messages:
+        earlier = columns.take(["messages"], "the chat before the answer")
+        before += earlier if isinstance(earlier, list) else []
+    if not before:
+        _refuse_foreign(columns)
+    if _ask_nothing(before):
         shared, better, worse = _implicit(better, worse, columns)
         before = [*before, *shared]
     talks = columns.talk(before, better, "chosen"), columns.talk(before, worse, "rejected")
     return chat.pair(where, *talks, columns.details())
+
+
+def _ask_nothing(messages: list[Any]) -> bool:
+    return all(isinstance(message, dict) and message.get("role") == "system" for message in messages)
 
 
 def _implicit(better: Any, worse: Any, columns: Columns) -> tuple[list[Any], Any, Any]:

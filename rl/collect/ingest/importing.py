@@ -23,7 +23,7 @@ from rl.base.outside_files import refuse_device
 from rl.base.records import Report, silent
 from rl.base.slugs import inside
 from rl.collect.importers import ImportReport, Read, reader, scaled_reader
-from rl.collect.importers.report import Ledger
+from rl.collect.importers.report import Ledger, Sample
 from rl.collect.importers.rows import PLAIN
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.rows import chunks
@@ -51,11 +51,11 @@ def import_files(
         agent.full_clean()
     files = [file for path in paths for file in _files(module, Path(path))]
     report("stage", {"name": f"checking {files[0].name if len(files) == 1 else f'{len(files):,} files'}"})
-    ledger = Ledger()
-    total, records = _read_through(_Files(files, read, allow_unread, ledger), agent)
+    ledger, sample = Ledger(), Sample()
+    total, records = _read_through(_Files(files, read, allow_unread, ledger, sample), agent)
     report("stage", {"name": "comparing with the database" if dry_run else "writing"})
     store = TraceStore(format_name, agent=agent, dry_run=dry_run)
-    store.report.ledger = ledger
+    store.report.ledger, store.report.sample = ledger, sample
     done = 0
     try:
         for chunk in chunks(records, CHUNK):
@@ -74,17 +74,19 @@ class _Files(NamedTuple):
     read: Read
     allow_unread: bool
     ledger: Ledger
+    sample: Sample
 
     def records(self) -> Iterator[Record]:
         return chain.from_iterable(map(self._records_of, self.paths))
 
     def check(self) -> Iterator[Record]:
-        """Yields the same, and notes it in the ledger. Raises BadFile at the end of a file of which a known kind of column
-        is not read."""
+        """Yields the same, and notes it in the ledger and the sample. Raises BadFile at the end of a file of which a known
+        kind of column is not read."""
         for path in self.paths:
             of_file = Ledger()
             for record in self._records_of(path):
                 of_file.add(record)
+                self.sample.saw(record)
                 yield record
             if not self.allow_unread:
                 of_file.refuse_unread(path)

@@ -22,7 +22,7 @@ from rl.export.llama_cpp.process import NOT_RUN, LlamaAnswer, LogitsWanted, ask,
 from rl.export.staging import scratch_directory
 from rl.lm.chat.format import ChatFormat
 from rl.lm.chat.template import TOOL, TOOL_NAME
-from rl.lm.loading import read_tokenizer
+from rl.lm.reading import read_tokenizer
 
 POSITIONS = 96
 """At most so many next-token distributions are compared: each is as wide as the vocabulary."""

@@ -12,20 +12,14 @@ from transformers import GenerationConfig
 
 from rl.base.errors import ExportFailed
 from rl.base.records import Report
-from rl.export.gguf.architectures import (
-    PlannedTensor,
-    find_architecture,
-    kv_heads,
-    plan_tensors,
-    write_hyperparameters,
-)
+from rl.export.gguf.architectures import PlannedTensor, find_architecture, kv_heads, plan_tensors, write_hyperparameters
 from rl.export.gguf.quantize import quantize
 from rl.export.gguf.tokenizer import write_tokenizer
 from rl.export.gguf.types import Mixture, byte_size
 from rl.export.gguf.weights import Checkpoint
 from rl.export.hf.loading import load_config
 from rl.export.staging import require_space
-from rl.lm.loading import read_tokenizer
+from rl.lm.reading import read_tokenizer
 
 _HEADER_BYTES_PER_ROW = 40
 """A generous estimate of what one vocabulary entry, with its merges, takes in the header."""

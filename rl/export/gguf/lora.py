@@ -23,8 +23,9 @@ from rl.export.hf.lora import open_adapter
 from rl.export.hf.merge import write_merged
 from rl.export.llama_cpp.process import NOT_RUN, LogitsWanted, ask, is_available
 from rl.export.staging import require_space, scratch_directory, staged_file
-from rl.lm.loading import errors_as, put_adapter, quiet, read_model
+from rl.lm.loading import put_adapter, quiet, read_model
 from rl.lm.model_path import ADAPTER_WEIGHTS
+from rl.lm.reading import errors_as
 
 _LEVEL = "f16"
 _POSITIONS = 64

@@ -35,7 +35,8 @@ from rl.export.gguf.architectures import gguf_name, restore
 from rl.export.gguf.unpacked_config import SPECIAL_TOKENS, Metadata, read_architecture, read_config
 from rl.export.gguf_header import open_gguf
 from rl.lm.chat.template_trial import require_modest
-from rl.lm.loading import errors_as, quiet
+from rl.lm.loading import quiet
+from rl.lm.reading import errors_as
 from rl.lm.text_splitting import PRE_TOKENIZERS
 
 _BYTES_PER_WEIGHT = 2

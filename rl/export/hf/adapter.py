@@ -19,8 +19,8 @@ from transformers import PreTrainedModel
 
 from rl.base.errors import ExportFailed
 from rl.export.gguf.weights import Checkpoint
-from rl.lm.loading import errors_as
 from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS, check_adapter
+from rl.lm.reading import errors_as
 
 _PREFIX = "base_model.model."
 _KEY = re.compile(re.escape(_PREFIX) + r".+\.lora_[AB]\.weight")

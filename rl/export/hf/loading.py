@@ -14,8 +14,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from rl.base.errors import ExportFailed
-from rl.lm.loading import describe_base, errors_as, lora_weights, put_adapter, read_config, read_model, read_tokenizer
+from rl.lm.loading import lora_weights, put_adapter, read_config, read_model
 from rl.lm.model_path import check_model_path
+from rl.lm.reading import describe_base, errors_as, read_tokenizer
 
 _SHARED = re.compile(r"\.(lm_head|embed_tokens|wte)\.lora_")
 

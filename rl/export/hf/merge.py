@@ -31,8 +31,9 @@ from rl.export.gguf.weights import Checkpoint, require_finite
 from rl.export.hf.adapter import Adapter
 from rl.export.hf.loading import load_config, load_merged, load_tokenizer, require_own_matrices, skeleton, stored_dtype
 from rl.export.staging import require_space, staged_directory
-from rl.lm.loading import SHARD, describe_base, errors_as, quiet
+from rl.lm.loading import SHARD, quiet
 from rl.lm.model_path import MODEL_CONFIG, check_adapter, check_model_path
+from rl.lm.reading import describe_base, errors_as
 
 _WEIGHT_FILES = ["model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors"]
 _NAMES = {torch.float32: "F32", torch.bfloat16: "BF16"}

@@ -25,7 +25,8 @@ from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.export.hf.loading import load_merged, load_tokenizer
 from rl.export.staging import require_space, staged_directory
-from rl.lm.loading import errors_as, quiet
+from rl.lm.loading import quiet
+from rl.lm.reading import errors_as
 
 FILE = "model.onnx"
 _INPUTS = ("input_ids", "attention_mask")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
+from django.db import DatabaseError
 from rich.markup import escape
 from rich.table import Table
 
-from rl.base.errors import UsageError
+from rl.base.errors import RatchetError, UsageError
 from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
 from rl.collect.importers.report import Ledger
 from rl.collect.ingest.importing import import_files
+from rl.dataset_builder.first_row import first_row, stored_row
 from rl.management.base import RatchetCommand
 from rl.management.options import CommandOptions, argument, option
+from rl.management.row_lines import preview_lines
 from rl.models import Agent
+from rl.runs.preview import Preview, preview_first
 
 
 class Options(CommandOptions):
@@ -44,10 +49,25 @@ class Command(RatchetCommand):
         if name is not None:
             agent = Agent.objects.filter(name__iexact=name).first() or Agent.new(name)
         report = (self._import_command_center if by_itself else self._import_files)(agent, options)
+        self.report("stage", {"name": "the first row as it would be trained"})
+        name, learns = self._first_row(report, agent, options)
         document = {"agent": agent.name if agent else None, "dry_run": dry_run, **report.as_dict()}
+        document["learns"] = asdict(learns)
         title = f"{options.format}: {'would be imported (dry run, nothing was written)' if dry_run else 'imported'}"
         tables = [import_table(title, report), *([column_table(report.ledger)] if report.ledger.columns else [])]
-        self.result(document, *tables, lines=skipped_lines(report))
+        lines = [*skipped_lines(report), *preview_lines(name, learns)]
+        self.result(document, *tables, lines=lines)
+
+    def _first_row(self, report: ImportReport, agent: Agent | None, options: Options) -> tuple[str, Preview]:
+        """What is imported stays so whatever comes of it."""
+        try:
+            first = first_row(report.sample, options.format, agent)
+            if first is None and agent and agent.pk and not options.dry_run:
+                first = stored_row(agent)
+            return (first.name, preview_first(first)) if first else ("", Preview())
+        except (RatchetError, DatabaseError) as error:
+            self.report("log", {"text": f"the first row cannot be shown: {error}"})
+            return "", Preview()
 
     def _import_command_center(self, agent: Agent | None, options: Options) -> ImportReport:
         if options.paths or not options.data_file or agent is None:

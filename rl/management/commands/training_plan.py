@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import asdict
 
 from rich.table import Table
 
 from rl.base.errors import UsageError
-from rl.base.leaves import leaf
-from rl.config import find_rows
-from rl.dataset_builder.capped import build_rows
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
-from rl.dataset_builder.read.groups import Tally
-from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.lm import base_models
 from rl.management.base import RatchetCommand
 from rl.management.options import CommandOptions, option
+from rl.management.row_lines import preview_lines
 from rl.models import Agent
+from rl.runs.preview import Preview, preview
+from rl.runs.run import RunOptions
 from rl.runs.settling import foresee
 
 MOST_SHOWN = 100
@@ -49,34 +46,18 @@ class Command(RatchetCommand):
         document = [{**plan.as_dict(), "chosen": numbers} for plan, numbers in zip(plans, chosen, strict=True)]
         if options.show:
             for agent, plan, entry in zip(agents, plans, document, strict=True):
-                entry["learns"] = self._learns(agent, plan.advice.method, options.show)
-                lines += _write_rows(agent, entry["learns"])
+                learns = self._learns(agent, plan.advice.method, options.show)
+                entry["learns"] = asdict(learns)
+                lines += preview_lines(str(agent), learns)
         self.result({"agents": document}, *map(_table, plans), lines=lines)
 
-    def _learns(self, agent: Agent, method: str | None, count: int) -> dict[str, Any]:
-        """Raises UsageError where the base model's tokenizer cannot be had."""
-        if not method or not find_rows(method).has_answers:
-            return {"rows": [], "left_out": []}
-        tokenizer = leaf("rl.lm.loading").load_tokenizer(
-            base_models.resolve(agent.base_model, self.report), agent.thinks
-        )
-        parts = build_rows(
-            method, agent, DatabaseSource(agent), DataOptions(pair_type=agent.pair_type), Tally()
-        ).prompts()
-        rows = (row for part in parts for row in part.rows)
-        shown: dict[str, Any] = leaf("rl.training.preparing").show_rows(tokenizer, rows, method, count)
-        return shown
-
-
-def _write_rows(agent: Agent, learns: Mapping[str, Any]) -> Iterator[str]:
-    """What is learned stands between brackets, a token each."""
-    for number, row in enumerate(learns["rows"], 1):
-        yield f"{agent}, row {number} ({row['prompt_tokens']} tokens of prompt): {row['prompt']}"
-        for answer in row["answers"]:
-            pieces = "".join(f"[{text}]" if own else text for text, own in answer["pieces"])
-            yield f"  {answer['name']}: {pieces}"
-    for row in learns["left_out"]:
-        yield f"{agent}, left out: {row['reason']}: {row['question']}"
+    def _learns(self, agent: Agent, method: str | None, count: int) -> Preview:
+        """Raises UsageError where the base model's tokenizer cannot be used."""
+        if not method:
+            return Preview()
+        base_models.resolve(agent.base_model, self.report)  # which may have to be made or unpacked first
+        options = RunOptions(data=DataOptions(pair_type=agent.pair_type, min_samples=1))
+        return preview(agent, agent.training_config(method), options, method, count)
 
 
 def _table(plan: TrainingPlan) -> Table:

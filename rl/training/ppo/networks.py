@@ -39,6 +39,7 @@ from rl.config import TrainingConfig
 from rl.lm import checkpoints, loading, processes
 from rl.lm.generating import sample
 from rl.lm.model_path import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from rl.lm.reading import errors_as
 from rl.training import fitting
 from rl.training.ppo.math import KLController
 
@@ -210,7 +211,7 @@ class Checkpoints:
     def load(self, path: Path, progress: Progress) -> None:
         """Weights, optimiser and ``progress`` become those of the checkpoint."""
         shared, policy, device = self.networks.shared, self.networks.policy, str(self.networks.head.weight.device)
-        with loading.errors_as(TrainingFailed, f"the checkpoint {path} does not fit this training"):
+        with errors_as(TrainingFailed, f"the checkpoint {path} does not fit this training"):
             for adapter in shared.peft_config:
                 file = (path / VALUE if adapter == VALUE else path) / ADAPTER_WEIGHTS
                 set_peft_model_state_dict(shared, load_file(file, device=device), adapter_name=adapter)

@@ -72,7 +72,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         loop.run()
         weights = fitting.publish_weights(loop.networks.policy, start)
         trainable = sum(weight.numel() for weight in loop.networks.policy_weights())
-        counts = {"trainable_parameters": trainable, "dropped_rows": lengths.dropped}
+        counts = {"trainable_parameters": trainable, **fitting.left_out(lengths)}
         seconds = time.monotonic() - start.began
         return fitting.summary(weights, loop.progress.step, loop.progress.log, counts, seconds)
 

@@ -18,8 +18,10 @@ from rl.models import Agent, TrainingRun
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs
 from rl.runs.dry_run import dry_run
+from rl.runs.preview import preview
 from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.runs import check_permission
+from rl.web.run_lists import with_ratings
 
 AGENTS = 200
 METHOD_WORDS = {
@@ -73,8 +75,29 @@ def plan(request: HttpRequest) -> JsonResponse:
             for title, rows in planned.tables.items()
         ],
         "active": reverse("run", args=[active.pk]) if active else "",
+        "shown": f"{reverse('run_plan_rows')}?{request.GET.urlencode()}",
     }
     return JsonResponse(document)
+
+
+@for_users
+def planned_rows(request: HttpRequest) -> HttpResponse:
+    """The first rows of the run that ``plan`` tells of, as the model would see them; the query is the same."""
+    check_permission(request, "add")
+    try:
+        wish = _read_wish(request.GET)
+        shown = preview(wish.agent, wish.config, wish.options, wish.method)
+    except RatchetError as error:
+        return _show(request, request.GET, f"The rows cannot be shown: {error}.")
+    context = {
+        "page": "runs",
+        "agent": wish.agent,
+        "wish": request.GET.urlencode(),
+        "shown": shown,
+        "rows": with_ratings(shown.rows),
+        "left_out": shown.left_out,
+    }
+    return render(request, "rl/run_plan_rows.html", context)
 
 
 def _read_wish(form: Mapping[str, str]) -> Wish:

@@ -58,6 +58,20 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
             "system": "s",
         }
     ],
+    "open_assistant": [
+        {
+            "message_tree_id": "1",
+            "prompt": {
+                "text": "q",
+                "role": "prompter",
+                "replies": [
+                    {"message_id": "2", "text": "a", "role": "assistant", "rank": 0},
+                    {"message_id": "3", "text": "b", "role": "assistant", "rank": 1, "replies": []},
+                ],
+            },
+        },
+        {"thread_id": "9", "thread": [{"text": "q", "role": "prompter"}, {"text": "a", "role": "assistant"}]},
+    ],
     "trl": [
         {"prompt": "p", "completion": "c", "label": True},
         {"prompt": CHAT[:1], "chosen": [CHAT[1]], "rejected": "r"},
@@ -66,6 +80,10 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
         {"prompt": "p", "completions": ["a", "b"], "labels": [True, False]},
         {"instruction": "i", "input": "x", "output": "o", "history": [["a", "b"]], "system": "s", "kto_tag": True},
         {"chosen": "\n\nHuman: q\n\nAssistant: a", "rejected": "\n\nHuman: q\n\nAssistant: b"},
+        {"history": "p", "human_ref_A": "a", "human_ref_B": "b", "labels": 1},
+        {"context": CHAT[:1], "response1": "a", "response2": "b", "overall_preference": -1},
+        {"prompt": "p", "answers": [{"answer": "a", "rank": 1}, {"answer": "b", "rank": 2}], "turns": 1},
+        {"instruction": "p", "completions": [{"response": "a", "overall_score": 1}, {"response": "b", "score": 2}]},
     ],
     "langfuse_score": [TRACE, SCORE, {**TRACE, "scores": [SCORE]}, {**TRACE, "tone": ["good"], "x": [1]}],
     "openwebui_feedback": [

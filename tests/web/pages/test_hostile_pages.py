@@ -73,9 +73,10 @@ ELSEWHERE = (
     "experiment_look",
     "demo",
     "run_plan",
+    "run_plan_rows",
 )
 """They end a session, take spans in, send a file, or show no stored text; the demonstration exists with DEBUG only, and the
-plan of a run makes the rows of a training."""
+plan of a run and its page make the rows of a training."""
 
 
 @pytest.fixture

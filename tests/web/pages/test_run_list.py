@@ -150,7 +150,7 @@ def rated(agent: Agent, data_dir: Path) -> Agent:
     return agent
 
 
-@pytest.mark.parametrize("page", ["/runs/new/", "/runs/plan.json"])
+@pytest.mark.parametrize("page", ["/runs/new/", "/runs/plan.json", "/runs/plan/rows/"])
 def test_it_takes_the_permission_to_add_runs(client: Client, agent: Agent, page: str) -> None:
     assert client.get(page)["Location"].startswith("/login/")
     viewer = User.objects.create_user("dora", is_staff=True)

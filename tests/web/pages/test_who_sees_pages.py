@@ -18,7 +18,7 @@ FOR_STAFF = {
     "view_quarantine": "/rate/held-back/",
     "view_feedback": "/rate/support-chat/answers/raters/",
     "view_trainingrun": "/runs/ /runs/compare/ /runs/1/ /runs/1/rows/ /runs/1/progress.json",
-    "add_trainingrun": "/runs/new/ /runs/plan.json",
+    "add_trainingrun": "/runs/new/ /runs/plan.json /runs/plan/rows/",
     "view_agent": "/agents/ /agents/support-chat/",
     "view_modelversion": "/versions/support-chat/v2/",
 }

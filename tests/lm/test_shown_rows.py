@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rl.base.records import silent
-from rl.config.training_job import LEARNED_ROWS
 from rl.lm.encoding import encode
 from rl.lm.lengths import LengthCount
 from rl.lm.loading import load_tokenizer
 from rl.lm.own_tokens import of_others
-from rl.training.preparing import ShownRows, encoded_rows, prepare
-from tests.training.conftest import job as make_job
-from tests.training.conftest import polite_rows, row
+from rl.lm.shown_rows import ShownRows
+from tests.training.conftest import row
 
 pytestmark = pytest.mark.learn
 
@@ -56,12 +53,3 @@ def test_what_others_said_in_a_run_is_not_shown_as_learned(tiny_base: Path):
     [answer] = kept.as_dict()["rows"][0]["answers"]
     assert "".join(text for text, is_own in answer["pieces"] if not is_own) == "22 degrees"
     assert "".join(text for text, is_own in answer["pieces"] if is_own) == "I look. I look. "
-
-
-def test_a_run_keeps_its_first_rows_in_its_folder(tiny_base: Path, tmp_path: Path):
-    job = make_job(tiny_base, tmp_path, polite_rows(50))
-    with prepare(job, silent) as start:
-        encoded_rows(start, "dpo")
-    kept = json.loads((job.output_dir / LEARNED_ROWS).read_text())
-    assert len(kept["rows"]) == 40
-    assert {answer["name"] for answer in kept["rows"][0]["answers"]} == {"chosen", "rejected"}

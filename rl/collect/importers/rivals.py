@@ -1,0 +1,124 @@
+"""Several answers in one row of public data, and what says which of them is better: a verdict on two of them (SHP,
+PKU-SafeRLHF, HelpSteer, AlpacaFarm, Chatbot Arena), a rank (Nectar), a score (UltraFeedback)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal, NamedTuple
+
+from rl.collect.importers import chat
+from rl.collect.importers.chat import RATER
+from rl.collect.importers.columns import Columns
+from rl.collect.importers.fields import Refused, number
+from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
+
+Choice = Literal["left", "right", "tie", "both_bad"]
+
+
+class Duel(NamedTuple):
+    first: str
+    second: str
+    verdict: str
+    means: Mapping[str, Choice]
+    """The verdict as text, in small letters, to the choice; without any it is a number, below 0 for the first."""
+
+
+_ARENA: Final[Mapping[str, Choice]] = {
+    "model_a": "left",
+    "a": "left",
+    "model_b": "right",
+    "b": "right",
+    "tie": "tie",
+    "tie (bothbad)": "both_bad",
+    "both_bad": "both_bad",
+}
+DUELS: Final = (
+    Duel("human_ref_a", "human_ref_b", "labels", {"1": "left", "0": "right"}),
+    Duel("response_0", "response_1", "better_response_id", {"0": "left", "1": "right"}),
+    Duel("response1", "response2", "overall_preference", {}),
+    Duel("response_1", "response_2", "preference_strength", {}),
+    Duel("output_1", "output_2", "preference", {"1": "left", "2": "right", "0": "tie", "1.5": "tie"}),
+    Duel("conversation_a", "conversation_b", "winner", _ARENA),
+    Duel("response_a", "response_b", "winner", _ARENA),
+)
+RANKED: Final = ("answers", "completions", "responses")
+_TEXTS: Final = ("answer", "response", "completion", "text", "content", "output")
+_SCORES: Final = ("overall_score", "score", "reward")
+
+
+def find_duel(columns: Columns) -> Duel | None:
+    """Raises Refused for two answers without the verdict that belongs to them."""
+    duel = next((duel for duel in DUELS if columns.has([duel.first]) and columns.has([duel.second])), None)
+    if duel and not columns.has([duel.verdict]):
+        both = f"{duel.first} and {duel.second}"
+        raise Refused(f"has {both}, and no {duel.verdict} that says which is better; name them chosen and rejected")
+    return duel
+
+
+def read_duel(columns: Columns, duel: Duel, where: str) -> list[ImportedTrace]:
+    """Raises Refused."""
+    first, second = columns.take([duel.first], "an answer"), columns.take([duel.second], "another answer")
+    choice = _choice(duel, columns.take([duel.verdict], "which answer is better"))
+    before = columns.before()
+    left, right = columns.talk(before, first, duel.first), columns.talk(before, second, duel.second)
+    if choice == "right":
+        return chat.pair(where, right, left, columns.details())
+    return chat.pair(where, left, right, columns.details(), choice=choice)
+
+
+def _choice(duel: Duel, verdict: Any) -> Choice:
+    if not duel.means:
+        strength = number({duel.verdict: verdict}, duel.verdict) or 0
+        return "left" if strength < 0 else "right" if strength > 0 else "tie"
+    word = f"{verdict:g}" if isinstance(verdict, (int, float)) else str(verdict).strip().lower()
+    if word not in duel.means:
+        raise Refused(f"{duel.verdict} must be one of {', '.join(duel.means)}, not {verdict!r:.50}")
+    return duel.means[word]
+
+
+def find_ranked(columns: Columns) -> str:
+    """The column with a list of answers that are objects; empty where there is none."""
+    lists = {name.lower(): value for name, value in columns.row.items() if isinstance(value, list) and value}
+    return next((name for name in RANKED if name in lists and isinstance(lists[name][0], dict)), "")
+
+
+def read_ranked(columns: Columns, column: str, where: str) -> list[ImportedTrace]:
+    """The best before each of the others that is worse. Raises Refused."""
+    answers, before = columns.take([column], "answers and which is better"), columns.before()
+    details = columns.details()
+    made: dict[str, tuple[float, ImportedTrace]] = {}
+    for field, answer in ((f"{column}[{index}]", answer) for index, answer in enumerate(answers)):
+        text, rank = _text_of(answer, field), _rank(answer, field)
+        talk = columns.talk(before, answer[text], field)
+        more = {name: value for name, value in answer.items() if name != text}
+        if rank < made.get(talk.response, (rank + 1,))[0]:  # of equal answers the one with the better rank
+            made[talk.response] = rank, chat.trace(where, talk, {**details, **more})
+    (least, best), *others = sorted(made.values(), key=lambda pair: pair[0])
+    if not best.response.strip():
+        raise Refused("the best answer is blank")
+    return [*(other for _, other in others), over(best, [other for rank, other in others if rank > least])]
+
+
+def over(best: ImportedTrace, worse: Sequence[ImportedTrace]) -> ImportedTrace:
+    """The answer as better than each of the others."""
+    ids = [other.external_id for other in worse]
+    picks = [ImportedFeedback(kind="comparison", rater=RATER, choice="left", other_external_id=name) for name in ids]
+    return replace(best, feedback=tuple(picks))
+
+
+def _text_of(answer: object, field: str) -> str:
+    """The name of its text. Raises Refused."""
+    text = next((name for name in _TEXTS if isinstance(answer, dict) and answer.get(name) is not None), None)
+    if text is None:
+        raise Refused(f"{field} has no text; wanted is one of {', '.join(_TEXTS)}")
+    return text
+
+
+def _rank(answer: Mapping[str, Any], field: str) -> float:
+    """Small for a good one. Raises Refused."""
+    own, *scores = (number(answer, name) for name in ("rank", *_SCORES))
+    score = next((value for value in scores if value is not None), None)
+    if own is None and score is None:
+        raise Refused(f"{field} has neither a rank nor a score; make a row of each, with prompt and completion")
+    return own if own is not None else -(score or 0)
