@@ -84,11 +84,11 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "rl.web.middleware.CallerMiddleware",
-    "rl.web.middleware.MetricsMiddleware",
+    "rl.web.middleware.answer_metrics",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "corsheaders.middleware.CorsMiddleware",
-    "rl.web.api.quick_rating.QuickRatings",
+    "rl.web.api.quick_rating.answer_ratings",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -98,7 +98,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
     "rl.web.sign_in.DeviceMiddleware",
-    "rl.web.pages.faults.FaultMiddleware",
+    "rl.web.middleware.FaultMiddleware",
 ]
 TEMPLATES = [
     {

@@ -8,8 +8,8 @@ from django.urls import include, path
 from rl.web.sign_in import change_password
 
 admin.autodiscover()
-handler400 = "rl.web.pages.faults.answer_bad_request"
-handler500 = "rl.web.pages.faults.answer_error"
+handler400 = "rl.web.middleware.answer_bad_request"
+handler500 = "rl.web.middleware.answer_error"
 urlpatterns = [
     path("admin/password_change/", change_password),  # in the place of the admin's own
     path("admin/", admin.site.urls),

@@ -18,8 +18,7 @@ from statistics import NormalDist, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rl.serving.experiments.sequential import predicted_sample
-from rl.serving.experiments.tallies import Tally
+from rl.serving.experiments.sequential import Tally, predicted_sample
 from rl.serving.experiments.verdicts import Evidence, Question, decide
 
 CONTROL, CHALLENGER = 0, 1

@@ -15,9 +15,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rl.base.measurements import PairScore
-from rl.evaluation.gate import Verdict, decide, decide_means
+from rl.evaluation.gate import WIN_RATE, Verdict, decide, decide_means
 from rl.evaluation.stats.budget import ONCE, TOTAL, Look, at_look
-from rl.evaluation.wording import WIN_RATE
 
 LOOKS = 200
 Array = np.ndarray[Any, np.dtype[np.float64]]

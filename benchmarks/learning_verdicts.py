@@ -24,9 +24,8 @@ from rl.evaluation.guards.answer_errors import kinds_of
 from rl.evaluation.guards.measure import PROMPTS, Guards
 from rl.evaluation.guards.rails import Answers, rails
 from rl.evaluation.measures import fresh
-from rl.evaluation.preferring import choose_judge
+from rl.evaluation.preferring import Terms, choose_judge, weigh
 from rl.evaluation.stats.budget import at_look
-from rl.evaluation.weighing import Terms, weigh
 from rl.lm import loading
 from rl.lm.divergence import likelihood
 

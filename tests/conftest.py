@@ -11,12 +11,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.core.cache import cache
 from django.db import connection
 from django.db.backends.sqlite3.creation import DatabaseCreation
+from hypothesis import HealthCheck
 
 from rl.base.records import silent
 from rl.lm.score_folder import NAME as SCORES
@@ -32,6 +34,8 @@ from tests.template import use_template
 if TYPE_CHECKING:
     from tests.export.ollama_double import OllamaDouble
 
+hypothesis.settings.register_profile("not timed", deadline=None, suppress_health_check=list(HealthCheck))
+hypothesis.settings.load_profile("not timed")
 pytest_plugins = ["tests.tiers", "tests.forks", "tests.failed", "tests.missing"]
 admin.autodiscover()  # as the addresses of the site do: some tests go through all of its pages
 

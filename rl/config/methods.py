@@ -153,7 +153,7 @@ _MIXED = Rows(
     builder="rl.dataset_builder.rows.mixed.MixedRows",
     columns={**_PAIR, "weight": Column.NUMBER},
     optional=frozenset(_PAIR),
-    contrast="rl.evaluation.contrasts.of_mixed",
+    contrast="rl.evaluation.held_out.of_mixed",
     has_pair_types=True,
 )
 
@@ -192,7 +192,7 @@ METHODS: dict[str, Method] = {
             name="kto",
             builder="rl.dataset_builder.rows.judged.LabelledRows",
             columns={"completion": Column.MESSAGES, "label": Column.FLAG},
-            contrast="rl.evaluation.contrasts.of_labels",
+            contrast="rl.evaluation.held_out.of_labels",
         ),
         work=RowWork(1, 10, once=4),  # as DPO, and a forward pass of both with the answer of another row
         least_rows=2,  # it compares the rows of a pass
@@ -206,7 +206,7 @@ METHODS: dict[str, Method] = {
             name="grpo",
             builder="rl.dataset_builder.rows.judged.GroupRows",
             columns={"completions": Column.ANSWERS, "rewards": Column.NUMBERS},
-            contrast="rl.evaluation.contrasts.of_groups",
+            contrast="rl.evaluation.held_out.of_groups",
         ),
         work=RowWork(1, 6, answers="num_generations", copies=1),
         generates="online",

@@ -15,12 +15,8 @@ from rl.environments.tools import BaseTool, ToolFailed
 from rl.rewards.blocks import fenced_blocks, program_of
 from rl.sandbox import Limits, TestCase, grade, run
 
-MOST_SECONDS = 30.0
-
 
 class ExecCode(BaseTool):
-    """Python in the sandbox."""
-
     name = "exec_code"
     aliases = ("code_exec",)
 
@@ -36,7 +32,7 @@ class ExecCode(BaseTool):
             stdin: What it reads.
             timeout: Seconds after which it is stopped.
         """
-        seconds = min(timeout if timeout and timeout > 0 else self._timeout, MOST_SECONDS)
+        seconds = min(timeout if timeout and timeout > 0 else self._timeout, 30.0)
         result = run(dedent(code), "python", stdin, Limits.of_seconds(seconds))
         if result.timed_out:
             raise ToolFailed(f"the program did not end within {seconds:g} seconds", timed_out=True)

@@ -15,8 +15,6 @@ class ToolRequest:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One turn of the agent."""
-
     text: str
     """What it said beside its tool calls."""
     calls: tuple[ToolRequest, ...] = ()
@@ -43,8 +41,6 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How good an answer is."""
-
     success: bool
     reason: str
     """One sentence for people."""

@@ -11,8 +11,6 @@ from rl.base.records import Message, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of the agent."""
-
     text: str
     """What it said, with its tool calls as its model writes them."""
     calls: tuple[ToolCall, ...] = ()
@@ -76,14 +74,8 @@ class Episode:
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
         """Back from ``as_document``."""
-        turns = (
-            Turn(
-                **{
-                    **turn,
-                    "calls": tuple(ToolCall(**call) for call in turn["calls"]),
-                    "observations": tuple(turn.get("observations") or ()),
-                }
-            )
-            for turn in document["turns"]
-        )
+        turns = []
+        for turn in document["turns"]:
+            calls = tuple(ToolCall(**call) for call in turn["calls"])
+            turns.append(Turn(**{**turn, "calls": calls, "observations": tuple(turn.get("observations") or ())}))
         return cls(**{**document, "prompt": tuple(document["prompt"]), "turns": tuple(turns)})

@@ -17,9 +17,10 @@ from rl.base.names import did_you_mean, require_known
 from rl.environments import ENVIRONMENTS, environment_class
 from rl.environments.base import AgentEnv
 from rl.environments.tools import BaseTool
-from rl.environments.tools.mcp import servers_of
+from rl.environments.tools.mcp.settings import servers_of
 from rl.environments.tools.search import read_corpus
-from rl.environments.tools.web_search import SearchSettings, search_tool
+from rl.environments.tools.web_search.settings import SearchSettings
+from rl.environments.tools.web_search.tool import search_tool
 
 _KINDS = {
     bool: (bool, "true or false"),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from django.db.models import Q
 
-from rl.base.errors import NotEnoughData
+from rl.base.errors import NotEnoughData, UsageError
+from rl.base.leaves import leaf_name
+from rl.base.messages import tools_of
 from rl.config import find_method, find_rows
 from rl.config.methods import METHODS, all_rows
 from rl.data_formatter import read_training_rows
+from rl.data_formatter.opinions import stable_hash
 from rl.dataset_builder import Split
 from rl.dataset_builder.accepted_answers import folds_of
 from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
-from rl.evaluation.contrasts import contrasts
 from rl.evaluation.gate import FEWEST_PROMPTS
 from rl.judge.labels import sample_rows
 from rl.models import Agent, ModelVersion, TrainingSet
@@ -126,3 +129,68 @@ def _why_none(agent: Agent) -> str:
         f"{made}: a prompt is either learned from or tested on, never both. rate answers to other prompts: with a held-out "
         f"share of {newest.val_split:.0%} about {wanted:,} prompts give the {FEWEST_PROMPTS} that are needed, {own}"
     )
+
+
+Row = Mapping[str, Any]
+
+
+def contrasts(method: str, rows: Iterable[Row]) -> list[Row]:
+    """Rows with ``prompt``, ``chosen``, ``rejected`` and ``prompt_key``, and with ``rejected_prompt`` where the worse answer
+    is one to another prompt. Rows that are asked or played stay as they are. Raises UsageError for rows of a method that
+    cannot be told apart."""
+    kind = find_rows(method)
+    if not kind.measure:
+        known = ", ".join(name for name, rows in all_rows().items() if rows.measure)
+        raise UsageError(f"held-out rows for {method} cannot be compared; known: {known}")
+    contrast: Callable[[Iterable[Row]], list[Row]] = leaf_name(kind.contrast) if kind.contrast else list
+    return contrast(rows)
+
+
+def of_labels(rows: Iterable[Row]) -> list[Row]:
+    """A good answer with a bad one to the same prompt where there is one; else the answers to two prompts, one with good
+    answers only and one with bad ones only, matched by a hash. Each prompt is in one match, so matches are independent."""
+    prompts: defaultdict[str, dict[bool, list[Row]]] = defaultdict(lambda: {True: [], False: []})
+    for row in rows:
+        prompts[row["prompt_key"]][row["label"]].append(row)
+    matches = [contrast for both in prompts.values() if both[True] and both[False] for contrast in _match(both)]
+    # in an order that has nothing to do with what the prompts say, and stays when others are added
+    ordered = [prompts[key] for key in sorted(prompts, key=stable_hash)]
+    good, bad = ([both[label] for both in ordered if not both[not label]] for label in (True, False))
+    for liked, disliked in zip(good, bad, strict=False):
+        matches += _match({True: liked, False: disliked})
+    return matches
+
+
+def of_mixed(rows: Iterable[Row]) -> list[Row]:
+    """Pairs as they are, and of single answers what ``of_labels`` makes of them; of prompts with a pair, the pairs alone."""
+    rows = list(rows)
+    pairs = [row for row in rows if row["chosen"] and row["rejected"]]
+    paired = {row["prompt_key"] for row in pairs}
+    singles = [
+        {**row, "completion": row["chosen"] or row["rejected"], "label": bool(row["chosen"])}
+        for row in rows
+        if not (row["chosen"] and row["rejected"]) and row["prompt_key"] not in paired
+    ]
+    return pairs + of_labels(singles)
+
+
+def of_groups(rows: Iterable[Row]) -> list[Row]:
+    """The answer with the most reward beside the one with the least."""
+    return [
+        _contrast(row, *(row["completions"][row["rewards"].index(end(row["rewards"]))] for end in (max, min)))
+        for row in rows
+    ]
+
+
+def _contrast(row: Row, chosen: Any, rejected: Any) -> Row:
+    shared = {**tools_of(row), "prompt": row["prompt"], "prompt_key": row["prompt_key"]}
+    return {**shared, "chosen": chosen, "rejected": rejected}
+
+
+def _match(both: Mapping[bool, Sequence[Row]]) -> Iterator[Row]:
+    """Every answer of the longer list once."""
+    good, bad = both[True], both[False]
+    for number in range(max(len(good), len(bad))):
+        better, worse = good[number % len(good)], bad[number % len(bad)]
+        contrast = _contrast(better, better["completion"], worse["completion"])
+        yield contrast if worse["prompt"] == better["prompt"] else {**contrast, "rejected_prompt": worse["prompt"]}

@@ -88,8 +88,6 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 PACKAGE: Final = "lm_eval==0.4.13"
-_OF_MODELS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE")
-"""Variables that loading a model needs."""
 _ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")
 
 
@@ -154,7 +152,7 @@ def _model(base: str, weights: Path | None) -> dict[str, str]:
 
 def _run(command: list[str], task: Path, folder: Path) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_DATASETS_CACHE": str(folder / "cache")}
-    inherited = system_variables(*_OF_MODELS)
+    inherited = system_variables(*("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE"))
     # Modules of the task's folder must not stand in for installed ones of the same name.
     environment = {**inherited, **offline, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
     process = subprocess.run(

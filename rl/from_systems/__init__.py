@@ -12,7 +12,7 @@ from typing import Any
 FORMATS: dict[str, str] = {
     "command_center_gallery": "rl.from_systems.command_center.gallery_file",
     "n3": "rl.from_systems.n3.feedback_file",
-    "ocd_decision": "rl.from_systems.ocd.decision_file",
+    "ocd_decision": "rl.from_systems.ocd.records",
     "toolbox_trace": "rl.from_systems.toolbox.trace_file",
     "toolbox_checkpoint": "rl.from_systems.toolbox.checkpoint_file",
 }

@@ -25,7 +25,7 @@ from rl.config.automatic import in_words
 from rl.config.training_job import TrainingJob
 from rl.dataset_builder import is_held_out
 from rl.evaluation import SCORERS
-from rl.evaluation.contrasts import contrasts
+from rl.evaluation.held_out import contrasts
 from rl.runs.ladder import Train
 
 TIMES = (0.5, 1.0, 2.0)

@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -32,7 +31,6 @@ _HOSTNAME: Final = "ratchet-box"
 _START_SECONDS: Final = 30.0
 """Longest time to make a box, and to take it down; a very busy machine needs it."""
 _TOOLS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
-_SIGNALS: Final = signal.valid_signals()
 _OPTIONS: Final = {
     getattr(resource, f"RLIMIT_{name.upper()}"): f"--{name}"
     for name in ("as", "core", "cpu", "fsize", "memlock", "msgqueue", "nofile", "nproc")
@@ -156,7 +154,7 @@ class _Box:
         if code is None:
             message = self._err.data[:300].decode(errors="replace").strip() or "it said nothing"
             raise SandboxUnavailable(f"bubblewrap could not make the box ({message}). {_HINT}")
-        code = 128 - code if code - 128 in _SIGNALS else code
+        code = 128 - code if code - 128 in signal.valid_signals() else code
         return result(self._watch.stopped, code, self._out, self._err, duration)
 
     def _read_status(self, name: str) -> int | None:
@@ -171,13 +169,22 @@ def _command(language: str, limits: Limits, *, program: int, rules: int, status:
     user, interpreter = str(UNPRIVILEGED_ID), programs.interpreter(language)
     # In the box, not before it: the kernel counts processes for each user namespace. One of them is bwrap's own.
     most = resource_limits(limits, limits.processes + 1)
+    words: list[str] = []
+    for path in (*programs.system_folders(), *programs.system_files(), *interpreter.folders):
+        words += ["--ro-bind", path, path]
+    for path, target in programs.system_links().items():
+        words += ["--symlink", target, path]
+    for path in programs.DEVICES:
+        words += ["--dev-bind", path, path]
+    for path, target in programs.DEVICE_LINKS.items():
+        words += ["--symlink", target, path]
     return [
         *_as_nobody(),
         _find_tool("bwrap"),
         *(f"--unshare-{kind}" for kind in ("user", "pid", "net", "ipc", "uts", "cgroup")),
         *("--uid", user, "--gid", user, "--hostname", _HOSTNAME, "--new-session", "--die-with-parent"),
         *("--seccomp", str(rules), "--json-status-fd", str(status)),
-        *_file_system(interpreter.folders, limits),
+        *(*words, "--size", str(limits.disk_bytes), "--tmpfs", "/tmp"),  # noqa: S108
         *("--perms", "0444", "--file", str(program), _PROGRAM),
         *("--proc", "/proc", "--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/tmp", "--"),  # noqa: S108
         _find_tool("prlimit"),
@@ -219,17 +226,7 @@ def _levels(pid: int) -> int:
     return len(Path(f"/proc/{pid}/status").read_text(errors="replace").partition("NSpid:")[2].splitlines()[0].split())
 
 
-def _file_system(folders: Sequence[str], limits: Limits) -> list[str]:
-    words: list[str] = []
-    for path in (*programs.system_folders(), *programs.system_files(), *folders):
-        words += ["--ro-bind", path, path]
-    for path, target in programs.system_links().items():
-        words += ["--symlink", target, path]
-    for path in programs.DEVICES:
-        words += ["--dev-bind", path, path]
-    for path, target in programs.DEVICE_LINKS.items():
-        words += ["--symlink", target, path]
-    return [*words, "--size", str(limits.disk_bytes), "--tmpfs", "/tmp"]  # noqa: S108
+# noqa: S108
 
 
 def _find_tool(tool: str) -> str:

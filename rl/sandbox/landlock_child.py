@@ -21,9 +21,7 @@ from rl.sandbox.kernel import check
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _SYS_CREATE_RULESET, _SYS_ADD_RULE, _SYS_RESTRICT_SELF = 444, 445, 446
-_RULE_PATH_BENEATH = 1
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
-_ALL_NETWORK = 3
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _MAKE_CHAR, _MAKE_SOCK, _MAKE_BLOCK, _TRUNCATE = 1 << 6, 1 << 9, 1 << 11, 1 << 14
 _ALL_FILES = (1 << 16) - 1
@@ -82,7 +80,15 @@ def _tell(channel: socket, line: str) -> None:
 def _settle(request: dict, parent: int) -> None:
     os.umask(0o022)
     if os.geteuid() == 0:
-        _take_user(request)
+        # another one for each run: limits are counted by user, and files and processes of others are out of reach
+        user = _FIRST_USER + os.getpid()
+        try:
+            os.chown(request["folder"], user, user)
+        except OSError:  # a container may not have so many
+            user = request["user"]
+        request["user"] = user
+        for path in (request["folder"], request["work"]):
+            os.chown(path, user, user)
     kernel.drop_root(request["user"])
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     _restrict(_Ruleset(scoped=_SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS), [])
@@ -93,27 +99,25 @@ def _settle(request: dict, parent: int) -> None:
     raise OSError(0, "Landlock does not confine signals")  # and a signal to all would reach everything
 
 
-def _take_user(request: dict) -> None:
-    """As root, another one for each run: limits are counted by user, and files and processes of others are out of reach."""
-    user = _FIRST_USER + os.getpid()
-    try:
-        os.chown(request["folder"], user, user)
-    except OSError:  # a container may not have so many
-        user = request["user"]
-    request["user"] = user
-    for path in (request["folder"], request["work"]):
-        os.chown(path, user, user)
-
-
 def _start(request: dict) -> None:
     """In the program's process: gives up everything, and becomes the program."""
     os.setsid()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, kernel.SIGKILL)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     kernel.be_first_out_of_memory()
-    others = _tasks_of_this_user()
+    # processes and threads, the supervisor among them: the kernel counts them all against the limit of processes
+    count = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/status") as file:
+                fields = dict(line.split(":", 1) for line in file)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields["Uid"].split()[0]) == os.getuid():
+            count += int(fields["Threads"])
+    others = count - 1
     os.chdir(request["work"])
-    _restrict(_Ruleset(_ALL_FILES, _ALL_NETWORK, _SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS), request["rules"])
+    _restrict(_Ruleset(_ALL_FILES, 3, _SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS), request["rules"])
     for which, soft, hard in request["limits"]:
         more = others if which == resource.RLIMIT_NPROC else 0
         resource.setrlimit(which, (soft + more, hard + more))
@@ -131,25 +135,11 @@ def _restrict(ruleset: _Ruleset, rules: list[tuple[str, str]]) -> None:
         folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rights = _RIGHTS[kind] & (_ALL_FILES if os.path.isdir(path) else _OF_FILES)
         rule = _PathBeneath(rights, folder)
-        added = _libc.syscall(_SYS_ADD_RULE, descriptor, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
+        added = _libc.syscall(_SYS_ADD_RULE, descriptor, 1, ctypes.byref(rule), 0)
         check(added, f"a Landlock rule for {path}")
         os.close(folder)
     check(_libc.syscall(_SYS_RESTRICT_SELF, descriptor, 0), "landlock_restrict_self")
     os.close(descriptor)
-
-
-def _tasks_of_this_user() -> int:
-    """Processes and threads, the supervisor among them: the kernel counts them all against the limit of processes."""
-    count = 0
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/status") as file:
-                fields = dict(line.split(":", 1) for line in file)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields["Uid"].split()[0]) == os.getuid():
-            count += int(fields["Threads"])
-    return count - 1
 
 
 def _until_over(program: int, control: int, parent: int) -> int:

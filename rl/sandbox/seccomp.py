@@ -98,21 +98,6 @@ def program_beside_others() -> bytes:
 
 
 def _build_filter(otherwise: int, fill: Callable[[ctypes.CDLL, int], None]) -> bytes:
-    library = _library()
-    context = library.seccomp_init(otherwise)
-    if not context:
-        raise SandboxUnavailable("libseccomp does not know this machine's processor")
-    descriptor = os.memfd_create("seccomp")
-    try:
-        fill(library, context)
-        _check_code(library.seccomp_export_bpf(context, descriptor))
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-    finally:
-        os.close(descriptor)
-        library.seccomp_release(context)
-
-
-def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError as error:
@@ -126,7 +111,17 @@ def _library() -> ctypes.CDLL:
     library.seccomp_syscall_resolve_name.argtypes = [c_char_p]
     library.seccomp_rule_add_array.argtypes = [c_void_p, c_uint32, c_int, c_uint, POINTER(_Comparison)]
     library.seccomp_export_bpf.argtypes = [c_void_p, c_int]
-    return library
+    context = library.seccomp_init(otherwise)
+    if not context:
+        raise SandboxUnavailable("libseccomp does not know this machine's processor")
+    descriptor = os.memfd_create("seccomp")
+    try:
+        fill(library, context)
+        _check_code(library.seccomp_export_bpf(context, descriptor))
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    finally:
+        os.close(descriptor)
+        library.seccomp_release(context)
 
 
 def _fill(library: ctypes.CDLL, context: int) -> None:

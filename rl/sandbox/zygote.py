@@ -27,7 +27,7 @@ from typing import Final
 from rl.base.errors import SandboxUnavailable
 from rl.sandbox import plumbing, programs, seccomp, watching
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
-from rl.sandbox.namespaces import PROGRAM
+from rl.sandbox.kernel import PROGRAM
 from rl.sandbox.plumbing import make_sealed_file, pipe, read_status, resource_limits, result, unforked
 from rl.sandbox.watching import Stream, Watch
 
@@ -58,7 +58,15 @@ class Zygote:
 
     def run(self, code: str, language: str, stdin: str, limits: Limits) -> Result:
         started = time.monotonic()
-        request = _request(language, limits)
+        command = programs.interpreter(language).command
+        document = {
+            "command": [] if language == "python" else [*command, PROGRAM],
+            "environment": dict(ENVIRONMENT),
+            "limits": resource_limits(limits, processes=limits.processes + 1),  # one is the box's first
+            "disk_bytes": limits.disk_bytes,
+            "files": limits.files,
+        }
+        request = marshal.dumps(document, plumbing.MARSHAL_VERSION)
         for _ in range(_ATTEMPTS):
             with _Box(limits) as box:
                 server = self._hand_over(request, box, code, stdin)
@@ -231,15 +239,3 @@ class _Box:
     def _kill(self) -> None:
         if self._pidfd is not None:
             watching.end(self._pidfd, 0)
-
-
-def _request(language: str, limits: Limits) -> bytes:
-    command = programs.interpreter(language).command
-    request = {
-        "command": [] if language == "python" else [*command, PROGRAM],
-        "environment": dict(ENVIRONMENT),
-        "limits": resource_limits(limits, processes=limits.processes + 1),  # one is the box's first
-        "disk_bytes": limits.disk_bytes,
-        "files": limits.files,
-    }
-    return marshal.dumps(request, plumbing.MARSHAL_VERSION)

@@ -21,8 +21,8 @@ import struct
 import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 
-from rl.sandbox import kernel, namespaces
-from rl.sandbox.namespaces import PROGRAM
+from rl.sandbox import kernel
+from rl.sandbox.kernel import PROGRAM
 
 _FLUSH_FAILED = 120
 """What Python exits with when it cannot write what is left in stdout."""
@@ -36,13 +36,6 @@ def prepare() -> None:
 
 def execute(source: bytes, fresh: set[str]) -> None:
     """Does not return. ``fresh``: the modules of a new interpreter."""
-    names = _start(fresh)
-    status = _result_of(source, names)
-    os._exit(_end(names) or status)
-
-
-def _start(fresh: set[str]) -> dict[str, object]:
-    """The names that the program starts with."""
     for name in set(sys.modules) - fresh:
         del sys.modules[name]
     for folder in set(sys.path_importer_cache) - set(sys.path):
@@ -53,7 +46,9 @@ def _start(fresh: set[str]) -> dict[str, object]:
     builtins.__dict__.update(exit=sys.exit, quit=sys.exit)  # as in a program that bubblewrap starts
     sys.argv[:] = [PROGRAM]
     sys.orig_argv[:] = [sys.executable, PROGRAM]
-    return module.__dict__
+    names = module.__dict__
+    status = _result_of(source, names)
+    os._exit(_end(names) or status)
 
 
 def _result_of(source: bytes, names: dict[str, object]) -> int:
@@ -131,8 +126,8 @@ def _settle(settings: dict) -> None:
     os.umask(0o022)
     kernel.drop_root(settings["user"])
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    namespaces.leave_the_host(settings["user"])
-    namespaces.build_root(settings["paths"], settings["devices"], settings["links"])
+    kernel.leave_the_host(settings["user"])
+    kernel.build_root(settings["paths"], settings["devices"], settings["links"])
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
@@ -173,26 +168,24 @@ class _Zygote:
             return None
         descriptors = struct.unpack(f"{_FIRST_FREE}i", ancillary[0][2])
         try:
-            pid, pidfd = namespaces.fork_into_box()
+            pid, pidfd = kernel.fork_into_box()
             if not pid:
                 self._channel.detach()
                 return self._enter_box(marshal.loads(request), descriptors)  # noqa: S302 (the same)
-            self._watch(pid, pidfd, os.dup(descriptors[_STATUS]))
+            status = os.dup(descriptors[_STATUS])
+            self._boxes[pidfd], self._unwanted[status] = (pid, status), pidfd
+            self._poll.register(pidfd, select.POLLIN)
+            self._poll.register(status, 0)
+            channel = socket(fileno=status)
+            try:
+                channel.sendmsg([f"started {pid}\n".encode()], [(SOL_SOCKET, SCM_RIGHTS, struct.pack("i", pidfd))])
+            finally:
+                channel.detach()
         except OSError as error:
             _tell(descriptors[_STATUS], f"failed {kernel.reason(error)}")
         for descriptor in descriptors:
             os.close(descriptor)
         return None
-
-    def _watch(self, pid: int, pidfd: int, status: int) -> None:
-        self._boxes[pidfd], self._unwanted[status] = (pid, status), pidfd
-        self._poll.register(pidfd, select.POLLIN)
-        self._poll.register(status, 0)
-        channel = socket(fileno=status)
-        try:
-            channel.sendmsg([f"started {pid}\n".encode()], [(SOL_SOCKET, SCM_RIGHTS, struct.pack("i", pidfd))])
-        finally:
-            channel.detach()
 
     def _bury(self, pidfd: int, kill: bool = False) -> None:
         """A box's first process can be waited for when nothing else is left in the box."""
@@ -220,8 +213,8 @@ class _Zygote:
             code = os.pread(_CODE, os.fstat(_CODE).st_size, 0)
             os.close(_CODE)
             kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-            namespaces.map_ids(self._user, self._user, self._user)
-            namespaces.furnish_box(code, request["disk_bytes"], request["files"])
+            kernel.map_ids(self._user, self._user, self._user)
+            kernel.furnish_box(code, request["disk_bytes"], request["files"])
             kernel.drop_capabilities()
             kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the program has the same user, and must not look in here
             kernel.install_filter(self._filter)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 WAITING = 16
 """Connections that may wait for their turn."""
-_READ_SECONDS = 5.0
 Answer = dict[str, Any]
 
 
@@ -79,7 +78,7 @@ def main() -> None:
 
 
 def _serve(connection: socket.socket, judge: Judge) -> None:
-    connection.settimeout(_READ_SECONDS)
+    connection.settimeout(5.0)
     body = b"".join(iter(lambda: connection.recv(1 << 16), b""))
     poll = select.poll()
     poll.register(connection, 0)

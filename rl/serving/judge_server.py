@@ -177,20 +177,18 @@ def _look_after(agent: Agent, forgiven: bool = False) -> str:
             return ""
         end_judge(agent.pk)
     elif before is not None and before.is_like(wanted) and before.label_model == wanted.label_model and not forgiven:
-        return _restart(agent, before)
+        if before.error:
+            return ""
+        reason = cause_of_death(agent.pk)
+        if before.restarts >= MAX_RESTARTS:
+            logger.error("the judge of %s is given up after %s restarts%s", agent.name, before.restarts, reason)
+            remember(agent.pk, replace(before, error=f"given up after {before.restarts} restarts{reason}"))
+            return "given_up"
+        logger.warning(
+            "the judge of %s died%s; restart %s of %s", agent.name, reason, before.restarts + 1, MAX_RESTARTS
+        )
+        return "started" if spawn(agent.pk, replace(before, restarts=before.restarts + 1)) else ""
     return "started" if spawn(agent.pk, wanted) else ""
-
-
-def _restart(agent: Agent, before: Started) -> str:
-    if before.error:
-        return ""
-    reason = cause_of_death(agent.pk)
-    if before.restarts >= MAX_RESTARTS:
-        logger.error("the judge of %s is given up after %s restarts%s", agent.name, before.restarts, reason)
-        remember(agent.pk, replace(before, error=f"given up after {before.restarts} restarts{reason}"))
-        return "given_up"
-    logger.warning("the judge of %s died%s; restart %s of %s", agent.name, reason, before.restarts + 1, MAX_RESTARTS)
-    return "started" if spawn(agent.pk, replace(before, restarts=before.restarts + 1)) else ""
 
 
 def _answers(agent_id: int) -> bool:

@@ -135,7 +135,16 @@ def supervise() -> dict[str, int]:
                 counts[_restart(row)] += 1
             elif _restarts(row) and time.time() - (row.pid_started or 0) > STEADY_SECONDS:
                 _note(row, restarts=0)
-        counts["ended"] = _end_strays({row.pid for row in rows})
+        # processes of this DATA_DIR that no row names: their start was cut short, or their row was deleted
+        owned = {row.pid for row in rows}
+        ended = 0
+        for process in psutil.process_iter(["cmdline"]):
+            command = process.info["cmdline"] or []
+            if str(servers_folder()) in command and Server.MODULE in command and process.pid not in owned:
+                logger.warning("process %s serves a model that no deployment names any more; it is ended", process.pid)
+                end(process)
+                ended += 1
+        counts["ended"] = ended
     return counts
 
 
@@ -219,18 +228,6 @@ def _save(deployment: Deployment, server: Server, *, restarts: int) -> None:
 def _note(deployment: Deployment, **values: object) -> None:
     deployment.settings = {**deployment.settings, **values}
     deployment.save(update_fields=["settings"])
-
-
-def _end_strays(owned: set[int | None]) -> int:
-    """Processes of this DATA_DIR that no row names: their start was cut short, or their row was deleted."""
-    ended = 0
-    for process in psutil.process_iter(["cmdline"]):
-        command = process.info["cmdline"] or []
-        if str(servers_folder()) in command and Server.MODULE in command and process.pid not in owned:
-            logger.warning("process %s serves a model that no deployment names any more; it is ended", process.pid)
-            end(process)
-            ended += 1
-    return ended
 
 
 def _wait_for(server: Server, path: Path, report: Report) -> None:

@@ -27,9 +27,6 @@ STUCK_SECONDS: Final = 120.0
 PATH: Final = "/metrics"
 """Answered where the tokens are made; ``/health`` would be answered by a process that makes none."""
 END_SECONDS = 10.0
-_CHOSEN = ("slots", "context", "threads", "gpu_layers", "kv_cache_type")
-"""Settings of a hosting profile that the process is given."""
-_TAIL_BYTES = 1 << 16
 _PASSED_ON = re.compile(r"(PATH|HOME|LANG|LC_\w+|TMPDIR|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|OMP|GGML)_\w+)")
 """Variables that the server gets: a model file that takes llama.cpp over should find no secret of the site in them."""
 
@@ -88,7 +85,7 @@ def spawn(deployment: Deployment, port: int = 0) -> Server:
         "name": deployment.model_name,
         "key": server_key(deployment),
         "port": port,
-        **{name: deployment.settings[name] for name in _CHOSEN},
+        **{name: deployment.settings[name] for name in ("slots", "context", "threads", "gpu_layers", "kv_cache_type")},
     }
     with log.open("ab") as output:
         log_start = output.tell()
@@ -159,5 +156,5 @@ def _log_of(deployment: Deployment) -> Path:
 def read_tail(log: Path, start: int = 0) -> str:
     """The last 64 KiB, from the byte ``start`` on."""
     with log.open("rb") as file:
-        file.seek(max(start, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        file.seek(max(start, file.seek(0, os.SEEK_END) - (1 << 16)))
         return file.read().decode("utf-8", "replace")

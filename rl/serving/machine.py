@@ -110,7 +110,16 @@ def memory_for_training(run: TrainingRun, report: Report) -> Iterator[None]:
     if not settings.UNLOAD_WHILE_TRAINING:
         yield
         return
-    names = [*llama_server.suspend(run), *judge_server.suspend(), *_unload_from_ollama(report)]
+    # a server that does not answer does not keep the run from training
+    at_ollama = Deployment.objects.filter(target=Deployment.Target.OLLAMA).values_list("model_name", flat=True)
+    unloaded = []
+    try:
+        for name in at_ollama:
+            on_ollama.server().unload(name)
+            unloaded.append(name)
+    except ExportFailed as error:
+        report("log", {"text": f"not everything was unloaded: {error}"})
+    names = [*llama_server.suspend(run), *judge_server.suspend(), *unloaded]
     if names:
         report("log", {"text": f"taken out of memory while this run trains: {', '.join(names)}"})
     try:
@@ -118,16 +127,3 @@ def memory_for_training(run: TrainingRun, report: Report) -> Iterator[None]:
     finally:
         if back := llama_server.resume(run):
             report("log", {"text": f"loaded again: {', '.join(back)}"})
-
-
-def _unload_from_ollama(report: Report) -> list[str]:
-    """A server that does not answer does not keep the run from training."""
-    names = Deployment.objects.filter(target=Deployment.Target.OLLAMA).values_list("model_name", flat=True)
-    unloaded = []
-    try:
-        for name in names:
-            on_ollama.server().unload(name)
-            unloaded.append(name)
-    except ExportFailed as error:
-        report("log", {"text": f"not everything was unloaded: {error}"})
-    return unloaded

@@ -28,7 +28,6 @@ from rl.serving.upstreams import upstream_of
 from rl.serving.withdrawal import beyond, rows_of
 from rl.versions.versions import find_version
 
-_QUICK_SECONDS = 5.0
 Stage, Target = ModelVersion.Stage, Deployment.Target
 
 
@@ -111,7 +110,7 @@ def _at_ollama(rows: list[Deployment]) -> tuple[set[str] | None, dict[str, int]]
     """Full names of the models that Ollama has (None when it does not answer), and bytes of those in memory."""
     if not any(row.target == Target.OLLAMA for row in rows):
         return set(), {}
-    ollama = on_ollama.server(_QUICK_SECONDS)
+    ollama = on_ollama.server(5.0)
     try:
         return {model.name for model in ollama.list()}, {model.name: model.size_bytes for model in ollama.running()}
     except ExportFailed:

@@ -31,8 +31,7 @@ from rl.models.traces import answered_by
 from rl.operations import audit
 from rl.serving.experiments import wording
 from rl.serving.experiments.lifecycle import find_running
-from rl.serving.experiments.sequential import VALID_FROM, interval
-from rl.serving.experiments.tallies import Tally
+from rl.serving.experiments.sequential import VALID_FROM, Tally, interval
 from rl.serving.experiments.verdicts import clip_interval
 from rl.serving.promotion import roll_back
 from rl.serving.upstreams import upstream_of

@@ -45,7 +45,17 @@ def promote(agent: Agent, version: ModelVersion | None, *, report: Report = sile
         before = in_use(agent)
         if before is None or before.version_id != (version.pk if version else None):
             _switch(_newest_row(agent, version), before, version, report)
-        _move_alias(agent, version)
+        with transaction.atomic():
+            former = Deployment.champion(agent)
+            if version is None:
+                _move_to_base(agent)
+            else:
+                Deployment.promote(version)
+            if former != version:
+                event = audit.record(
+                    Action.PROMOTED, _audit_subject(agent, version), agent=agent, before=version_name(former)
+                )
+                deployment_changed(event, agent)
 
 
 def roll_back(
@@ -108,20 +118,6 @@ def _require_in_use(agent: Agent, version: ModelVersion | None) -> None:
         rows = Deployment.objects.select_for_update().filter(agent=agent, alias=Alias.CHAMPION)
         if rows.values_list("version", flat=True).first() != version.pk:
             raise RunConflict(f"{version.name} of {agent.name} is not in use any more")
-
-
-def _move_alias(agent: Agent, version: ModelVersion | None) -> None:
-    with transaction.atomic():
-        before = Deployment.champion(agent)
-        if version is None:
-            _move_to_base(agent)
-        else:
-            Deployment.promote(version)
-        if before != version:
-            event = audit.record(
-                Action.PROMOTED, _audit_subject(agent, version), agent=agent, before=version_name(before)
-            )
-            deployment_changed(event, agent)
 
 
 def _audit_subject(agent: Agent, version: ModelVersion | None) -> ModelVersion | str:

@@ -57,7 +57,6 @@ NEWEST = 500
 DISPUTED_EVERY = 5
 UNSURE = 0.6
 """A judge that is less sure than this of its own proposal is near the middle."""
-_TOPIC_WORDS = 3
 _ROLES = ("system", "user", "assistant")
 _LOOK_SECONDS: Final = 0.2
 _SAME: Final = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "response_format")
@@ -107,7 +106,11 @@ def choose(agent: Agent, sides: Sequence[Served], chance: random.Random) -> Choi
             )
         ]
         if rows:
-            side, first = _by_topic(rows, chance)
+            # a topic is what questions begin with: crude, and enough that one form of question does not fill the queue
+            topics = defaultdict(list)
+            for served, pk, prompt in rows:
+                topics[" ".join(prompt[-1]["content"].lower().split()[:3])].append((served, pk))
+            side, first = chance.choice(topics[chance.choice(sorted(topics))])
             other = next((row for row in sides if row.version_id != side.version_id), side)
             return Choice(first, other, other is side, filtered)
     return None
@@ -143,14 +146,6 @@ def _is_disputed() -> Q:
     good, bad = Q(Exists(proposed.filter(good=True))), Q(Exists(proposed.filter(good=False)))
     unsure = Q(Exists(proposed.filter(confidence__lt=UNSURE)))
     return (liked & disliked) | (good & disliked) | (bad & liked) | unsure
-
-
-def _by_topic(rows: Sequence[tuple[Served, UUID, list[dict[str, str]]]], chance: random.Random) -> tuple[Served, UUID]:
-    """A topic is what questions begin with: crude, and enough that one form of question does not fill the queue."""
-    topics = defaultdict(list)
-    for side, pk, prompt in rows:
-        topics[" ".join(prompt[-1]["content"].lower().split()[:_TOPIC_WORDS])].append((side, pk))
-    return chance.choice(topics[chance.choice(sorted(topics))])
 
 
 def why_not_now() -> str:

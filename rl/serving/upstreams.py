@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from rl.base.errors import UsageError
-from rl.models import Deployment
+from rl.models import BASE, Deployment
 
 MOST_TOKENS: Final = 131_072
 """Where the context of a model is not known."""
@@ -70,3 +70,9 @@ def _from_environment(name: str) -> str:
     if value := os.environ.get(name):
         return value
     raise UsageError(f"the environment variable {name}, which holds the server's API key, is not set")
+
+
+def deploy_command(agent: str, version: str = BASE) -> str:
+    """It makes the version answer on this machine; an agent's name needs no quotes in a shell."""
+    target = Deployment.Target.LLAMA_CPP.value
+    return f"python3 manage.py deploy_model --agent {agent} --version {version} --target {target}"

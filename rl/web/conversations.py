@@ -67,10 +67,6 @@ def last_verdict(agent: Agent) -> dict[str, str]:
     }
 
 
-EVALUATIONS: Final = 20
-"""How many are looked through for answers."""
-
-
 @dataclass(frozen=True, slots=True)
 class Compared:
     evaluation: Evaluation
@@ -86,7 +82,7 @@ def newest_answers(agent: Agent, version_name: str = "") -> Compared | None:
     if version_name:
         rows = rows.filter(version__name__iexact=version_name)
     in_use = ExpressionWrapper(Q(version=champion), BooleanField())
-    for row in rows.order_by(in_use.desc(), "-created_at")[:EVALUATIONS].iterator(chunk_size=1):  # reports are long
+    for row in rows.order_by(in_use.desc(), "-created_at")[:20].iterator(chunk_size=1):  # reports are long
         if answers := row.before_and_after:
             return Compared(row, champion is not None and row.version_id == champion.pk, answers)
     return None

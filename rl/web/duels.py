@@ -21,12 +21,10 @@ from rl.models import Agent, AnswerPair, Deployment, Feedback, QuestionStart, Tr
 from rl.models.queues import NOT_BLIND
 from rl.models.traces import GATEWAY
 from rl.serving.gateway.best_of import TEMPERATURE
-from rl.serving.gateway.routing import KnownAgent, Route, Served
+from rl.serving.gateway.routing import Route
 from rl.web.conversations import Drawn
 from rl.web.pages.guards import find_trace
 
-SIDES: Final = {"a": "left", "b": "right"}
-"""What the page calls them, and the field of the pair."""
 DRAWS: Final = "duels"
 """The key in the session: pair to the names of its versions, left and right."""
 EXAMPLES: Final = 5
@@ -41,7 +39,12 @@ def draw_pair(route: Route, session: Any, rater: str) -> AnswerPair:
     """``route``: to what answers such a question now. Raises UsageError where nothing does."""
     if route.served.upstream is None:
         raise UsageError(route.served.problem)
-    names = [route.served.version, _other(route.agent, route.served).version]
+    # the base or the newest of the others, by chance; where nothing else is served, the same once more
+    live = route.served
+    others = [served for served in route.agent.deployed if served.upstream and served.version_id != live.version_id]
+    base = [served for served in others if served.version_id is None][:1]
+    newest = [served for served in others if served.version_id is not None][:1]
+    names = [route.served.version, secrets.choice([*base, *newest] or [live]).version]
     secrets.SystemRandom().shuffle(names)
     pair = AnswerPair.objects.create(
         agent_id=route.agent.id, left_id=uuid4(), right_id=uuid4(), origin=AnswerPair.Origin.TALK, drawn_for=rater
@@ -53,7 +56,7 @@ def draw_pair(route: Route, session: Any, rater: str) -> AnswerPair:
 
 def drawn_side(agent: Agent, pair_id: UUID, side: str, session: Any) -> Drawn:
     """What is to answer. Raises UsageError."""
-    require_known("side", side, SIDES)
+    require_known("side", side, {"a": "left", "b": "right"})
     names = session.get(DRAWS, {}).get(str(pair_id))
     pair = AnswerPair.objects.filter(pk=pair_id, agent=agent).first()
     if names is None or pair is None:
@@ -84,14 +87,6 @@ def own_pair(agent: Agent, name: str, rater: str) -> AnswerPair:
     if pair is None or pair.drawn_for != rater:
         raise UsageError(f"pair {name} was not drawn for you")
     return pair
-
-
-def _other(agent: KnownAgent, live: Served) -> Served:
-    """The base or the newest of the others, by chance; where nothing else is served, the same once more."""
-    others = [served for served in agent.deployed if served.upstream and served.version_id != live.version_id]
-    base = [served for served in others if served.version_id is None][:1]
-    newest = [served for served in others if served.version_id is not None][:1]
-    return secrets.choice([*base, *newest] or [live])
 
 
 SOURCE: Final = "try_page"

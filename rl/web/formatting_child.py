@@ -36,22 +36,18 @@ def main() -> None:
     while True:
         worker = os.fork()
         if not worker:
-            format_lines()
+            for line in sys.stdin:
+                signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+                signal.setitimer(signal.ITIMER_REAL, SECONDS)
+                html = format_text(json.loads(line))
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                answer(html)
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
         if code != -signal.SIGPROF:
             sys.exit(abs(code))
         answer("")
-
-
-def format_lines() -> None:
-    for line in sys.stdin:
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
-        html = format_text(json.loads(line))
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        answer(html)
 
 
 def answer(html: str) -> None:

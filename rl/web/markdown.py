@@ -46,7 +46,6 @@ _CLASSES: Final = {
     "p": {"heading", "more", "plain"},
     "span": {"address", *(f"{CLASS_PREFIX}{name}" for name in STANDARD_TYPES.values() if name)},
 }
-_ATTRIBUTES: Final = {"a": {"href"}, "ol": {"start"}}
 _ADDRESS: Final = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
 _FORMATTER: Final = HtmlFormatter(nowrap=True, classprefix=CLASS_PREFIX)
 
@@ -59,7 +58,7 @@ def render(text: str) -> SafeString:
     html = nh3.clean(
         _MARKDOWN.render(_encodable(text)),
         tags=set(TAGS),
-        attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+        attributes={tag: set(names) for tag, names in {"a": {"href"}, "ol": {"start"}}.items()},
         allowed_classes={tag: set(names) for tag, names in _CLASSES.items()},
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",

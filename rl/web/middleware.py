@@ -1,36 +1,41 @@
 """What every request passes: ``/metrics`` for Prometheus is answered to whoever has METRICS_TOKEN, without one to programs
-of this machine; who calls, and with which request, is noted for the audit log and the lines of the log."""
+of this machine; who calls, and with which request, is noted for the audit log and the lines of the log. And what a
+caller gets when the machine is at fault: neither answer asks the database, which may be what is gone."""
 
 from __future__ import annotations
 
 import hmac
+import logging
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
+from django.utils.cache import add_never_cache_headers
+from django.utils.deprecation import MiddlewareMixin
+from django.views.defaults import bad_request, server_error
 from prometheus_client import CONTENT_TYPE_LATEST
 from rest_framework.settings import api_settings
 
 from rl.base import logs
+from rl.faults import Fault, fault_of
 from rl.operations.audit import Caller, acting_for
 from rl.operations.metrics import exposition
+from rl.web.api.problems import MEDIA_TYPE, document
 from rl.web.client_address import client_network
 
+log = logging.getLogger(__name__)
 PATH: Final = "/metrics"
 _FORWARDED: Final = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via")
 
 
-class MetricsMiddleware:
-    """Answers before hosts and https are looked at: Prometheus asks by IP, from inside."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return _answer(request) if request.path == PATH else self.get_response(request)
+def answer_metrics(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware that answers before hosts and https are looked at: Prometheus asks by IP, from inside."""
+    return lambda request: _answer(request) if request.path == PATH else get_response(request)
 
 
 def _answer(request: HttpRequest) -> HttpResponse:
@@ -81,3 +86,42 @@ class CallerMiddleware:
 def version(request: HttpRequest) -> dict[str, str]:
     """A context processor: what every page may show of this installation."""
     return {"ratchet_version": settings.VERSION}
+
+
+class FaultMiddleware(MiddlewareMixin):
+    """Answers what views raise; what middleware raises goes to ``answer_error``."""
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        fault = fault_of(error)
+        return answer_fault(request, fault, error) if fault else None
+
+
+def answer_error(request: HttpRequest) -> HttpResponse:
+    """Django's ``handler500``."""
+    error = sys.exc_info()[1]
+    fault = fault_of(error) if error else None
+    return answer_fault(request, fault, error) if fault else server_error(request)
+
+
+def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's ``handler400``. A session that cannot be saved is the client's mistake in its eyes."""
+    error: BaseException | None = exception
+    while error is not None:
+        if fault := fault_of(error):
+            return answer_fault(request, fault, error)
+        error = error.__cause__ or error.__context__
+    return bad_request(request, exception)
+
+
+def answer_fault(request: HttpRequest, fault: Fault, error: BaseException | None) -> HttpResponse:
+    log.error("%s %s: %s: %s", request.method, request.path, type(error).__name__, error)
+    answer: HttpResponse
+    if not request.path.startswith(("/api/", "/v1/")) and not request.path.endswith(".json"):
+        page = render_to_string("rl/fault.html", {"fault": fault})
+        answer = HttpResponse(page, status=fault.status)
+    else:
+        problem = document(fault.code, fault.status, fault.detail)
+        answer = JsonResponse(problem, status=fault.status, content_type=MEDIA_TYPE)
+    answer["Retry-After"] = str(fault.retry_seconds)
+    add_never_cache_headers(answer)
+    return answer

@@ -51,9 +51,24 @@ class Desk:
     def answer(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """To the script: a result for each decision, and what comes next. Raises UsageError for a request that is not one;
         what is wrong with a single decision stands in its result."""
-        decisions, holding, want = _read(given)
+        decisions, holding, want = given.get("decisions", []), given.get("holding", []), given.get("want", AHEAD)
+        if not isinstance(decisions, list) or len(decisions) > AT_ONCE:
+            raise UsageError(f"decisions: a list of at most {AT_ONCE} is wanted")
+        if not isinstance(holding, list) or len(holding) > MOST or not all(map(_is_number, holding)):
+            raise UsageError(f"holding: a list of at most {MOST} numbers of claims is wanted")
+        if not _is_number(want) or not 0 <= want <= MOST:
+            raise UsageError(f"want: a whole number from 0 to {MOST} is wanted")
         with transaction.atomic() if decisions else nullcontext():  # who writes once waits once
-            results = self._results(decisions)
+            votes: list[Vote | RatchetError] = []
+            for decision in decisions:
+                try:
+                    votes.append(Vote.read(decision))
+                except RatchetError as error:
+                    votes.append(error)
+            readable = [vote for vote in votes if isinstance(vote, Vote)]
+            outcomes = iter(decide_all(self.queue, self.rater, readable, self._tags_of))
+            decided = [next(outcomes) if isinstance(vote, Vote) else vote for vote in votes]
+            results = [self._result(decision, outcome) for decision, outcome in zip(decisions, decided, strict=True)]
             keys = take_claims(self.queue, self.rater.name, want, holding, self._wanted, bool(decisions))
         return {"results": results, **self.state(read_claims(self.queue, self.rater.name, keys), self.form())}
 
@@ -91,18 +106,6 @@ class Desk:
     def _wanted(self) -> Q | None:
         return self.selection.condition() if self.selection.values else None
 
-    def _results(self, decisions: Sequence[object]) -> list[dict[str, Any]]:
-        votes: list[Vote | RatchetError] = []
-        for given in decisions:
-            try:
-                votes.append(Vote.read(given))
-            except RatchetError as error:
-                votes.append(error)
-        readable = [vote for vote in votes if isinstance(vote, Vote)]
-        outcomes = iter(decide_all(self.queue, self.rater, readable, self._tags_of))
-        decided = [next(outcomes) if isinstance(vote, Vote) else vote for vote in votes]
-        return [self._result(given, outcome) for given, outcome in zip(decisions, decided, strict=True)]
-
     def _result(self, given: object, outcome: Outcome) -> dict[str, Any]:
         key = given.get("id") if isinstance(given, Mapping) else None
         result: dict[str, Any] = {"id": key, "error": None, "feedback": None, "revealed": None}
@@ -113,17 +116,6 @@ class Desk:
 
     def _tags_of(self, trace: Trace) -> list[str]:
         return tags_for(self.queue, trace)
-
-
-def _read(given: Mapping[str, Any]) -> tuple[Sequence[object], list[int], int]:
-    decisions, holding, want = given.get("decisions", []), given.get("holding", []), given.get("want", AHEAD)
-    if not isinstance(decisions, list) or len(decisions) > AT_ONCE:
-        raise UsageError(f"decisions: a list of at most {AT_ONCE} is wanted")
-    if not isinstance(holding, list) or len(holding) > MOST or not all(map(_is_number, holding)):
-        raise UsageError(f"holding: a list of at most {MOST} numbers of claims is wanted")
-    if not _is_number(want) or not 0 <= want <= MOST:
-        raise UsageError(f"want: a whole number from 0 to {MOST} is wanted")
-    return decisions, holding, want
 
 
 def _is_number(value: object) -> bool:
@@ -162,7 +154,19 @@ def open_desk(request: HttpRequest, agent: str, name: str) -> Desk | None:
     pk = _cookie(request).get("invite")
     known = Invite.objects.select_related("queue__agent")
     if isinstance(pk, int) and (invite := known.filter(pk=pk).first()):
-        return _invited_desk(request, invite, agent, name)
+        if reason := why_refused(invite):
+            raise Refusal("This invitation is over", reason)
+        theirs = invite.queue
+        if (theirs.agent.name, theirs.name.lower()) != (agent, name.lower()):
+            text = f"Your invitation is for {theirs.name} of {theirs.agent.name}, and for nothing else here."
+            raise Refusal("Not what you are invited to", text, queue=theirs)
+        if not uses(request, invite):
+            text = (
+                "Your link was opened in another browser, which goes on with it. "
+                "Nothing that you have rated here is lost."
+            )
+            raise Refusal("You go on elsewhere", text, invite=invite)
+        return Desk(theirs, Rater(invite.rater), EVERYTHING, is_invited=True)
     if request.user.is_authenticated:
         raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
     return None
@@ -185,21 +189,6 @@ def uses(request: HttpRequest, invite: Invite) -> bool:
     """This browser does, and no other has taken it over."""
     cookie = _cookie(request)
     return cookie.get("invite") == invite.pk and bool(invite.device) and cookie.get("device") == invite.device
-
-
-def _invited_desk(request: HttpRequest, invite: Invite, agent: str, name: str) -> Desk:
-    if reason := why_refused(invite):
-        raise Refusal("This invitation is over", reason)
-    queue = invite.queue
-    if (queue.agent.name, queue.name.lower()) != (agent, name.lower()):
-        text = f"Your invitation is for {queue.name} of {queue.agent.name}, and for nothing else here."
-        raise Refusal("Not what you are invited to", text, queue=queue)
-    if not uses(request, invite):
-        text = (
-            "Your link was opened in another browser, which goes on with it. Nothing that you have rated here is lost."
-        )
-        raise Refusal("You go on elsewhere", text, invite=invite)
-    return Desk(queue, Rater(invite.rater), EVERYTHING, is_invited=True)
 
 
 def _cookie(request: HttpRequest) -> dict[str, object]:

@@ -25,7 +25,6 @@ WHOLE_ITEMS, WHOLE_CHARACTERS = 10_000, 20_000_000
 """The same where somebody asks for all: what is stored may be more than a page can be."""
 JSON_PIECES = 300_000
 """Names, values and brackets of all values that a page writes as JSON, which takes a second for a million."""
-_ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 T = TypeVar("T")
 
@@ -77,7 +76,7 @@ class Excerpt:
     def _json(self, value: Any) -> str:
         """No more of it is written than is shown."""
         pieces, most = [], self._most_characters
-        for piece in _ENCODER.iterencode(value):
+        for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(value):
             pieces.append(piece)
             most -= len(piece)
             self._pieces -= 1

@@ -96,7 +96,6 @@ def _day(name: str, text: str) -> datetime | None:
 SECONDS: Final = 1.5
 _STEPS: Final = 10_000
 """Instructions that SQLite works off between two looks at the clock."""
-_CANCELLED: Final = "57014"
 _SET: Final = "set_config('statement_timeout', %s, true)"
 """Holds until the transaction ends."""
 
@@ -110,7 +109,7 @@ def limited_time(what: str) -> Iterator[None]:
     except OperationalError as error:
         cause = error.__cause__
         code = getattr(cause, "sqlite_errorcode", None) or getattr(cause, "sqlstate", None)
-        if code not in (sqlite3.SQLITE_INTERRUPT, _CANCELLED):
+        if code not in (sqlite3.SQLITE_INTERRUPT, "57014"):
             raise
         raise UsageError(f"{what} took longer than {SECONDS:g} seconds, and was ended") from None
 

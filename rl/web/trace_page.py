@@ -117,6 +117,10 @@ def episode_context(trace: Trace, excerpt: Excerpt) -> dict[str, Any] | None:
     calls = dict(enumerate(trace_records.tool_calls(trace.tool_calls)))
     turns = [turn for turn in episode["turns"] if isinstance(turn, Mapping)]
     task = episode.get("task")
+    tests = task.get("tests") if isinstance(task, Mapping) else None
+    documents = [test for test in (tests if isinstance(tests, list) else ()) if isinstance(test, Mapping)]
+    names = ("input", "output", "description")
+    parts = task.items() if isinstance(task, Mapping) else ()
     return {
         "task_id": episode.get("task_id") or "",
         "environment": episode.get("environment") or "",
@@ -127,8 +131,8 @@ def episode_context(trace: Trace, excerpt: Excerpt) -> dict[str, Any] | None:
         "reward": episode.get("reward"),
         "reason": excerpt.value(episode.get("reason")),
         "info": excerpt.value(episode.get("info")),
-        "tests": _tests(task, excerpt),
-        "task": _task_parts(task, excerpt),
+        "tests": [{name: excerpt.text(_text(test.get(name))) for name in names} for test in excerpt.first(documents)],
+        "task": _values(((name, part) for name, part in parts if part and name not in (*_ASKED, "tests")), excerpt),
         "tries": _other_tries(trace),
     }
 
@@ -141,8 +145,10 @@ def _turn(turn: Mapping[str, Any], calls: dict[int, ToolCall], excerpt: Excerpt)
     turn_calls = [calls.pop(number) for number in listed if number in calls]
     results = (f"error: {call.error}" if call.error else _text(call.result) for call in turn_calls)
     read_results = observation.strip() == "\n\n".join(results).strip()
+    pieces = excerpt.first(_FENCE.split(excerpt.text(read_action(text).text if turn_calls else text)))
+    parts = (fold(piece.strip("\n"), is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
     return {
-        "said": _parts(read_action(text).text if turn_calls else text, excerpt),
+        "said": [part for part in parts if part],
         "calls": [_call(call, excerpt) for call in excerpt.first(turn_calls)],
         "observation": None if read_results else fold(excerpt.text(observation)),
     }
@@ -166,13 +172,6 @@ def _values(items: Iterable[tuple[Any, Any]], excerpt: Excerpt) -> list[tuple[st
     return [(name, text) for name, text in shown if text]
 
 
-def _parts(text: str, excerpt: Excerpt) -> list[Folded]:
-    """Words and code blocks in their order."""
-    pieces = excerpt.first(_FENCE.split(excerpt.text(text)))
-    parts = (fold(piece.strip("\n"), is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
-    return [part for part in parts if part]
-
-
 def fold(text: str, is_code: bool = False) -> Folded | None:
     """Cut at the end of a line, if one is near. None for an empty text."""
     if not text.strip():
@@ -181,19 +180,6 @@ def fold(text: str, is_code: bool = False) -> Folded | None:
         return Folded(text, "", is_code)
     line = text.rfind("\n", HEAD - SLACK, HEAD) + 1
     return Folded(text[: line or HEAD], text[line or HEAD :], is_code)
-
-
-def _tests(task: Any, excerpt: Excerpt) -> list[dict[str, str]]:
-    tests = task.get("tests") if isinstance(task, Mapping) else None
-    documents = [test for test in (tests if isinstance(tests, list) else ()) if isinstance(test, Mapping)]
-    names = ("input", "output", "description")
-    return [{name: excerpt.text(_text(test.get(name))) for name in names} for test in excerpt.first(documents)]
-
-
-def _task_parts(task: Any, excerpt: Excerpt) -> list[tuple[str, str]]:
-    """What else is in it: name and text."""
-    parts = task.items() if isinstance(task, Mapping) else ()
-    return _values(((name, part) for name, part in parts if part and name not in (*_ASKED, "tests")), excerpt)
 
 
 def _other_tries(trace: Trace) -> list[Episode]:

@@ -12,8 +12,8 @@ from rl.base.measurements import Interval
 from rl.evaluation.gate import Verdict
 from rl.evaluation.judges import Judged
 from rl.evaluation.measures.fresh import Fresh, check, estimate
+from rl.evaluation.preferring import Terms, weigh
 from rl.evaluation.stats.budget import at_look
-from rl.evaluation.weighing import Terms, weigh
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from tests.admin.records import make_loop, make_version
 from tests.browser.conftest import LiveSite, sign_in

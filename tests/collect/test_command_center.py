@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
@@ -225,7 +225,7 @@ def test_a_cut_file_is_refused_wherever_it_is_cut(write):
             list(read_entries(write(WHOLE[:length])))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(max_examples=60)
 @given(st.binary(max_size=40), st.integers(0, len(WHOLE)))
 def test_random_damage_never_ends_in_another_error(write, noise, at):
     path = write(WHOLE.encode()[:at] + noise + WHOLE.encode()[at:])
@@ -234,7 +234,6 @@ def test_random_damage_never_ends_in_another_error(write, noise, at):
             assert len(list(read(path))) <= 12
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

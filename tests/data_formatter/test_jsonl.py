@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile, UsageError
@@ -34,7 +34,6 @@ pairs_strategy = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs_strategy)
 def test_what_is_written_is_read_back_exactly(tmp_path: Path, pairs):
     path = tmp_path / "pairs.jsonl"

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.data_formatter import build_preference_pairs, opinions
@@ -145,7 +145,6 @@ rated = st.lists(st.tuples(texts, st.integers(0, 2), st.integers(0, 2), st.sampl
 stated = st.lists(st.tuples(texts, texts, st.sampled_from("pq")), max_size=8)
 
 
-@settings(deadline=None)
 @given(rated, stated, st.randoms(use_true_random=False))
 def test_the_pairs_do_not_depend_on_the_order_of_what_comes_in(rows, preferences, rng: random.Random):
     answers = [answer(i, text, up, down, key=key) for i, (text, up, down, key) in enumerate(rows)]
@@ -156,7 +155,6 @@ def test_the_pairs_do_not_depend_on_the_order_of_what_comes_in(rows, preferences
     assert build(answers, direct_ones) == before
 
 
-@settings(deadline=None)
 @given(rated, stated)
 def test_a_pair_never_comes_twice_nor_turned_around_nor_with_equal_texts(rows, preferences):
     answers = [answer(i, text, up, down, key=key) for i, (text, up, down, key) in enumerate(rows)]

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.base.errors import UsageError
@@ -264,7 +264,6 @@ votes = st.tuples(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(votes, max_size=25), st.randoms(use_true_random=False))
 def test_the_pairs_do_not_depend_on_the_order_of_the_entries(rows, rng: random.Random):
     entries = [widget(i, s, f, up, down, question=q) for i, (s, f, up, down, q) in enumerate(rows)]
@@ -274,7 +273,6 @@ def test_the_pairs_do_not_depend_on_the_order_of_the_entries(rows, rng: random.R
     assert fixture_pairs(*entries) == fixture_pairs(*shuffled)
 
 
-@settings(deadline=None)
 @given(st.lists(votes, max_size=25))
 def test_one_group_at_a_time_gives_the_same_pairs(rows):
     entries = [widget(i, s, f, up, down, question=q) for i, (s, f, up, down, q) in enumerate(rows)]

@@ -11,7 +11,7 @@ from rl.config import AgentConfig
 from rl.environments.config_file import AgentFile, read_agent_file
 from rl.environments.config_file.document import LARGEST_FILE
 from rl.environments.settings import EnvironmentSettings
-from rl.environments.tools.web_search import SearchSettings
+from rl.environments.tools.web_search.settings import SearchSettings
 
 CODE = """
 model: {name: Qwen/Qwen2.5-0.5B-Instruct, dtype: bfloat16}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rl.base.errors import UsageError
-from rl.evaluation.contrasts import contrasts
+from rl.evaluation.held_out import contrasts
 
 
 def message(text: str, role: str = "assistant") -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 
 from rl.base.errors import TrainingFailed
 from rl.base.records import silent
-from rl.evaluation import fresh_rewards
+from rl.evaluation import evaluate
 from rl.models import Agent, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
 from tests.admin.records import make_evaluation, make_trace, make_training_set, make_version
@@ -30,7 +30,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     scoring = type(
         "scoring", (), {"load": staticmethod(lambda folder: (loaded.append(folder.parent.name), Judge())[1])}
     )
-    monkeypatch.setattr(fresh_rewards, "leaf", lambda name: scoring)
+    monkeypatch.setattr(evaluate, "leaf", lambda name: scoring)
     monkeypatch.setattr(versions, "weights_directory", lambda version: versions.version_directory(version) / "adapter")
     return loaded
 
@@ -66,11 +66,11 @@ def figure(evaluation: Evaluation) -> dict[str, Any] | None:
 
 def test_a_version_is_scored_by_the_newest_reward_model(agent: Agent, judge: list[str]):
     evaluation = measured(agent, "v1", "ab", "abcd")
-    fresh_rewards.reward(evaluation, silent)
+    evaluate.reward_fresh_answers(evaluation, silent)
     assert (figure(evaluation), judge) == (None, [])
     reward_model(agent, "reward-v1")
     reward_model(agent, "reward-v2")
-    fresh_rewards.reward(evaluation, silent)
+    evaluate.reward_fresh_answers(evaluation, silent)
     assert figure(evaluation) == {"reward_model": "reward-v2", "mean": 0.375, "std": 0.125, "answers": 2}
     assert judge == ["reward-v2"]
 
@@ -78,7 +78,7 @@ def test_a_version_is_scored_by_the_newest_reward_model(agent: Agent, judge: lis
 def test_a_new_reward_model_scores_the_versions_that_are_there(agent: Agent, judge: list[str]):
     first, second = measured(agent, "v1", "ab"), measured(agent, "v2", "abcd")
     unanswered = make_evaluation(make_version(agent, "v3"), the_set(agent))
-    fresh_rewards.reward(reward_model(agent, "reward-v4"), silent)
+    evaluate.reward_fresh_answers(reward_model(agent, "reward-v4"), silent)
     assert [figure(evaluation)["mean"] for evaluation in (first, second)] == [0.5, 0.25]
     assert (figure(unanswered), judge) == (None, ["reward-v4"])
 
@@ -88,7 +88,7 @@ def test_a_rejected_reward_model_scores_nothing(agent: Agent, judge: list[str], 
     evaluation, rejected = measured(agent, "v1", "ab"), reward_model(agent, "reward-v1")
     ModelVersion.objects.filter(pk=rejected.version_id).update(stage="rejected" if how == "rejected" else "candidate")
     rejected.verdict = "reject"
-    fresh_rewards.reward(evaluation if how == "rejected" else rejected, silent)
+    evaluate.reward_fresh_answers(evaluation if how == "rejected" else rejected, silent)
     assert (figure(evaluation), judge) == (None, [])
 
 
@@ -99,8 +99,8 @@ def test_one_that_cannot_be_loaded_costs_the_figure_and_not_the_version(agent: A
     def load(folder):
         raise TrainingFailed("it is damaged")
 
-    monkeypatch.setattr(fresh_rewards, "leaf", lambda name: type("scoring", (), {"load": staticmethod(load)}))
-    fresh_rewards.reward(evaluation, lambda event, values: logged.append(values.get("text")))
+    monkeypatch.setattr(evaluate, "leaf", lambda name: type("scoring", (), {"load": staticmethod(load)}))
+    evaluate.reward_fresh_answers(evaluation, lambda event, values: logged.append(values.get("text")))
     assert (figure(evaluation), logged[-1:]) == (None, ["fresh answers are not scored by reward-v1: it is damaged"])
 
 
@@ -109,5 +109,5 @@ def test_answers_of_prompts_that_are_too_long_are_left_out(agent: Agent):
     long = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Question 0?"}]
     agent.traces.update(prompt=long)
     reward_model(agent, "reward-v1")
-    fresh_rewards.reward(evaluation, silent)
+    evaluate.reward_fresh_answers(evaluation, silent)
     assert figure(evaluation) is None

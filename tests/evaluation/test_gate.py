@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.base.measurements import PairScore
-from rl.evaluation.gate import FEWEST_PROMPTS, Verdict, decide, decide_means
+from rl.evaluation.gate import FEWEST_PROMPTS, REWARD, WIN_RATE, Verdict, decide, decide_means
 from rl.evaluation.stats.budget import Look, at_look, level
-from rl.evaluation.wording import REWARD, WIN_RATE
 
 ORDER = ["reject", "undecided", "promote"]
 
@@ -160,13 +159,11 @@ def test_impossible_rates_are_refused(ratings, share):
         decide([], [], ratings_per_prompt=ratings, held_out_share=share)
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=200), st.integers(1, 4))
 def test_a_version_is_never_promoted_over_itself(rights, pairs_per_prompt):
     assert judge(rights, rights, pairs_per_prompt).decision == "undecided"
 
 
-@settings(deadline=None)
 @given(both, st.integers(1, 3))
 def test_swapping_the_versions_swaps_the_verdict(rights, pairs_per_prompt):
     new, current = [n for n, _ in rights], [c for _, c in rights]
@@ -175,7 +172,7 @@ def test_swapping_the_versions_swaps_the_verdict(rights, pairs_per_prompt):
     assert there.ratings_needed == back.ratings_needed
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(both.filter(bool), st.integers(1, 3), st.data())
 def test_one_more_right_answer_never_worsens_the_verdict(rights, pairs_per_prompt, data):
     new, current = [n for n, _ in rights], [c for _, c in rights]
@@ -185,7 +182,6 @@ def test_one_more_right_answer_never_worsens_the_verdict(rights, pairs_per_promp
     assert ORDER.index(after.decision) >= ORDER.index(before.decision)
 
 
-@settings(deadline=None)
 @given(both)
 def test_a_decision_agrees_with_its_interval(rights):
     verdict = judge([n for n, _ in rights], [c for _, c in rights])
@@ -230,7 +226,6 @@ def test_rewards_that_differ_by_chance_are_undecided_and_say_what_is_missing(cha
     assert reason in verdict.reason
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1, 1), max_size=60))
 def test_a_decision_about_rewards_agrees_with_its_interval_and_turns_with_the_sign(changes):
     verdict, back = of_rewards(changes), of_rewards([-change for change in changes])
@@ -277,7 +272,7 @@ def test_a_look_holds_for_a_margin_too():
     assert (strict.decision, "look 100 needs" in strict.reason) == ("undecided", True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-1, 1), min_size=8, max_size=60), st.integers(1, 300))
 def test_a_promotion_at_a_look_needs_its_own_interval(changes, number):
     verdict = decide_means(changes, held_out_share=0.2, most_prompts=200, look=at_look(number))

@@ -10,8 +10,8 @@ from rl.base.measurements import Interval
 from rl.evaluation.gate import Verdict
 from rl.evaluation.judges import Judged
 from rl.evaluation.measures.fresh import Unheard, check, estimate
+from rl.evaluation.preferring import Picks, Terms, count_picks, weigh
 from rl.evaluation.stats.budget import at_look
-from rl.evaluation.weighing import Picks, Terms, count_picks, weigh
 from rl.models import Agent, Feedback, ModelVersion, Trace
 from rl.models.traces import GATEWAY
 

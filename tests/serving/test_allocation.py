@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from rl.serving.allocation import pick, shares
+from rl.serving.experiments.sample_ratio import pick, shares
 
 RAMP = [{"hours": 0, "share": 0.1}, {"hours": 24, "share": 0.5}]
 USERS = [f"user {number}" for number in range(4000)]

@@ -49,28 +49,22 @@ class GroupCommit(Generic[Item, Result]):
         if not leads:
             own.woken.wait()
         if not own.outcome:
-            self._lead()
+            with self._lock:
+                group = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
+            outcomes: Sequence[Result | BaseException] = [RuntimeError("the group was not written")] * len(group)
+            try:
+                outcomes = self._commit([waiting.item for waiting in group])
+            except Exception as error:  # each of those who wait raises it
+                outcomes = [error] * len(group)
+            finally:
+                for waiting, outcome in zip(group, outcomes, strict=True):
+                    waiting.outcome.append(outcome)
+                    waiting.woken.set()
+                with self._lock:
+                    self._is_led = bool(self._queue)
+                    if self._queue:
+                        self._queue[0].woken.set()
         return result_of(own.outcome[0])
-
-    def _lead(self) -> None:
-        with self._lock:
-            group = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
-        outcomes: Sequence[Result | BaseException] = [RuntimeError("the group was not written")] * len(group)
-        try:
-            outcomes = self._commit([waiting.item for waiting in group])
-        except Exception as error:  # each of those who wait raises it
-            outcomes = [error] * len(group)
-        finally:
-            self._answer(group, outcomes)
-
-    def _answer(self, group: Sequence[_Waiting[Item, Result]], outcomes: Sequence[Result | BaseException]) -> None:
-        for waiting, outcome in zip(group, outcomes, strict=True):
-            waiting.outcome.append(outcome)
-            waiting.woken.set()
-        with self._lock:
-            self._is_led = bool(self._queue)
-            if self._queue:
-                self._queue[0].woken.set()
 
 
 def result_of(outcome: Result | BaseException) -> Result:

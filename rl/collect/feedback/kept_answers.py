@@ -98,7 +98,12 @@ def _find_any(agent: Agent, accepted: Sequence[Accepted]) -> tuple[tuple[str, ..
     if not accepted:
         return (), (), ""
     texts = [row.answer for row in accepted]
-    spellings = _spellings(texts)
+    by_name: dict[str, Counter[str]] = {}
+    for text in texts:
+        if len(text) <= LONGEST_VALUE:
+            by_name.setdefault(normalise(text), Counter())[text] += 1
+    ordered = sorted(by_name.items(), key=lambda item: -item[1].total())
+    spellings = {name: counter.most_common(1)[0][0] for name, counter in ordered[:MOST_VALUES] if name}
     listed = listed_answers(_whole(accepted[0].prompt, agent.system_prompt), texts[0])
     if set(spellings) <= set(map(normalise, listed)):
         return listed, listed, f"the prompt lists {len(listed)} answers"
@@ -109,16 +114,6 @@ def _find_any(agent: Agent, accepted: Sequence[Accepted]) -> tuple[tuple[str, ..
 
 def _whole(prompt: Sequence[Message], system_prompt: str) -> str:
     return "\n".join([system_prompt, *(message["content"] for message in prompt)])
-
-
-def _spellings(texts: Iterable[str]) -> dict[str, str]:
-    """By normalised answer the most frequent way to write it, the most frequent answers first."""
-    by_name: dict[str, Counter[str]] = {}
-    for text in texts:
-        if len(text) <= LONGEST_VALUE:
-            by_name.setdefault(normalise(text), Counter())[text] += 1
-    ordered = sorted(by_name.items(), key=lambda item: -item[1].total())
-    return {name: counter.most_common(1)[0][0] for name, counter in ordered[:MOST_VALUES] if name}
 
 
 def newest_accepted(agent: Agent) -> Iterator[Accepted]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from rl.base.errors import UsageError
-from rl.base.records import Message
 from rl.collect.otlp.messages import (
     as_text,
     as_value,
@@ -27,14 +26,13 @@ from rl.collect.otlp.spans import Answer, Span, SpanEvent, ToolRun, count, numbe
 
 _CALLS_BESIDE: Final = {name: f"gen_ai.completion.{{}}.function_call.{name}" for name in ("name", "arguments")}
 _TOOLS_BESIDE: Final = {name: f"llm.request.functions.{{}}.{name}" for name in ("name", "description", "parameters")}
-MODEL_CALLS = ("chat", "text_completion", "generate_content")
 
 
 def read(span: Span) -> Answer | ToolRun | None:
     """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError for messages that are
     not messages."""
     operation = span.attributes.get("gen_ai.operation.name")
-    if operation in MODEL_CALLS:
+    if operation in ("chat", "text_completion", "generate_content"):
         return _answer(span, "model")
     if operation == "invoke_agent":
         return _answer(span, "agent")
@@ -49,9 +47,15 @@ def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
     beside = () if kind == "agent" or read_parts(parts).calls else _read_numbered(attributes, _CALLS_BESIDE)
     answer = read_answer([*parts, *({**call, "type": "tool_call"} for call in beside)], "\n")
     reasons = attributes.get("gen_ai.response.finish_reasons")
+    rules = read_parts(_list(attributes, "gen_ai.system_instructions"), "\n", names_others=True).text
+    given = [full for entry in _messages(attributes, CONTENT[0]) for full in messages_of(entry)]
     return Answer(
         kind=kind,
-        prompt=(*_prompt(attributes), *(full for entry in before for full in messages_of(entry))),
+        prompt=(
+            *([message("system", rules)] if rules else []),
+            *given,
+            *(full for entry in before for full in messages_of(entry)),
+        ),
         response=with_calls(answer.text, answer.calls),
         requested=answer.calls,
         tools=tuple(_tools(attributes)),
@@ -83,12 +87,6 @@ def _split_run(messages: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any
 
 def _role(entry: Mapping[str, Any]) -> str:
     return as_text(entry.get("role")).lower()
-
-
-def _prompt(attributes: Mapping[str, Any]) -> tuple[Message, ...]:
-    rules = read_parts(_list(attributes, "gen_ai.system_instructions"), "\n", names_others=True).text
-    messages = [full for entry in _messages(attributes, CONTENT[0]) for full in messages_of(entry)]
-    return (*([message("system", rules)] if rules else []), *messages)
 
 
 def _tools(attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -144,7 +142,6 @@ CONTENT: Final = (
     "gen_ai.tool.definitions",
 )
 """Attributes that hold texts."""
-_DETAILS: Final = "gen_ai.client.inference.operation.details"
 _WHOLE: Final = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
 """Events of 2024, and the attribute that has their messages."""
 _ONE: Final = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
@@ -157,7 +154,7 @@ def messages_on_events(events: Iterable[SpanEvent]) -> dict[str, Any]:
     given: list[Any] = []
     answers: list[Any] = []
     for event in events:
-        if event.name == _DETAILS:
+        if event.name == "gen_ai.client.inference.operation.details":
             by_name |= {name: event.attributes[name] for name in CONTENT if name in event.attributes}
         elif event.name in _WHOLE:
             messages = as_value(event.attributes.get(_WHOLE[event.name]))

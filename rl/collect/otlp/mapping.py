@@ -31,7 +31,6 @@ NO_QUESTION = "the last message of its user has no text: nothing can be learned 
 NO_CALLS = "it ended by calling tools, and the client does not tell which: its words alone are not the answer"
 _CALLING = ("tool_calls", "tool-calls", "tool_use", "function_call")
 """Why a model ended that wants its tools' results."""
-_STORED_ELSEWHERE = (*gen_ai.CONTENT, *openinference.CONTENT, *vercel.CONTENT)
 NAME = "gen_ai.evaluation.result"
 VERDICTS: Mapping[str, float] = {
     **dict.fromkeys(("pass", "passed", "correct", "relevant", "good"), 1.0),
@@ -157,7 +156,7 @@ def _record(span: Span, answer: Answer, history: History) -> ImportedTrace:
         "agent_name": answer.agent_name[:200],
         "requested": [{**asdict(call), "arguments": fit(call.arguments)} for call in answer.requested],
         "error": span.status_message[:1000] if span.failed else "",
-        "attributes": remaining_attributes(span.attributes, _STORED_ELSEWHERE),
+        "attributes": remaining_attributes(span.attributes, (*gen_ai.CONTENT, *openinference.CONTENT, *vercel.CONTENT)),
     }
     return ImportedTrace(
         where=span.where,

@@ -150,7 +150,9 @@ def _items(tree: Any) -> list[Tree]:
 def _tool_run(span: Span) -> ToolRun:
     attributes = span.attributes
     output = as_value(attributes.get("output.value"))
-    wrapped = _langchain_message(output)
+    # LangChain wraps what its tools return in a message of its own
+    data = output.get("data") if isinstance(output, dict) and output.get("type") == "tool" else None
+    wrapped = data if isinstance(data, dict) and "content" in data else {}
     return ToolRun(
         name=text(attributes, "tool.name") or span.name,
         call_id=text(attributes, "tool_call.id", "tool.id") or text(wrapped, "tool_call_id"),
@@ -162,12 +164,6 @@ def _tool_run(span: Span) -> ToolRun:
             (text(event.attributes, "exception.message") for event in span.events if event.name == "exception"), ""
         ),
     )
-
-
-def _langchain_message(output: Any) -> Tree:
-    """LangChain wraps what its tools return in a message of its own."""
-    data = output.get("data") if isinstance(output, dict) and output.get("type") == "tool" else None
-    return data if isinstance(data, dict) and "content" in data else {}
 
 
 def _arguments(arguments: Any) -> Any:

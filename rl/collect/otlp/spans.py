@@ -103,7 +103,6 @@ LONGEST_KEPT = 1_000
 MOST_KEPT = 100
 LONGEST_RESULT = 20_000
 """Characters of a tool's arguments or result, as JSON."""
-_CUT = " … (cut)"
 
 
 def text(attributes: Mapping[str, Any], *names: str) -> str:
@@ -127,7 +126,7 @@ def number(attributes: Mapping[str, Any], name: str) -> float | None:
 def fit(value: Any, longest: int = LONGEST_RESULT) -> Any:
     """The value, or the beginning of its text where that is too long."""
     written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(written) <= longest else written[:longest] + _CUT
+    return value if len(written) <= longest else written[:longest] + " … (cut)"
 
 
 def remaining_attributes(attributes: Mapping[str, Any], without: tuple[str, ...]) -> dict[str, Any]:

@@ -28,11 +28,15 @@ def read(span: Span) -> Answer | ToolRun | None:
     operation = text(span.attributes, "ai.operationId")
     if operation == "ai.toolCall":
         attributes = span.attributes
+        # texts are written as JSON too
+        written = attributes.get("ai.toolCall.result")
+        is_text = isinstance(written, str) and written.startswith('"')
+        value = as_value(f"[{written}]") if is_text else None
         return ToolRun(
             name=text(attributes, "ai.toolCall.name") or span.name,
             call_id=text(attributes, "ai.toolCall.id"),
             arguments=as_value(attributes.get("ai.toolCall.args")),
-            result=_result(attributes.get("ai.toolCall.result")),
+            result=value[0] if isinstance(value, list) and len(value) == 1 else as_value(written),
             failed=span.failed,
             error=as_text(span.status_message),
         )
@@ -62,13 +66,6 @@ def _answer(attributes: Mapping[str, Any]) -> Answer:
             attributes, "ai.usage.outputTokens", "ai.usage.completionTokens", "gen_ai.usage.output_tokens"
         ),
     )
-
-
-def _result(written: object) -> Any:
-    """Texts are written as JSON too."""
-    is_text = isinstance(written, str) and written.startswith('"')
-    value = as_value(f"[{written}]") if is_text else None
-    return value[0] if isinstance(value, list) and len(value) == 1 else as_value(written)
 
 
 def _list(attributes: Mapping[str, Any], name: str) -> list[Any]:

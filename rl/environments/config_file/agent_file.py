@@ -39,8 +39,6 @@ NAMES: dict[str, dict[str, str]] = {
 EPISODES = "num_episodes_per_iter"
 """Key of the section rollout: the episodes of one optimiser step."""
 _PRECISIONS = {"auto": "auto", "float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16"}
-_LONGEST = 500
-"""Characters of a sentence."""
 _DEFAULTS = AgentConfig()
 
 
@@ -190,7 +188,7 @@ def _check_value(document: Document, key_path: KeyPath, name: str, value: Any) -
     try:
         _DEFAULTS.with_overrides({name: value})
     except UsageError as error:
-        what = str(error)[:_LONGEST]  # where the sentence begins with our name, the file's takes its place
+        what = str(error)[:500]  # where the sentence begins with our name, the file's takes its place
         sentence = f"{key}{what.removeprefix(name)}" if what.startswith(name) else f"{key}: {what}"
         raise document.refusal(sentence, key_path) from None
     return value

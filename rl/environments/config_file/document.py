@@ -151,17 +151,14 @@ class Loader(Reader, Scanner, Parser, Composer, BaseResolver):
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         event = self.peek_event()
+        problem = "it is nested too deeply" if self._depth == MOST_DEPTH else ""
         if isinstance(event, AliasEvent) or event.anchor is not None:
-            raise MarkedYAMLError(
-                problem="anchors and aliases (& and *) are not read here: write it out", problem_mark=event.start_mark
-            )
-        if event.tag is not None:
-            raise MarkedYAMLError(
-                problem=f"tags such as {event.tag[:60]} are not read here", problem_mark=event.start_mark
-            )
+            problem = "anchors and aliases (& and *) are not read here: write it out"
+        elif event.tag is not None:
+            problem = f"tags such as {event.tag[:60]} are not read here"
+        if problem:
+            raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise MarkedYAMLError(problem="it is nested too deeply", problem_mark=event.start_mark)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node

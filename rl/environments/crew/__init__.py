@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rl.base.leaves import import_name
-from rl.environments.crew.contract import Crew, Move, Opening
-from rl.environments.crew.stage import Here
+from rl.environments.crew.stage import Crew, Here, Move, Opening
 from rl.environments.crew.workers import SILENCE_SECONDS, Workers
 from rl.environments.settings import EnvironmentSettings
 
@@ -18,8 +17,6 @@ __all__ = ["PROGRAM", "Crew", "Move", "Opening", "crew"]
 
 PROGRAM = "program"
 """The environment whose episodes go by themselves."""
-_PROGRAMS = "rl.environments.program.programs.Programs"
-"""Imported on first use: workers have nothing to do with it, and start the sooner."""
 
 
 def crew(
@@ -33,6 +30,7 @@ def crew(
     environments; what it raises closes the crew. A worker from which nothing is heard for ``silence_seconds`` is
     stopped."""
     if settings.type == PROGRAM:
-        programs: Programs = import_name(_PROGRAMS)(settings.build(), workers, alive)
+        # imported on first use: workers have nothing to do with it, and start the sooner
+        programs: Programs = import_name("rl.environments.program.programs.Programs")(settings.build(), workers, alive)
         return programs
     return Workers(settings, workers, alive, silence_seconds) if workers else Here(settings, alive)

@@ -1,4 +1,4 @@
-"""What runs the episodes, in whatever process. All goes through JSON, so that nothing depends on which one it is.
+"""A crew, and what runs its episodes. All goes through JSON, so that nothing depends on which process it is.
 
 ``main`` is a process that runs them: JSON lines on standard input, JSON lines on standard output. First ``{"path":
 sys.path, "settings": {...}, "parent": pid}``; then ``["begin", [[index, task], ...]]`` and ``["act", [[index, action],
@@ -16,22 +16,116 @@ import os
 import signal
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from queue import SimpleQueue
 from threading import Thread
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, Self
 
 from rl.base.errors import RatchetError, UsageError
+from rl.base.records import Message, ToolCall
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.crew.contract import Crew, Move, Opening
 from rl.environments.settings import EnvironmentSettings
+
+BEAT_SECONDS = 0.5
+"""Between two signs of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Their schemas."""
+    broken: str = ""
+    """Why the episode could not begin, one sentence; then it is over."""
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """Back from ``asdict`` and JSON, or only ``broken``."""
+        return cls(tuple(document.get("messages", ())), tuple(document.get("tools", ())), document["broken"])
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    observation: str = ""
+    done: bool = True
+    calls: tuple[ToolCall, ...] = ()
+    """Made in this turn."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """JSON, of the step."""
+    reward: float | None = None
+    """The reward of the whole episode when it is done; None while it goes on, and where the world broke."""
+    observations: tuple[str, ...] = ()
+    """As a Step has them."""
+    broken: str = ""
+    """Why the world, not the agent, broke, one sentence; then the episode is over."""
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """Back from ``asdict`` and JSON, or only ``broken``."""
+        calls = tuple(ToolCall(**call) for call in document.get("calls", ()))
+        return cls(**{**document, "calls": calls, "observations": tuple(document.get("observations", ()))})
+
+
+class Crew(AbstractContextManager["Crew", None]):
+    """Episodes side by side, each known by its index in the list that ``begin`` was given. Every episode ends with exactly
+    one Opening or Move that is broken or done; one that breaks leaves the others alone."""
+
+    def __init__(self, alive: Callable[[], None]) -> None:
+        self._alive, self._beaten = alive, 0.0
+        self._going: set[int] = set()
+
+    def begin(self, tasks: Sequence[Mapping[str, Any]]) -> list[Opening]:
+        """Ends whatever went on before. Raises UsageError where no environment can be made from the settings."""
+        with self._closed_if_it_raises():
+            answers = self._ask("begin", dict(enumerate(tasks)))
+            openings = [Opening.of_document(answers[index]) for index in range(len(tasks))]
+        self._going = {index for index, opening in enumerate(openings) if not opening.broken}
+        return openings
+
+    def act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
+        """In the order of ``actions``. Raises UsageError for an episode that is over."""
+        if stray := sorted(set(actions) - self._going):
+            raise UsageError(f"episode {stray[0]} is over, or never began")
+        with self._closed_if_it_raises():
+            answers = self._ask("act", {index: asdict(action) for index, action in actions.items()})
+            moves = {index: Move.of_document(answers[index]) for index in actions}
+        self._going -= {index for index, move in moves.items() if move.done}
+        return moves
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends everything; may be called again."""
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def _ask(self, verb: str, documents: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+        """``verb``: begin, with tasks, or act, with actions as JSON has them. Index to Opening or Move as JSON."""
+
+    def _beat(self) -> None:
+        """Raises what ``alive`` raises."""
+        if time.monotonic() - self._beaten >= BEAT_SECONDS:
+            self._beaten = time.monotonic()
+            self._alive()
+
+    @contextmanager
+    def _closed_if_it_raises(self) -> Iterator[None]:
+        """What would be answered later could not be told from the answers to the next question."""
+        try:
+            yield
+        except BaseException:
+            self._going = set()
+            self.close()
+            raise
+
 
 LARGEST_ANSWER = 16 * 2**20
 """Characters of what comes of one action, as JSON."""
-_LONGEST_REASON = 500
 log = logging.getLogger(__name__)
 
 
@@ -79,7 +173,7 @@ class Stage:
 
     def _drop_broken(self, index: int, when: str, error: BaseException) -> str:
         del self._environments[index]
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         message = f"the environment {self._settings.type} broke {when}: {reason}"
         log.warning(message, exc_info=error)
         return message
@@ -97,39 +191,31 @@ class Here(Crew):
 
     def __init__(self, settings: EnvironmentSettings, alive: Callable[[], None]) -> None:
         super().__init__(alive)
-        self._settings = settings
         self._stage = Stage(settings)
 
     def close(self) -> None:
         self._stage.close()
 
-    def _begin(self, tasks: Sequence[Mapping[str, Any]]) -> list[Opening]:
-        tasks_by_index = dict(enumerate(tasks))
-        return [Opening.of_document(document) for _, document in self._run_in_turn(self._stage.begin, tasks_by_index)]
-
-    def _act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
-        documents = {index: asdict(action) for index, action in actions.items()}
-        return {index: Move.of_document(document) for index, document in self._run_in_turn(self._stage.act, documents)}
-
-    def _run_in_turn(
-        self, run: Callable[[int, Mapping[str, Any]], str], documents: Mapping[int, Mapping[str, Any]]
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _ask(self, verb: str, documents: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
         """Copies go in: what an environment does to its task is not done to the next episode's."""
+        run, answers = self._stage.begin if verb == "begin" else self._stage.act, {}
         for index, document in documents.items():
             self._beat()
-            yield index, json.loads(run(index, json.loads(json.dumps(document))))
-
-
-GRACE_SECONDS = 2.0
-"""Time that it has to end when nobody waits for it any more."""
-_PARENT_SECONDS = 1.0
+            answers[index] = json.loads(run(index, json.loads(json.dumps(document))))
+        return answers
 
 
 def main() -> None:
     """What other modules do at the exit of a process, they do before ``_end``."""
     atexit.register(_end)
+    # tools that read standard input find it empty, and what they print goes to standard error
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
     with suppress(BrokenPipeError):
-        _serve(*_own_channels())
+        _serve(incoming, outgoing)
 
 
 def _serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
@@ -152,28 +238,18 @@ def _serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
     stage.close()
 
 
-def _own_channels() -> tuple[IO[bytes], IO[bytes]]:
-    """Tools that read standard input find it empty, and what they print goes to standard error."""
-    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return incoming, outgoing
-
-
 def _listen(incoming: IO[bytes], requests: SimpleQueue[Any]) -> None:
     for line in incoming:
         requests.put(json.loads(line))
     requests.put(None)
-    time.sleep(GRACE_SECONDS)
+    time.sleep(2.0)  # it may end by itself, though nobody waits for it any more
     _end()
 
 
 def _watch(parent: int) -> None:
     """Standard input may stay open after the parent's death, in another process that it has forked."""
     while os.getppid() == parent:
-        time.sleep(_PARENT_SECONDS)
+        time.sleep(1.0)
     _end()
 
 

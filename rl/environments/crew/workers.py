@@ -16,18 +16,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from rl.base.errors import TrainingFailed, UsageError
-from rl.environments.contract import Action
-from rl.environments.crew.contract import BEAT_SECONDS, Crew, Move, Opening
+from rl.environments.crew.stage import BEAT_SECONDS, Crew
 from rl.environments.settings import EnvironmentSettings
 
 SILENCE_SECONDS = 600.0
 """Time for one episode's step: longer than all tests of a task may take."""
 _ROOT = Path(__file__).resolve().parents[3]
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from rl.environments.crew.stage import main; main()"
-_CHUNK = 2**16
-_DYING_SECONDS = 1.0
-"""Between the end of a process's output and its own."""
-_CLOSING_SECONDS = 5.0
 
 
 class Workers(Crew):
@@ -50,24 +45,15 @@ class Workers(Crew):
             link.close()
         self._links = {}
 
-    def _begin(self, tasks: Sequence[Mapping[str, Any]]) -> list[Opening]:
-        for link in self._links.values():
+    def _ask(self, verb: str, documents: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+        for link in self._links.values() if verb == "begin" else ():
             link.look_after(self._silence_seconds)
-        for number in range(min(self._workers, len(tasks))):
+        for number in range(min(self._workers, len(documents))) if verb == "begin" else ():
             if number not in self._links or self._links[number].broken:
                 self._links[number] = Link(self._settings)
-        answers = self._ask("begin", dict(enumerate(tasks)))
-        return [Opening.of_document(answers[index]) for index in range(len(tasks))]
-
-    def _act(self, actions: Mapping[int, Action]) -> dict[int, Move]:
-        answers = self._ask("act", {index: asdict(action) for index, action in actions.items()})
-        return {index: Move.of_document(document) for index, document in answers.items()}
-
-    def _ask(self, verb: str, documents: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
         for number, link in self._links.items():
-            link.ask(
-                verb, {index: document for index, document in documents.items() if index % self._workers == number}
-            )
+            own = {index: document for index, document in documents.items() if index % self._workers == number}
+            link.ask(verb, own)
         answers: dict[int, dict[str, Any]] = {}
         while busy := [link for link in self._links.values() if link.owed]:
             self._exchange([link for link in busy if not link.broken])
@@ -132,13 +118,19 @@ class Link:
     def read(self) -> bool:
         """Whether there may be more."""
         try:
-            chunk = os.read(self.output.fileno(), _CHUNK)
+            chunk = os.read(self.output.fileno(), 2**16)
         except BlockingIOError:
             return False
         self._unread += chunk
-        if b"\n" in chunk:
-            *lines, self._unread = self._unread.split(b"\n")
-            self._take_answers(lines)
+        *lines, self._unread = self._unread.split(b"\n") if b"\n" in chunk else [self._unread]
+        for line in lines:
+            try:
+                index, document = json.loads(line)
+                self.owed.remove(index)
+            except (ValueError, TypeError, LookupError, RecursionError):
+                self._stop("the worker that ran it wrote what cannot be read and was stopped")
+                return False
+            self._answers[index], self._heard = document, time.monotonic()
         if not chunk:
             self._record_death()
         return not self.broken
@@ -173,26 +165,15 @@ class Link:
             return
         self.begin_to_close()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_CLOSING_SECONDS)
+            self._process.wait(5.0)
         self._kill()
 
     def _send(self, document: Any) -> None:
         self.unsent += json.dumps(document).encode() + b"\n"
 
-    def _take_answers(self, lines: list[bytearray]) -> None:
-        for line in lines:
-            try:
-                index, document = json.loads(line)
-                self.owed.remove(index)
-            except (ValueError, TypeError, LookupError, RecursionError):
-                self._stop("the worker that ran it wrote what cannot be read and was stopped")
-                return
-            self._answers[index] = document
-            self._heard = time.monotonic()
-
     def _record_death(self) -> None:
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_DYING_SECONDS)
+            self._process.wait(1.0)  # between the end of its output and its own
         self._kill()
         code = self._process.returncode
         self.broken = f"the worker that ran it died ({f'signal {-code}' if code < 0 else f'exit code {code}'})"

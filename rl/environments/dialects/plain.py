@@ -16,7 +16,7 @@ from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.dialects.hermes import SHAPE, write_calls
 
-Messages = Sequence[Mapping[str, Any]]
+Chat = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Round:
     """What went before it."""
 
 
-def rounds_of(messages: Messages, *, several: bool = True) -> list[Round | Message]:
+def rounds_of(messages: Chat, *, several: bool = True) -> list[Round | Message]:
     """Rounds of the assistant, and the messages of everybody else. ``several``: a turn may call more than one tool; else
     each call gets a turn. Raises ValueError for tool calls that cannot be read."""
     rounds: list[Round | Message] = []
@@ -52,7 +52,7 @@ def rounds_of(messages: Messages, *, several: bool = True) -> list[Round | Messa
     return rounds if several else [part for whole in rounds for part in _one_call_each(whole)]
 
 
-def _round(message: Mapping[str, Any], results: Messages) -> Round:
+def _round(message: Mapping[str, Any], results: Chat) -> Round:
     calls = requested_calls(message)
     action = Action(message["content"], tuple(ToolRequest(call.name, call.arguments) for call in calls))
     thought = message.get("reasoning_content") or ""
@@ -78,7 +78,6 @@ def _one_call_each(part: Round | Message) -> Iterator[Round | Message]:
 
 
 RESULT, RESULT_END = "<tool_response>", "</tool_response>"
-Chat = Sequence[Mapping[str, Any]]
 
 
 def write_chat(chat: Chat, tools: Chat) -> list[Mapping[str, Any]]:
@@ -113,7 +112,7 @@ def results(texts: Sequence[str]) -> dict[str, str]:
     return {"role": "user", "content": "\n".join(map(wrap_result, texts))}
 
 
-def describe_tools(tools: Sequence[Mapping[str, Any]]) -> str:
+def describe_tools(tools: Chat) -> str:
     """One line for each tool, as JSON, and a sentence on how to call them; empty without tools."""
     if not tools:
         return ""

@@ -152,8 +152,6 @@ def _fill(text: str, values: Mapping[str, Any], problem: str) -> str:
     return _FIELD.sub(replace, text)
 
 
-LAST_LINES = 3
-"""Lines of what a program wrote that a reason has."""
 LONGEST_LINE = 300
 LONGEST_TAIL = 4000
 """Characters that are stored with an episode."""
@@ -273,6 +271,7 @@ def _check_value(environment: ProgramEnv, play: Play, keeper: Keeper, stopped: E
 
 
 def _last_lines(text: str) -> str:
+    """The last three."""
     lines = ["".join(letter if letter.isprintable() else " " for letter in line) for line in text.splitlines()]
-    lines = [line.strip()[:LONGEST_LINE] for line in lines if line.strip()][-LAST_LINES:]
+    lines = [line.strip()[:LONGEST_LINE] for line in lines if line.strip()][-3:]
     return f"; its last words: {' | '.join(lines)}" if lines else ""

@@ -27,8 +27,6 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One chat completion that a program asks for."""
-
     messages: tuple[ChatMessage, ...]
     tools: tuple[Mapping[str, Any], ...] = ()
     """Schemas, as a chat template takes them."""
@@ -64,8 +62,6 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How an episode ended."""
-
     reward: float | None
     """None where nothing can be said about the model."""
     success: bool

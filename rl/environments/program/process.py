@@ -66,7 +66,6 @@ class Keeper:
 KEPT_BYTES = 65536
 """The end of standard output, and of standard error."""
 POLL_SECONDS = 0.05
-_ENDING_SECONDS = 1.0
 _ROUNDS = 100
 """Looks for processes that go on starting others while they are killed; a look takes some milliseconds."""
 MARK = "RATCHET_PROGRAM"
@@ -156,7 +155,7 @@ class Tail:
         self._thread.start()
 
     def text(self) -> str:
-        self._thread.join(_ENDING_SECONDS)  # a child in a group of its own may hold the pipe open
+        self._thread.join(1.0)  # a child in a group of its own may hold the pipe open
         return self._kept.decode(errors="replace").replace("\0", "")
 
     def _drain(self, pipe: IO[bytes]) -> None:

@@ -14,21 +14,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Event
-from typing import Any, Self
+from typing import Any
 
 from rl.base.errors import Interrupted
-from rl.environments.crew.contract import BEAT_SECONDS
+from rl.environments.crew.stage import BEAT_SECONDS
 from rl.environments.program.door import Door
 from rl.environments.program.environment import Play, ProgramEnv, judge
 from rl.environments.program.openai_chat import CallRefused, ChatReply, ChatRequest, End
 from rl.environments.program.process import POLL_SECONDS, Keeper, Process
 
-AT_ONCE = 8
-"""Programs, unless the settings have another number."""
 PATIENCE_SECONDS = 1.0
 """Time for which the first that asks waits for the others to ask too."""
 
@@ -139,21 +137,18 @@ class _Episode:
         return now - started - self.waited - (now - self.waits_since if self.open else 0.0)
 
 
-class Programs:
+class Programs(AbstractContextManager["Programs", None]):
     """Close it, or use it as a context: it has threads, a port and a child."""
 
     def __init__(self, environment: ProgramEnv, at_once: int, alive: Callable[[], None]) -> None:
         """``alive`` is called about twice a second while there is something to wait for. When it raises Interrupted all
         programs are ended, without a reward; anything else it raises ends the round."""
         self.environment, self._alive = environment, alive
-        self._at_once = at_once or AT_ONCE
+        self._at_once = at_once or 8
         self._changed = Condition()
         self._round: Round | None = None
         self._keeper = Keeper()
         self._door = Door(self._ask)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

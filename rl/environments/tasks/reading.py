@@ -15,7 +15,6 @@ from rl.data_formatter.jsonl import json_value, raw_lines
 from rl.environments.tasks.records import CodeTask, SearchTask, Task
 from rl.environments.tasks.replay_fields import Problem, json_kind
 
-MOST_PROBLEMS = 20
 SUFFIXES = (".jsonl", ".json")
 
 T = TypeVar("T", bound=Task)
@@ -31,7 +30,7 @@ def read_tasks(path: Path | str, kind: type[T]) -> list[T]:
     return tasks
 
 
-def check_tasks(path: Path | str, kind: type[Task], most: int = MOST_PROBLEMS) -> list[BadFile]:
+def check_tasks(path: Path | str, kind: type[Task], most: int = 20) -> list[BadFile]:
     """The first problems of a file, in its order; none when ``read_tasks`` would read it."""
     return list(islice((entry for entry in _read_entries(Path(path), kind) if isinstance(entry, BadFile)), most))
 
@@ -52,13 +51,11 @@ def _read_entries(path: Path, kind: type[T]) -> Iterator[T | BadFile]:
 def _line_rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Where a task stands, and its JSON, or why it is not JSON. Raises BadFile."""
     for number, line in raw_lines(path):
-        where = f"line {number}"
         try:
             row = json_value(path, number, line)
         except BadFile as error:
-            yield where, error
-        else:
-            yield where, row
+            row = error
+        yield f"line {number}", row
 
 
 def _list_rows(path: Path) -> Iterator[tuple[str, Any]]:

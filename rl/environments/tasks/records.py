@@ -13,7 +13,6 @@ from rl.environments.tasks.replay_fields import (
     anything,
     describe_field,
     json_kind,
-    mistake,
     problems,
     replay_problems,
     text,
@@ -177,7 +176,7 @@ class AnyTask:
 
     @staticmethod
     def problems(row: Any) -> Iterator[Problem]:
-        return _required_problems(row, ANY_FIELDS)
+        return problems(row, ANY_FIELDS, others=True)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -193,7 +192,7 @@ class PromptTask(AnyTask):
 
     @staticmethod
     def problems(row: Any) -> Iterator[Problem]:
-        return _required_problems(row, PROMPT_FIELDS)
+        return problems(row, PROMPT_FIELDS, others=True)
 
 
 def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,16 +202,6 @@ def _drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _drop_empty(optional: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in optional.items() if value not in (None, "", [], {})}
-
-
-def _required_problems(row: Any, fields: Mapping[str, Field]) -> Iterator[Problem]:
-    """Other fields may be there, and be anything."""
-    if not isinstance(row, dict):
-        yield Problem("", f"must be a JSON object, not {json_kind(row)}")
-        return
-    for name, of_task in fields.items():
-        if what := mistake(row, name, of_task):
-            yield Problem(describe_field(name, ""), what)
 
 
 def _seconds(value: Any) -> str:

@@ -23,12 +23,13 @@ class Field(NamedTuple):
     required: bool = False
 
 
-def problems(row: Any, fields: Mapping[str, Field], of: str = "") -> Iterator[Problem]:
-    """``of``: what the row is a part of the line; the line itself when empty."""
+def problems(row: Any, fields: Mapping[str, Field], of: str = "", *, others: bool = False) -> Iterator[Problem]:
+    """``of``: what the row is a part of the line; the line itself when empty. ``others``: other fields may be there, and be
+    anything."""
     if not isinstance(row, dict):
         yield Problem(of, f"must be a JSON object, not {json_kind(row)}")
         return
-    for name in row:
+    for name in row if not others else ():
         if name not in fields:
             what = f"unknown; known: {', '.join(fields)} (what is yours belongs in metadata)"
             yield Problem(describe_field(name, of), what)

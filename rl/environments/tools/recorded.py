@@ -40,8 +40,10 @@ class Recording:
         results = self._results[key]
         call = results[min(self._played[key], len(results) - 1)]
         self._played[key] += 1
-        error = str(call.get("error") or "")
-        return ToolCall(name, dict(arguments), _text(call.get("result")), _is_success(call), 0.0, error)
+        result, error = call.get("result"), str(call.get("error") or "")
+        if not (result is None or isinstance(result, str)):
+            result = json.dumps(result, ensure_ascii=False)
+        return ToolCall(name, dict(arguments), result, _is_success(call), 0.0, error)
 
 
 class RecordedTool(BaseTool):
@@ -124,12 +126,6 @@ def schemas_of(recorded: Iterable[Recorded]) -> list[dict[str, Any]]:
 def _is_success(call: Recorded) -> bool:
     success = call.get("success")
     return success if isinstance(success, bool) else not call.get("error")
-
-
-def _text(result: Any) -> str | None:
-    if result is None or isinstance(result, str):
-        return result
-    return json.dumps(result, ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:

@@ -21,8 +21,6 @@ _BEST = "SELECT rowid, document FROM passage WHERE passage MATCH ? ORDER BY bm25
 """A word of the document's beginning counts less for a later passage than one of its own."""
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r".+?(?:[.!?\u3002]+[\"'\u201d)]*\s+|\n+|\Z)", re.DOTALL)
-
-
 MOST_RESULTS = 10
 
 

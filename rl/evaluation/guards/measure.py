@@ -150,7 +150,13 @@ def watch(
 ) -> Watch:
     """Asks all ``rows``, and guards the first PROMPTS of them; ``most_tokens``: longest answer. Loads torch if there are
     any."""
-    guarded = _with_details(agent, rows[:PROMPTS])
+    # for rewards and formats to read: of pairs, what was stored with the newest answer to their prompt
+    first = rows[:PROMPTS]
+    stored = agent.traces.filter(prompt_key__in=[row["prompt_key"] for row in first]).order_by("created_at", "id")
+    details = {
+        key: of_answer for key, of_answer in stored.values_list("prompt_key", "details") if isinstance(of_answer, dict)
+    }
+    guarded = [row if "details" in row else {**row, "details": details.get(row["prompt_key"], {})} for row in first]
     asked = [*guarded, *rows[PROMPTS:]]
     how = {"measured": PROMPTS, "choosing": choosing, "schema": schema}
     speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, **how) if asked else None
@@ -161,15 +167,6 @@ def one_of_each_prompt(rows: Sequence[Row]) -> list[Row]:
     """Ordered by a hash, so that what is asked has nothing to do with the order of arrival."""
     by_prompt = {row["prompt_key"]: row for row in reversed(rows)}
     return [by_prompt[key] for key in sorted(by_prompt, key=stable_hash)]
-
-
-def _with_details(agent: Agent, rows: Sequence[Row]) -> list[Row]:
-    """For rewards and formats to read: of pairs, what was stored with the newest answer to their prompt."""
-    stored = agent.traces.filter(prompt_key__in=[row["prompt_key"] for row in rows]).order_by("created_at", "id")
-    details = {
-        key: of_answer for key, of_answer in stored.values_list("prompt_key", "details") if isinstance(of_answer, dict)
-    }
-    return [row if "details" in row else {**row, "details": details.get(row["prompt_key"], {})} for row in rows]
 
 
 def _figures(answers: Answers) -> dict[str, Any]:

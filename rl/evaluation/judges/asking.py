@@ -26,7 +26,6 @@ LONGEST_DELAY: Final = 60.0
 MOST_UNREADABLE: Final = 0.1
 """Share of replies that may name no side; they count as ties."""
 _LATER: Final = {408, 429, 500, 502, 503, 504}
-_SIDES: Final = {"a": 1.0, "b": 0.0, "tie": 0.5}
 _REPLY = re.compile(r"\W*(?:answer\s+)?(a|b|tie)\W*", re.IGNORECASE)
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL | re.IGNORECASE)
 INSTRUCTIONS: Final = (
@@ -68,7 +67,7 @@ def read_side(reply: str) -> float | None:
     lines = [line for line in _THOUGHT.sub("", reply).splitlines() if line.strip()]
     for line in [*lines[-1:], *lines[:1]]:
         if match := _REPLY.fullmatch(line):
-            return _SIDES[match[1].lower()]
+            return {"a": 1.0, "b": 0.0, "tie": 0.5}[match[1].lower()]
     return None
 
 

@@ -15,7 +15,6 @@ from rl.evaluation.measures import reward as rewards
 from rl.evaluation.measures.reward import Earnings, Row
 from rl.evaluation.own_rows import EXPECTED
 
-FIRST_ERRORS = 5
 SHORT = 200
 """Characters of an example."""
 
@@ -67,7 +66,7 @@ def describe(earnings: Earnings, rows: Sequence[Row], agent: str) -> dict[str, A
         "answered": len(earnings.rows),
         "correct": int(sum(earnings.rewards["new"])),
         "errors": len(errors),
-        "error_examples": errors[:FIRST_ERRORS],
+        "error_examples": errors[:5],
         "avg_reward": fmean(stored) if stored else None,
         "fields": shares_right(_compare, earnings),
     }

@@ -22,7 +22,7 @@ from typing import Any
 
 from rl.base.measurements import Interval, wilson
 from rl.base.records import GeneratedAnswer
-from rl.evaluation.contrasts import contrasts
+from rl.evaluation.held_out import contrasts
 from rl.evaluation.judges import Duel, Judge, Judged, Preferences
 from rl.evaluation.stats.intervals import student_t
 from rl.judge.labels import FOLDS, fold_of

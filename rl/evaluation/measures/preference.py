@@ -109,6 +109,9 @@ def likelier_chosen(scores: Comparison) -> Interval | None:
 def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, Any]:
     """What the report page and ``--output`` show."""
     of_models = {name: getattr(scores, name) for name in MODELS}
+    # what an exported file is compared with later: of MODELS, and the base model's own
+    positions = {_key(row): position for position, row in enumerate(scores.rows)}
+    columns = [*(getattr(scores, name) for name in MODELS), scores.raw["base"]]
     return {
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
@@ -120,7 +123,9 @@ def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, A
         "unscored": scores.unscored,
         **breakdown(scores.rows, of_models),
         "worst": _worst(scores.new, scores.rows),
-        "sampled": _sample_margins(scores),
+        "sampled": {
+            key: [_finite(column[positions[key]].margin, None) for column in columns] for key in sample(scores.rows)
+        },
     }
 
 
@@ -133,13 +138,6 @@ def sample(rows: Sequence[Row]) -> dict[str, Row]:
 def _key(row: Row) -> str:
     text = json.dumps([row["prompt"], row["chosen"], row["rejected"]], ensure_ascii=False, sort_keys=True)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _sample_margins(scores: Comparison) -> dict[str, list[float | None]]:
-    """Key of a pair to the margins of MODELS, and to the base model's own: what an exported file is compared with later."""
-    positions = {_key(row): position for position, row in enumerate(scores.rows)}
-    columns = [*(getattr(scores, name) for name in MODELS), scores.raw["base"]]
-    return {key: [_finite(column[positions[key]].margin, None) for column in columns] for key in sample(scores.rows)}
 
 
 def _per_token(scores: Sequence[PairScore]) -> dict[str, float] | None:

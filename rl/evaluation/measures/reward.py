@@ -16,12 +16,11 @@ from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
 from rl.environments.episode import Episode
 from rl.evaluation import MODELS, SCORERS, Contest, of_each
-from rl.evaluation.gate import Verdict, decide_means
+from rl.evaluation.gate import FIELDS, REWARD, RIGHT, SUCCESS, Verdict, decide_means
 from rl.evaluation.guards.measure import Guards
 from rl.evaluation.stats.intervals import mean_interval
 from rl.evaluation.stats.sample_size import describe_evidence
 from rl.evaluation.subject import Measured, Subject, evaluation_fields
-from rl.evaluation.wording import FIELDS, REWARD, RIGHT, SUCCESS
 
 MOST_PROMPTS = 200
 """Generating takes long; more prompts are thinned out by a hash."""
@@ -124,6 +123,9 @@ def judge(earnings: Earnings, measure: str, held_out_share: float, subject: Subj
 
 def describe(earnings: Earnings, verdict: Verdict, measure: str, margin: float, guards: Guards) -> Measured:
     """``verdict``: with a say of the guard rails."""
+    # where the new version earns least, compared with the one in use
+    new, current = earnings.rewards["new"], earnings.rewards["current"]
+    ranked = sorted(range(len(earnings.rows)), key=lambda at: (new[at] - current[at], new[at]))
     report = {
         "measure": measure,
         "reason": verdict.reason,
@@ -131,7 +133,16 @@ def describe(earnings: Earnings, verdict: Verdict, measure: str, margin: float, 
         **describe_evidence(earnings.changes, margin, are_shares=measure != "reward"),
         "models": {name: {"reward": asdict(_interval(earnings.rewards[name]))} for name in MODELS},
         "unscored": earnings.unscored,
-        "worst": _worst(earnings),
+        "worst": [
+            {
+                "prompt": earnings.rows[at]["prompt"][-1]["content"],
+                "answer": earnings.answers["new"][at],
+                "reward": new[at],
+                "answer_in_use": earnings.answers["current"][at],
+                "reward_in_use": current[at],
+            }
+            for at in ranked[:WORST_EXAMPLES]
+        ],
         "guards": guards.report,
     }
     prompts, means = len(earnings.rows), [earnings.mean(name) for name in MODELS]
@@ -144,19 +155,3 @@ def _interval(rewards: Sequence[float]) -> Interval:
     if interval is None:
         return Interval(fmean(rewards) if rewards else 0.0, 0.0, 1.0)
     return Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))
-
-
-def _worst(earnings: Earnings) -> list[dict[str, Any]]:
-    """Where the new version earns least, compared with the one in use."""
-    new, current = earnings.rewards["new"], earnings.rewards["current"]
-    ranked = sorted(range(len(earnings.rows)), key=lambda at: (new[at] - current[at], new[at]))
-    return [
-        {
-            "prompt": earnings.rows[at]["prompt"][-1]["content"],
-            "answer": earnings.answers["new"][at],
-            "reward": new[at],
-            "answer_in_use": earnings.answers["current"][at],
-            "reward_in_use": current[at],
-        }
-        for at in ranked[:WORST_EXAMPLES]
-    ]

@@ -34,7 +34,6 @@ from rl.models import ModelVersion, TrainingRun, TrainingSet
 Row = Mapping[str, Any]
 MOST_CLASSES = 30
 """The most frequent ones are told of."""
-MOST_CONFUSED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +178,7 @@ def _by_class(earnings: Earnings) -> dict[str, Any]:
             for name, prompts in Counter(wanted).most_common(MOST_CLASSES)
         ],
         "confused": [
-            {"wanted": right, "given": given[:80], "times": times}
-            for (right, given), times in confused.most_common(MOST_CONFUSED)
+            {"wanted": right, "given": given[:80], "times": times} for (right, given), times in confused.most_common(10)
         ],
     }
 

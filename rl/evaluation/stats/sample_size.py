@@ -9,8 +9,7 @@ from statistics import NormalDist, stdev
 from typing import Any, NamedTuple
 
 from rl.base.measurements import z_of
-from rl.evaluation.stats.exact_tests import mcnemar
-from rl.evaluation.stats.intervals import PairedCounts, bootstrap_interval, counts_of
+from rl.evaluation.stats.intervals import PairedCounts, bootstrap_interval, counts_of, mcnemar
 
 POWER = 0.8
 """How often a comparison of so many prompts would find a difference of this size."""

@@ -1,12 +1,13 @@
 """How likely each model finds both answers of held-out pairs: the raw material of preference accuracy.
 
 A score is log p(answer | prompt) in nats, of the whole answer; a pair is ranked rightly where that of the chosen one is
-larger. Lists of answers have 2N places for N pairs: all chosen ones, then all rejected ones.
+larger. Lists of answers have 2N places for N pairs: all chosen ones, then all rejected ones. And a judge that learns from
+people's labels, and compares answers that it has no label of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,11 @@ from rl.base.errors import TrainingFailed
 from rl.base.measurements import PairScore
 from rl.base.messages import tools_of
 from rl.base.records import Report
+from rl.evaluation.judges import Duel, Judged, Preferences
 from rl.evaluation.torch.answering import WhileLoaded
+from rl.judge.features import features_by_base
+from rl.judge.labels import Answers, opinions_of, text_of
+from rl.judge.raters import cross_fit_by_trust
 from rl.lm import loading
 from rl.lm.encoding import SINGLE, encode
 from rl.lm.kept_scores import kept_log_probs
@@ -127,3 +132,42 @@ def _pair_up(
         None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected, *counts)
         for pair, (chosen, rejected, *counts) in zip(pairs, sides, strict=True)
     ]
+
+
+def judge(
+    base_model: str,
+    labelled: Iterable[Mapping[str, Any]],
+    contrasts: Sequence[Mapping[str, Any]],
+    duels: Sequence[Duel],
+    *,
+    max_length: int,
+    report: Report,
+) -> Judged | None:
+    """Every comparison by heads that have seen no label of its prompt; both answers of a contrast are to prompts of one
+    fold. None where the labels are too few to learn from. Loads the base model, and raises what that raises."""
+    answers = Answers()
+    opinions = opinions_of(labelled, answers)
+    known = [
+        (
+            answers.add(row["prompt"], text_of(row["chosen"])),
+            answers.add(row.get("rejected_prompt") or row["prompt"], text_of(row["rejected"])),
+        )
+        for row in contrasts
+    ]
+    fresh = [(answers.add(duel.prompt, duel.first), answers.add(duel.prompt, duel.second)) for duel in duels]
+    if not opinions:
+        return None
+    features = features_by_base(base_model, answers.conversations, max_length=max_length, report=report)
+    report("stage", {"name": "judging the answers"})
+    judge = cross_fit_by_trust(features, opinions)
+    if judge is None:
+        return None
+
+    def compare(numbers: tuple[int, int], prompt_key: str) -> Preferences:
+        preferences: Preferences = judge.preference(features, *numbers, prompt_key).tolist()
+        return preferences
+
+    keys = [row["prompt_key"] for row in contrasts]
+    checks = [(key, compare(numbers, key)) for numbers, key in zip(known, keys, strict=True)]
+    compared = [compare(numbers, duel.prompt_key) for numbers, duel in zip(fresh, duels, strict=True)]
+    return Judged(checks, compared, len(opinions))

@@ -13,13 +13,8 @@ from typing import Any, Final
 from rl.base.leaves import lazy_name
 
 _MODULES: Final = {
-    "pairs": ("build_combined_dpo_pairs", "build_fixture_dpo_pairs", "build_widget_dpo_pairs", "get_all_scenarios"),
-    "trainer": (
-        "CommandCenterDPOTrainer",
-        "export_to_ollama",
-        "get_fixture_descriptions",
-        "prepare_training_dataset",
-    ),
+    "wording": ("build_combined_dpo_pairs", "build_fixture_dpo_pairs", "build_widget_dpo_pairs", "get_all_scenarios"),
+    "trainer": ("CommandCenterDPOTrainer", "export_to_ollama", "get_fixture_descriptions", "prepare_training_dataset"),
     "learner": ("get_online_learner", "init_online_learner", "shutdown_online_learner"),
 }
 NAMES: Final = {

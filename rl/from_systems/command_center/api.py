@@ -44,8 +44,6 @@ from rl.models import Agent, Evaluation, TrainingRun
 from rl.web.api.base import RequestsPerMinute, success
 from rl.web.api.problems import BadRequest, TooLarge, summary
 
-MOST_RATINGS = CHUNK
-"""Ratings of a bulk: about a second of work."""
 MOST_ROWS, LAST_OFFSET = 5000, 1_000_000
 SEND_IN_PARTS = "send them in parts, or import the page's export with import_traces"
 
@@ -119,8 +117,8 @@ class BulkRatings(PageView):
         ratings = body.get("ratings")
         if not isinstance(ratings, dict):
             raise BadRequest("ratings must be an object")
-        if len(ratings) > MOST_RATINGS:
-            raise TooLarge(f"at most {MOST_RATINGS} ratings at a time, not {len(ratings)}; {SEND_IN_PARTS}")
+        if len(ratings) > CHUNK:
+            raise TooLarge(f"at most {CHUNK} ratings at a time, not {len(ratings)}; {SEND_IN_PARTS}")
         device_id = Device().run_validation(body)["device_id"]
         thumbs, rejected = [], []
         for entry_id, document in ratings.items():

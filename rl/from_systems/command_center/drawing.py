@@ -16,8 +16,6 @@ MOST_FIGURES = 24
 LONGEST = 80
 """Characters of a label or a value."""
 DEEPEST = 4
-LARGEST = 1e300
-"""Numbers beyond have no bar."""
 
 
 def draw(details: Mapping[str, Any]) -> Drawing | None:
@@ -70,8 +68,8 @@ def _with_bars(leaves: list[tuple[str, object]]) -> tuple[Figure, ...]:
 
 
 def _length(value: object) -> float | None:
-    """None for what is not a number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > LARGEST or math.isnan(value):
+    """None for what is not a number, or beyond all bars."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300 or math.isnan(value):
         return None
     return abs(float(value))
 

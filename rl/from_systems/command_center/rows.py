@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -173,8 +172,6 @@ def _by_entry(caller: Caller, entry_ids: Sequence[str]) -> dict[str, list[Trace]
     return traces
 
 
-# --- rows --------------------------------------------------------------------------------------------------------------
-
 _COLUMNS = ("rater", "value", "tags", "notes", "rated_at", "created_at", "trace__external_id")
 
 
@@ -185,16 +182,16 @@ def rows_of(ratings: Sequence[Feedback | WaitingRating]) -> list[Row]:
     )
     firsts = history.order_by().values_list("trace_id", "rater").annotate(first=Min("created_at"))
     first_times = {(trace_id, rater): moment for trace_id, rater, moment in firsts}
-    return [_row_of(row, first_times) for row in ratings]
-
-
-def _row_of(row: Feedback | WaitingRating, firsts: Mapping[tuple[UUID, str], datetime]) -> Row:
-    if isinstance(row, WaitingRating):
-        entry_id, created_at, updated_at = row.entry_id, row.created_at, row.updated_at
-    else:
-        entry_id = row.trace.external_id or str(row.trace_id)
-        created_at, updated_at = firsts[row.trace_id, row.rater], row.created_at
-    device_id = row.rater.removeprefix(DEVICE)
-    about = {"id": uuid5(NAMESPACE_URL, f"{entry_id}/{device_id}"), "entry_id": entry_id, "device_id": device_id}
-    says = {"rating": "up" if (row.value or 0) > 0.5 else "down", "tags": row.tags, "notes": row.notes}
-    return {**about, **says, "rated_at": row.rated_at, "created_at": created_at, "updated_at": updated_at}
+    rows = []
+    for row in ratings:
+        if isinstance(row, WaitingRating):
+            entry_id, created_at, updated_at = row.entry_id, row.created_at, row.updated_at
+        else:
+            entry_id = row.trace.external_id or str(row.trace_id)
+            created_at, updated_at = first_times[row.trace_id, row.rater], row.created_at
+        device_id = row.rater.removeprefix(DEVICE)
+        about = {"id": uuid5(NAMESPACE_URL, f"{entry_id}/{device_id}"), "entry_id": entry_id, "device_id": device_id}
+        says = {"rating": "up" if (row.value or 0) > 0.5 else "down", "tags": row.tags, "notes": row.notes}
+        times = {"rated_at": row.rated_at, "created_at": created_at, "updated_at": updated_at}
+        rows.append({**about, **says, **times})
+    return rows

@@ -57,8 +57,17 @@ class Translation(NamedTuple):
 
 
 def translate(document: Document) -> Translation | None:
-    """None for a file that is not Miniagent's. Raises BadFile."""
-    if not is_miniagents(document):
+    """None for a file that is not Miniagent's, which has a key that only Miniagent has, or ``train.lr``, which Miniagent
+    requires, and no key that Miniagent has not. Raises BadFile."""
+    sections = document.values
+    is_known = all(
+        section in KEYS and _section(sections, section).keys() <= KEYS[section]
+        for section in sections
+        if section != "eval"
+    )
+    is_known = is_known and _section(sections, "env").get("type") in (None, *ENVIRONMENTS)
+    has_own = any(key in names for section, names in OWN.items() for key in _section(sections, section))
+    if not has_own and not (is_known and "lr" in _section(sections, "train")):
         return None
     values = deepcopy(dict(document.values))
     notes = [*_environment(values), *_tools(values, document), *_training(values)]
@@ -67,20 +76,6 @@ def translate(document: Document) -> Translation | None:
         del evaluation[key]
         notes.append(f"eval.{key} has no effect")
     return Translation(replace(document, values=values), tuple(notes))
-
-
-def is_miniagents(document: Document) -> bool:
-    """It has a key that only Miniagent has, or ``train.lr``, which Miniagent requires, and no key that Miniagent has not."""
-    sections = document.values
-    if any(key in names for section, names in OWN.items() for key in _section(sections, section)):
-        return True
-    is_known = all(
-        section in KEYS and _section(sections, section).keys() <= KEYS[section]
-        for section in sections
-        if section != "eval"
-    )
-    is_known = is_known and _section(sections, "env").get("type") in (None, *ENVIRONMENTS)
-    return is_known and "lr" in _section(sections, "train")
 
 
 def _section(values: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -113,8 +108,7 @@ def _tools(values: dict[str, Any], document: Document) -> list[str]:
             "tools.code_exec has no effect: programs run in the sandbox, by its own Python and in its own folder"
         )
     if env.get("type") == "search":
-        notes += read_search(values, document)
-        return notes
+        return notes + read_search(values, document)
     if tools.pop("search", None) is not None or env.pop("default_corpus", None) is not None:
         env.pop("default_corpus", None)
         notes.append("what is said of searching has no effect: the environment is code_exec")
@@ -123,8 +117,9 @@ def _tools(values: dict[str, Any], document: Document) -> list[str]:
 
 def _training(values: dict[str, Any]) -> list[str]:
     notes = []
-    for section in DEFAULTS:
-        _fill(values, section)
+    for name, defaults in DEFAULTS.items():
+        if isinstance(section := values.setdefault(name, {}), dict):
+            section |= {key: value for key, value in defaults.items() if section.get(key) is None}
     if _section(values, "policy").pop("do_sample", None) is False:
         notes.append("policy.do_sample: false has no effect: episodes of one task are compared, so they are sampled")
     train, rollout = _section(values, "train"), _section(values, "rollout")
@@ -149,12 +144,6 @@ def group_size(episodes: int) -> int:
     where a task comes twice."""
     sizes = [size for size in range(2, LARGEST_GROUP + 1) if episodes % size == 0]
     return max(sizes, default=max(2, min(LARGEST_GROUP, episodes)))
-
-
-def _fill(values: dict[str, Any], name: str) -> None:
-    section = values.setdefault(name, {})
-    if isinstance(section, dict):
-        section |= {key: value for key, value in DEFAULTS[name].items() if section.get(key) is None}
 
 
 SEARCH_DEFAULTS: Mapping[str, Any] = {"timeout": 15, "max_retries": 2, "backoff_factor": 0.8, "max_snippet_chars": 480}

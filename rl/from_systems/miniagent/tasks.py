@@ -15,9 +15,6 @@ from rl.base.errors import RatchetError
 from rl.environments.code_exec import solution_of
 from rl.environments.tasks import CodeTaskDataset, TaskDataset
 
-FIRST = 50
-"""Tasks that are looked at."""
-
 
 def are_miniagents(folder: Path, split: str) -> bool:
     """Whether one of the first tasks has a text that marks success instead of a program. False for what cannot be read."""
@@ -25,7 +22,7 @@ def are_miniagents(folder: Path, split: str) -> bool:
         tasks = CodeTaskDataset.from_directory(folder, split)
     except RatchetError:  # which is told by those who read the tasks
         return False
-    looked_at = [task.as_mapping() for task in islice(tasks, FIRST)]
+    looked_at = [task.as_mapping() for task in islice(tasks, 50)]
     references = [(task, str(task.get("reference_solution") or "")) for task in looked_at]
     return any(text.strip() and solution_of(task) != text for task, text in references)
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 from rl.base.leaves import lazy_name
 
 _MODULES: Final = {
-    "training_config": ("DatasetConfig", "RewardModelConfig", "TrainingConfig"),
-    "trainer": ("RLHFTrainer", "RewardModel", "train_reward_model"),
+    "trainer": (
+        *("DatasetConfig", "RewardModelConfig", "TrainingConfig"),
+        *("RLHFTrainer", "RewardModel", "train_reward_model"),
+    ),
     "result_file": ("FeedbackExample", "TrainingResult", "prepare_feedback_dataset", "prepare_ppo_dataset"),
 }
 NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}

@@ -135,13 +135,10 @@ WAIT = OpenApiParameter(
     bool,
     description=f"Answer when the run has ended, after {LONGEST_WAIT:.0f} s at most. true for POST, false for GET.",
 )
-
 MOST_POLICIES = 1000
 LIMIT = OpenApiParameter(
     "limit", {"type": "integer", "minimum": 1, "default": 100}, description=f"At most so many, and {MOST_POLICIES}."
 )
-
-
 TrainPolicyDone = PolymorphicProxySerializer(
     "TrainPolicyDone", [TrainPolicyDryRun, PolicyRunOut], resource_type_field_name=None
 )
@@ -197,7 +194,12 @@ class TrainPolicy(ApiView):
         self.refuse_unknown_parameters("wait")
         trained_agent = self.find_agent(agent)
         waits = _is_true(request.query_params.get("wait", "true"))
-        options = _training_options(request)
+        if not isinstance(request.data, dict):
+            raise ValidationError(["send one JSON object"])
+        known = {name: value for name, value in request.data.items() if name in TrainPolicyIn().fields}
+        checked = TrainPolicyIn(data=known)
+        checked.is_valid(raise_exception=True)
+        options = {**request.data, **checked.validated_data}  # the others are hyper-parameters
         try:
             if options.pop("dryRun"):
                 return Response(policies.estimate_training(trained_agent, options))
@@ -245,15 +247,6 @@ class PolicyList(ApiView):
         self.refuse_unknown_parameters("limit")
         rows = self.find_agent(agent).versions.select_related("agent")
         return Response(policies.as_policies(list(rows[: row_limit(request, 100, MOST_POLICIES)])))
-
-
-def _training_options(request: Request) -> dict[str, Any]:
-    """The fields that the serializer knows, checked, and the others as they are: hyper-parameters."""
-    if not isinstance(request.data, dict):
-        raise ValidationError(["send one JSON object"])
-    known = TrainPolicyIn(data={name: value for name, value in request.data.items() if name in TrainPolicyIn().fields})
-    known.is_valid(raise_exception=True)
-    return {**request.data, **known.validated_data}
 
 
 class RunResponse(Response):

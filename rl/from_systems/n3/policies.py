@@ -1,22 +1,28 @@
 """Policies as N3 knows them: an agent's scored answers, trained into versions that are numbered by their feedback. Beside
-the weights of each version of an agent that N3's clients score lies N3's ``training_results.json``."""
+the weights of each version of an agent that N3's clients score lies N3's ``training_results.json``.
+
+What policies earn, N3 calls ``rewardMean`` and ``rewardStd``: of a version's fresh answers by the newest reward model, which
+compares versions of all methods; where there is none, of the steps of a training that was rewarded. They rise where training
+helps, while the scores that people gave do not change by training, so those are ``scoreMean`` and ``scoreStd`` here.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.db.models import Avg, QuerySet, StdDev
 
 from rl.base.errors import NotEnoughData, UsageError
-from rl.config import TrainingConfig
+from rl.config import TrainingConfig, find_method
 from rl.config.authority import require_trainers
-from rl.from_systems.n3 import returns
-from rl.from_systems.n3.result_file import FILE, Histories, TrainingResult
+from rl.evaluation.evaluate import FIGURE
+from rl.from_systems.n3.result_file import FILE, NAMES, Histories, TrainingResult
 from rl.lm.model_path import ADAPTER, MODEL
-from rl.models import Agent, Feedback, ModelVersion, TrainingRun
+from rl.models import Agent, Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun
 from rl.runs import run as runs
 from rl.runs import supervisor
 from rl.runs.dry_run import dry_run, require_data
@@ -130,15 +136,15 @@ def train(agent: Agent, request: Mapping[str, Any]) -> TrainingRun:
 
 def as_policies(of_agent: Sequence[ModelVersion]) -> list[dict[str, Any]]:
     """N3's list. ``trainedOn`` is what its code and pages read, ``metrics`` what its guide shows: the same figures."""
-    metrics = returns.metrics(of_agent)
+    figures = metrics(of_agent)
     return [
         {
             "id": str(version.pk),
             "agentId": version.agent.name,
             "version": version.name,
             "createdAt": version.created_at,
-            "trainedOn": metrics[version.pk],
-            "metrics": metrics[version.pk],
+            "trainedOn": figures[version.pk],
+            "metrics": figures[version.pk],
         }
         for version in of_agent
     ]
@@ -159,17 +165,13 @@ def as_result(run: TrainingRun, url: str) -> dict[str, Any]:
         "modelPath": version and model_path(run, version),
         "rewardModelPath": run.options.get(REWARD_MODEL) or None,
         "trainingSteps": run.step,
-        **(returns.metrics([version])[version.pk] if version else returns.UNKNOWN),
+        **(metrics([version])[version.pk] if version else UNKNOWN),
     }
 
 
 def model_path(run: TrainingRun, version: ModelVersion) -> str:
     """The folder of the adapter or the model, with its tokenizer, on the site's machine."""
     return str(versions.version_directory(version) / (MODEL if run.config.get("full") else ADAPTER))
-
-
-SOURCES = ("policies", "n3")
-"""Where feedback came from: N3's calls, and its files."""
 
 
 def connect() -> None:
@@ -179,7 +181,8 @@ def connect() -> None:
 def _write_results(run: TrainingRun, **signal: Any) -> None:
     if run.state != TrainingRun.State.SUCCEEDED or run.version is None:
         return
-    if Feedback.objects.filter(agent=run.agent, source__in=SOURCES).order_by().exists():
+    from_n3 = ("policies", "n3")  # its calls, and its files
+    if Feedback.objects.filter(agent=run.agent, source__in=from_n3).order_by().exists():
         result_of(run).save(versions.version_directory(run.version) / FILE)
 
 
@@ -187,16 +190,84 @@ def result_of(run: TrainingRun) -> TrainingResult:
     """The result of a run that has made a version. The final reward is that of its steps, as N3's, where it was rewarded in
     them, else that of the version's fresh answers."""
     assert run.version is not None  # noqa: S101  the caller's
-    history = returns.histories([run.pk]).get(run.pk, Histories())
-    fresh = returns.fresh_rewards([run.version.pk]).get(run.version.pk, {})
-    return TrainingResult(
+    history = histories([run.pk]).get(run.pk, Histories())
+    fresh = fresh_rewards([run.version.pk]).get(run.version.pk, {})
+    rewards = {"final_reward_mean": fresh.get("rewardMean"), "final_reward_std": fresh.get("rewardStd")}
+    return history.result(
         model_path=model_path(run, run.version),
         reward_model_path=run.options.get(REWARD_MODEL) or None,
         feedback_count=run.version.feedback_count,
-        final_reward_mean=history.mean if history.reward else fresh.get("rewardMean"),
-        final_reward_std=history.std if history.reward else fresh.get("rewardStd"),
         training_steps=run.step,
-        reward_history=history.reward,
-        kl_history=history.kl,
-        loss_history=history.loss,
+        **({} if history.reward else rewards),
     )
+
+
+def histories(runs: Iterable[int]) -> dict[int, Histories]:
+    """The histories of these runs, by their number, from the metrics that were stored while they trained: one query."""
+    by_run: defaultdict[int, Histories] = defaultdict(Histories)
+    columns = [f"values__{name}" for name in NAMES]
+    points = MetricPoint.objects.filter(run__in=list(runs)).order_by("run", "step")
+    for run, *numbers in points.values_list("run_id", *columns):
+        by_run[run].add(dict(zip(NAMES, numbers, strict=True)))
+    return dict(by_run)
+
+
+def metrics(versions: Sequence[ModelVersion]) -> dict[int, dict[str, Any]]:
+    """Version to N3's figures of its training. What a reward model gives answers is not what a policy earned."""
+    by_version = _runs(version__in=[version.pk for version in versions])
+    runs = by_version.values()
+    earned = histories(run.pk for run in runs if not find_method(run.method).scores)
+    names = {(run.agent_id, _judge_of(run)) for run in runs if _judge_of(run)}
+    which = {"version__agent__in": [agent for agent, _ in names], "version__name__in": [name for _, name in names]}
+    made = _runs(**which).values() if names else ()
+    judges = {(run.agent_id, run.version.name): run for run in made if run.version}
+    fresh, figures = fresh_rewards(by_version), {}
+    for version in versions:
+        run = by_version.get(version.pk)
+        history = earned.get(run.pk, Histories()) if run else Histories()
+        scores = _scores(run) or _scores(judges.get((run.agent_id, _judge_of(run)))) if run else {}
+        figures[version.pk] = {
+            "feedbackCount": version.feedback_count,
+            "rewardMean": history.mean,
+            "rewardStd": history.std,
+            "rewardModel": None,
+            "scoreMean": scores.get("mean"),
+            "scoreStd": scores.get("std"),
+            **fresh.get(version.pk, {}),
+        }
+    return figures
+
+
+def fresh_rewards(versions: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Version to what its fresh answers earned, on N3's scale of -1 to 1, by the newest evaluation that says it: one
+    query."""
+    known = Evaluation.objects.filter(version__in=list(versions), report__has_key=FIGURE).order_by("created_at")
+    return {
+        version: {
+            "rewardMean": 2 * figure["mean"] - 1,
+            "rewardStd": 2 * figure["std"],
+            "rewardModel": figure["reward_model"],
+        }
+        for version, figure in known.values_list("version_id", f"report__{FIGURE}")
+    }
+
+
+def _runs(**which: Any) -> dict[int, TrainingRun]:
+    """By the version that each made."""
+    runs = TrainingRun.objects.select_related("training_set", "version").filter(**which)
+    return {run.version_id: run for run in runs if run.version_id is not None}
+
+
+def _judge_of(run: TrainingRun) -> str:
+    return str(run.options.get("origins", {}).get("reward_model") or "")
+
+
+def _scores(run: TrainingRun | None) -> dict[str, float]:
+    """Those that it learned from; a policy has none, and its reward model has."""
+    return dict((run.training_set.stats if run and run.training_set else {}).get("scores", {}))
+
+
+UNKNOWN: Mapping[str, None] = dict.fromkeys(
+    ("feedbackCount", "rewardMean", "rewardStd", "rewardModel", "scoreMean", "scoreStd")
+)
+"""The figures of a training that has made no version."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -32,10 +32,6 @@ class FeedbackExample:
     @property
     def messages(self) -> list[Message]:
         return [Message(role="user", content=self.prompt)]
-
-    @property
-    def answer(self) -> list[Message]:
-        return [Message(role="assistant", content=self.response)]
 
 
 Feedback = Mapping[str, Any] | FeedbackExample
@@ -82,17 +78,7 @@ def prepare_ppo_dataset(
     return [{"prompt": example.messages, "details": {}} for example in examples(feedbacks)]
 
 
-def write_scores(rows: Sequence[FeedbackExample], path: Path) -> Path:
-    """As ``reward_model`` trains on them."""
-    return _write([{"prompt": row.messages, "completion": row.answer, "score": row.score} for row in rows], path)
-
-
-def write_prompts(feedbacks: Iterable[Feedback], path: Path) -> Path:
-    """As ``ppo`` trains on them."""
-    return _write(prepare_ppo_dataset(feedbacks), path)
-
-
-def _write(rows: Iterable[Mapping[str, Any]], path: Path) -> Path:
+def write_rows(rows: Iterable[Mapping[str, Any]], path: Path) -> Path:
     with replacing(path) as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path
@@ -130,6 +116,11 @@ class Histories:
     def std(self) -> float | None:
         """Standard deviation of the population; None as ``mean``."""
         return pstdev(self.reward) if self.reward else None
+
+    def result(self, **others: Any) -> TrainingResult:
+        """``others``: its other fields, and rewards that are not those of the history."""
+        histories = {"reward_history": self.reward, "kl_history": self.kl, "loss_history": self.loss}
+        return TrainingResult(**{"final_reward_mean": self.mean, "final_reward_std": self.std, **histories, **others})
 
 
 @dataclass(frozen=True, slots=True)

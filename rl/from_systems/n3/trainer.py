@@ -1,18 +1,22 @@
-"""N3's RLHFTrainer over Ratchet's methods: a reward model first, then PPO against it. No agent, versions or gate."""
+"""N3's RLHFTrainer over Ratchet's methods: a reward model first, then PPO against it. No agent, versions or gate. And its
+hyper-parameters, under N3's names and as Ratchet's; they may be changed after they were made, as its guide does."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, Final
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.files import scratch_directory, staged_directory
 from rl.base.leaves import import_name, leaf
-from rl.base.records import Report, silent
+from rl.base.records import Message, Report, silent
+from rl.config import TrainingConfig as CoreConfig
+from rl.config import config_class
 from rl.from_systems.n3.result_file import (
     FILE,
     Feedback,
@@ -21,16 +25,103 @@ from rl.from_systems.n3.result_file import (
     TrainingResult,
     examples,
     prepare_feedback_dataset,
-    write_prompts,
-    write_scores,
+    prepare_ppo_dataset,
+    write_rows,
 )
-from rl.from_systems.n3.training_config import RewardModelConfig, TrainingConfig
 from rl.from_systems.site import core_trainer, resolve_base_model, set_up_site, write_weights
 from rl.hardware import detect_hardware, estimate
 from rl.hardware.parts import Workload
 
+_OTHER_NAMES: Final = {"gradient_accumulation_steps": "gradient_accumulation", "num_epochs": "epochs"}
+"""N3's name to ours, where they differ."""
+
+
+@dataclass
+class DatasetConfig:
+    max_length: int = 512
+    """Tokens of prompt and answer, for the reward model."""
+    max_prompt_length: int = 256
+    """Tokens; longer prompts are left out, not cut."""
+    train_split: float = 0.8
+    normalize_scores: bool = True
+    """Without effect: a score is learned as it is, 0 to 1."""
+
+
+@dataclass
+class _LoraConfig:
+    base_model: str = "gpt2"
+    use_lora: bool = True
+    lora_r: int = 8
+    lora_alpha: int = 32
+    lora_dropout: float = 0.1
+    learning_rate: float = 1e-5
+    batch_size: int = 8
+
+    def _to_core(self, method: str, **values: Any) -> CoreConfig:
+        """What the method has too, and ``values`` in place of some. Raises UsageError for an impossible one."""
+        core = config_class(method)()
+        own = {_OTHER_NAMES.get(entry.name, entry.name): getattr(self, entry.name) for entry in fields(self)}
+        known = {entry.name: own[entry.name] for entry in fields(core) if entry.name in own}
+        return core.with_overrides({**known, "full": not self.use_lora, **values})
+
+
+@dataclass
+class RewardModelConfig(_LoraConfig):
+    num_epochs: int = 3
+    warmup_steps: int = 100
+    """At most; and at most a tenth of the steps."""
+    max_grad_norm: float = 1.0
+    max_length: int = 512
+    device: str = ""
+    """Without effect: the GPU where there is one."""
+
+    def to_core(self) -> CoreConfig:
+        """Raises UsageError for an impossible value."""
+        return self._to_core("reward_model", gradient_accumulation=1)
+
+
+@dataclass
+class TrainingConfig(_LoraConfig):
+    mini_batch_size: int = 4
+    """At most a batch."""
+    gradient_accumulation_steps: int = 1
+    ppo_epochs: int = 4
+    max_grad_norm: float = 1.0
+    init_kl_coef: float = 0.2
+    target_kl: float = 6.0
+    gamma: float = 1.0
+    lam: float = 0.95
+    cliprange: float = 0.2
+    cliprange_value: float = 0.2
+    vf_coef: float = 0.1
+    max_new_tokens: int = 128
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 0.95
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    max_steps: int = 1000
+    """Batches at most; one pass over the prompts ends the training before."""
+    train_reward_model_first: bool = True
+    reward_model_config: RewardModelConfig = None  # type: ignore[assignment]  # made from the rest where left out
+    device: str = ""
+    """Without effect, as ``mixed_precision``: the machine decides both."""
+    mixed_precision: str = ""
+
+    def __post_init__(self) -> None:
+        if self.reward_model_config is None:
+            same = ("base_model", "use_lora", "lora_r", "lora_alpha", "lora_dropout", "device")
+            self.reward_model_config = RewardModelConfig(
+                **{name: getattr(self, name) for name in same}, max_length=self.dataset.max_length
+            )
+
+    def to_core(self) -> CoreConfig:
+        """PPO over each prompt once. Raises UsageError for an impossible value."""
+        length = self.dataset.max_prompt_length + self.max_new_tokens
+        small = min(self.mini_batch_size, self.batch_size)
+        return self._to_core("ppo", epochs=1.0, mini_batch_size=small, max_length=length)
+
+
 CHARACTERS_PER_TOKEN = 4
-SCORING = "rl.training.reward_scoring"
 
 
 class RLHFTrainer:
@@ -84,7 +175,7 @@ class RLHFTrainer:
         folder.mkdir(parents=True, exist_ok=True)
         reward_model, made = self._reward_model(rows, folder, reward_model_path, report)
         with scratch_directory(folder / "training") as work:
-            prompts = write_prompts(rows, work / "prompts.jsonl")
+            prompts = write_rows(prepare_ppo_dataset(rows), work / "prompts.jsonl")
             trainer = core_trainer("ppo", self.config.base_model, work, self.config.to_core(), reward_model.core)
             trained = trainer.train(prompts, report=report)
             base = resolve_base_model(self.config.base_model)
@@ -119,17 +210,9 @@ def _result(trained: Any, folder: Path, reward_model: Path | None, count: int) -
     history = Histories()
     for step in trained.history:
         history.add(step)
-    return TrainingResult(
-        model_path=str(folder / "policy"),
-        reward_model_path=str(reward_model) if reward_model else None,
-        feedback_count=count,
-        final_reward_mean=history.mean,
-        final_reward_std=history.std,
-        training_steps=trained.steps,
-        reward_history=history.reward,
-        kl_history=history.kl,
-        loss_history=history.loss,
-    )
+    made = str(reward_model) if reward_model else None
+    about = {"model_path": str(folder / "policy"), "reward_model_path": made, "training_steps": trained.steps}
+    return history.result(feedback_count=count, **about)
 
 
 class RewardModel:
@@ -173,7 +256,7 @@ class RewardModel:
         """Ratchet's: a Scorer."""
         if self._core is None:
             set_up_site()
-            self._core = leaf(SCORING).load(self.folder)
+            self._core = leaf("rl.training.reward_scoring").load(self.folder)
         return self._core
 
 
@@ -191,7 +274,11 @@ def train_reward_model(
     kept = tempfile.TemporaryDirectory(prefix="reward-model-")
     work, base = Path(kept.name), resolve_base_model(config.base_model)
     trainer = core_trainer("reward_model", config.base_model, work, config.to_core())
-    result = trainer.train(write_scores(train_dataset, work / "train.jsonl"), report=report)
+    rows = (
+        {"prompt": row.messages, "completion": [Message(role="assistant", content=row.response)], "score": row.score}
+        for row in train_dataset
+    )
+    result = trainer.train(write_rows(rows, work / "train.jsonl"), report=report)
     leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(result.weights_dir)
     model = RewardModel(result.weights_dir)
     model._kept = kept

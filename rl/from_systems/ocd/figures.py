@@ -47,10 +47,6 @@ def has_feedback() -> Exists:
 
 BLOCK = 100
 """Decisions of a block of progress."""
-MOST_VERSIONS = 100
-"""Those with the most decisions are compared."""
-READY, READY_WITH_REWARD = 100, 50
-"""So many decisions, and so many with a reward, are enough to train."""
 
 
 def training_stats(key: ApiKey, agent_type: str) -> dict[str, Any]:
@@ -68,7 +64,7 @@ def training_stats(key: ApiKey, agent_type: str) -> dict[str, Any]:
         "progressInCurrentBlock": total % BLOCK,
         "progressPercentage": 100 * (total % BLOCK) / BLOCK,
         "byAgentType": {row["agent__name"]: row["count"] for row in by_type},
-        "readyForTraining": total >= READY and rewarded >= READY_WITH_REWARD,
+        "readyForTraining": total >= 100 and rewarded >= 50,
     }
 
 
@@ -113,7 +109,7 @@ def _with_reward(rows: QuerySet[Trace]) -> QuerySet[Any]:
 
 
 def _versions(of_type: QuerySet[Trace]) -> list[dict[str, Any]]:
-    """One entry for each version, the one with the most decisions first."""
+    """One entry for each version, 100 at most, the one with the most decisions first."""
     named = Coalesce(KT("details__decision__modelVersion"), Value(""), output_field=CharField())
     confidence = Cast(KT("details__decision__confidence"), FloatField())
     rows = _with_reward(of_type).annotate(by=named, sure=confidence)
@@ -122,7 +118,7 @@ def _versions(of_type: QuerySet[Trace]) -> list[dict[str, Any]]:
     )
     words_by_version, total = _words(rows), of_type.count()
     versions = []
-    for row in grouped.order_by("-total", "by")[:MOST_VERSIONS]:
+    for row in grouped.order_by("-total", "by")[:100]:
         words = dict.fromkeys(("confirmed", "corrected", "ignored"), 0) | words_by_version.get(row["by"], {})
         decided = words["confirmed"] + words["corrected"]
         stats = {

@@ -54,8 +54,6 @@ WEIGHTS: Mapping[str, Table] = {
         "quality": {"coherence": 0.4, "styleAlignment": 0.3},
     },
 }
-
-
 RATINGS: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": 0.0, "OVERRIDDEN": 0.0, "IGNORED": 0.5}
 """As a rating, 0 to 1."""
 FEEDBACK: Mapping[str, float] = {"CONFIRMED": 1.0, "CORRECTED": -0.5, "OVERRIDDEN": -0.8, "IGNORED": 0.0}
@@ -76,7 +74,6 @@ Components = Mapping[str, float]
 IN_TIME, LATE = 1.2, 2.0
 """Actual over expected time: up to here it was as expected, beyond it much longer."""
 EXPECTED_MINUTES: Mapping[str, float] = {"EXPEDITE": 120, "PROJECT": 480, "HABIT": 60, "HOME": 180}
-USUAL_MINUTES = 480.0
 _SCALED = """
     timeEfficiency opportunityCost strategicProgress energyAlignment flowMaintenance corpusCoherence findability
     citationCorrectness completeness coherence styleAlignment
@@ -94,7 +91,7 @@ def _formula(components: Callable[[Facts], Components]) -> Formula:
     @wraps(components)
     def tell(trace: TraceRecord) -> Components:
         facts = facts_of(trace)
-        if not facts.is_anything_known:
+        if not (facts.word or facts.outcomes or facts.status in (DONE, ABANDONED)):
             return {}
         derived = components(facts)
         return {name: value if name in SCALED else facts.outcomes.get(name, value) for name, value in derived.items()}
@@ -112,7 +109,7 @@ def filer(facts: Facts) -> Components:
         completion = 0.5 if facts.outcome("cycleCount") else 1.0
         ratio = _time_ratio(facts)
         efficiency = 0.0 if ratio is None else 0.5 if ratio < IN_TIME else -0.5 if ratio > LATE else 0.0
-    elif facts.is_abandoned:
+    elif facts.outcomes.get("abandoned", facts.status == ABANDONED):
         completion = -0.3
     return {
         "userFeedback": FEEDBACK.get(facts.word, 0.0),
@@ -202,7 +199,7 @@ def expected_minutes(action: Any, observed: float = 0.0) -> float:
     lane, priority = (str(fields.get(name) or "").upper() for name in ("swimlane", "priority"))
     if lane not in EXPECTED_MINUTES and priority not in PRIORITIES and observed > 0:
         return observed
-    return EXPECTED_MINUTES.get(lane, USUAL_MINUTES) * PRIORITIES.get(priority, 1.0)
+    return EXPECTED_MINUTES.get(lane, 480.0) * PRIORITIES.get(priority, 1.0)
 
 
 def _if(facts: Facts, metric: str, value: float) -> float:
@@ -220,8 +217,6 @@ DONE, ABANDONED = "DONE", "COLD_STORAGE"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one decision."""
-
     word: str
     """Empty: nobody said anything."""
     confidence: float | None
@@ -233,16 +228,8 @@ class Facts:
     """Where the item is, as far as the record says so; else empty."""
 
     @property
-    def is_anything_known(self) -> bool:
-        return bool(self.word or self.outcomes or self.status in (DONE, ABANDONED))
-
-    @property
     def is_done(self) -> bool:
         return bool(self.outcomes.get("completedSuccessfully", self.status == DONE))
-
-    @property
-    def is_abandoned(self) -> bool:
-        return bool(self.outcomes.get("abandoned", self.status == ABANDONED))
 
     def outcome(self, metric: str) -> float:
         """Its last value; 0 where it was not observed."""

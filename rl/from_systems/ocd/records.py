@@ -3,27 +3,35 @@
 A decision is a trace: the state as canonical JSON is the user's message, the action as canonical JSON is the response.
 What people and systems said of it becomes feedback; every other field stays as it is in ``details["decision"]``. A decision
 with ``isTrainingData`` false is never trained on, one with ``isValidationData`` true is held out for testing.
-"""
+
+Its files have such records, or the rows that it exports for training: ``{"prompt", "completion": JSON text of the action,
+"reward", "confidence", "metadata": {decisionId}}``, which have lost state and agent. The prompt is what the agent was told,
+or that with marks of who speaks. A row of its chats is ``{"messages": [system, user, assistant], "reward", "metadata":
+{decisionId, agentType}}``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.base.slugs import check_name, check_slug
+from rl.collect.importers import chat, rows
+from rl.collect.importers.fields import Refused, obj, others, required_text
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
+from rl.data_formatter.runs import messages_of
 from rl.from_systems.ocd.formulas import RATINGS
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.rewards.decision import RATER
 
-OUTCOME_RATER = "system:decision"
 LONGEST_ID, LONGEST_USER, LONGEST_METRIC = 200, 190, 100
 MOST_METRICS = 100
 """Metrics of one decision at a time: each may become an event."""
@@ -32,8 +40,6 @@ _READ = ("id", "agentType", "state", "action", "userFeedback", "userCorrection",
 _IDENTITY = ("agentType", "state", "action", "itemId", "opusId", "userId", "modelVersion", "createdAt")
 EDITED = "editedContent"
 """The key of a correction by OCD's pages: the text that the person made of the action's."""
-_TEXT_OF_ACTION = ("generatedContent", "suggestedContent")
-"""Keys of an action, one of which holds the text that is edited: of RETRIEVER, of STORER."""
 _TEXTS = ("itemId", "opusId", "userId", "modelVersion", "reasoning")
 
 
@@ -58,8 +64,11 @@ def user_feedback(mapping: Mapping[str, Any], action: object) -> tuple[ImportedF
     """The rating of ``userFeedback``, and ``userCorrection`` as a correction to the whole action; one that changes nothing
     of it corrects nothing. Raises UsageError."""
     rater, rated_at = rater_of(mapping.get("userId")), _moment(mapping, "feedbackAt")
-    feedback = []
-    if word := _feedback_word(mapping.get("userFeedback")):
+    feedback, judgement = [], mapping.get("userFeedback")
+    if judgement not in (None, ""):
+        word = judgement.upper() if isinstance(judgement, str) else ""
+        if word not in RATINGS:
+            raise UsageError(f"userFeedback must be one of {', '.join(RATINGS)}")
         feedback.append(
             ImportedFeedback(
                 kind="rating", rater=rater, scale="score", value=RATINGS[word], tags=(word,), rated_at=rated_at
@@ -77,7 +86,8 @@ def corrected_action(correction: object, action: object) -> Any:
         return action
     if not isinstance(correction, Mapping) or not isinstance(action, Mapping):
         return correction
-    edited = next((name for name in _TEXT_OF_ACTION if name in action), None)
+    # the text that is edited: of RETRIEVER, of STORER
+    edited = next((name for name in ("generatedContent", "suggestedContent") if name in action), None)
     if EDITED in correction and EDITED not in action and edited:
         correction = {edited if name == EDITED else name: value for name, value in correction.items()}
     return {**action, **correction}
@@ -93,7 +103,7 @@ def outcomes(mapping: Mapping[str, Any]) -> tuple[ImportedFeedback, ...]:
             raise UsageError(f"outcomeMetrics: a name has 1 to {LONGEST_METRIC} characters, not {name[:120]!r}")
     if isinstance(metrics.get("blockedAt"), str) and metrics["blockedAt"] and "wasBlocked" not in metrics:
         measured.append(("wasBlocked", 1.0))
-    about: dict[str, Any] = {"kind": "outcome", "rater": OUTCOME_RATER, "rated_at": observed_at}
+    about: dict[str, Any] = {"kind": "outcome", "rater": "system:decision", "rated_at": observed_at}
     return tuple(ImportedFeedback(metric=name.strip(), value=float(value), **about) for name, value in measured)
 
 
@@ -116,6 +126,11 @@ def _decision(record: Mapping[str, Any], where: str) -> ImportedTrace:
     if state is None or action is None:
         raise UsageError(f"{'state' if state is None else 'action'} is missing")
     _check_types(record)
+    rest = {name: value for name, value in record.items() if name not in _READ and value is not None}
+    if metrics := other_metrics(record):
+        rest["outcomeMetrics"] = metrics
+    else:
+        rest.pop("outcomeMetrics", None)
     agent = record.get("agentType") or ""
     return ImportedTrace(
         where=where,
@@ -126,7 +141,7 @@ def _decision(record: Mapping[str, Any], where: str) -> ImportedTrace:
         model_version=record.get("modelVersion") or "",
         state=state,
         action=action,
-        details={"decision": _rest(record), **_split(record)},
+        details={"decision": rest, **_split(record)},
         occurred_at=_moment(record, "createdAt"),
         feedback=(*user_feedback(record, action), *outcomes(record)),
     )
@@ -158,14 +173,6 @@ def _external_id(record: Mapping[str, Any]) -> str:
     return "decision-" + hashlib.sha256(identity.encode()).hexdigest()
 
 
-def _rest(record: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {name: value for name, value in record.items() if name not in _READ and value is not None}
-    if metrics := other_metrics(record):
-        return {**rest, "outcomeMetrics": metrics}
-    rest.pop("outcomeMetrics", None)
-    return rest
-
-
 def _split(record: Mapping[str, Any]) -> dict[str, str]:
     """Where it may be used, in the core's words. Raises UsageError."""
     flags = {name: record.get(name) for name in ("isTrainingData", "isValidationData")}
@@ -174,15 +181,6 @@ def _split(record: Mapping[str, Any]) -> dict[str, str]:
     if flags["isValidationData"]:
         return {SPLIT: HELD_OUT}
     return {SPLIT: NEVER} if flags["isTrainingData"] is False else {}
-
-
-def _feedback_word(value: object) -> str:
-    if value is None or value == "":
-        return ""
-    word = value.upper() if isinstance(value, str) else ""
-    if word not in RATINGS:
-        raise UsageError(f"userFeedback must be one of {', '.join(RATINGS)}")
-    return word
 
 
 def _metrics(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -204,3 +202,64 @@ def _moment(record: Mapping[str, Any], name: str) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{name} must be a time in ISO 8601, such as 2026-02-01T12:00:00Z") from None
+
+
+SUFFIXES = rows.SUFFIXES
+_READ_AS = {
+    "state": "the question",
+    "prompt": "the question",
+    "messages": "the chat",
+    "action": "the answer",
+    "completion": "the answer",
+    "metadata": "the decision",
+    "id": "the id of the answer",
+    "agentType": "the agent",
+    "modelVersion": "the model",
+    "createdAt": "the time",
+    "userFeedback": "a rating",
+    "userId": "the rater",
+    "feedbackAt": "the time of the rating",
+    "userCorrection": "a correction",
+    "outcomeMetrics": "outcomes",
+    "outcomeObservedAt": "the time of the outcomes",
+    "reward": "the reward",
+}
+
+
+def read(path: Path) -> Iterator[rows.Record | Rejected]:
+    """Raises BadFile."""
+    return rows.records(path, _read_row, lists=("decisions", "data"), columns=_READ_AS)
+
+
+def _read_row(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    if "completion" in row and "state" not in row:
+        prompt, text = required_text(row, "prompt"), required_text(row, "completion")
+        record = {**others(row, ("prompt", "completion", "metadata")), **obj(row, "metadata")}
+        record |= {"state": prompt, "action": _action(text, "completion")}
+        return [replace(_read(record, where), prompt=tuple(messages_of(prompt)), response=text, state=None)]
+    if "messages" in row and "state" not in row:
+        return [_read_chat(row, where)]
+    return [_read(row, where)]
+
+
+def _read(mapping: Mapping[str, Any], where: str) -> ImportedTrace:
+    decision = read_decision(mapping, where)
+    if isinstance(decision, Rejected):
+        raise Refused(decision.reason)
+    return decision
+
+
+def _read_chat(row: dict[str, Any], where: str) -> ImportedTrace:
+    talk, metadata = chat.talk(row["messages"]), obj(row, "metadata")
+    record = {**others(row, ("messages", "reward", "metadata")), **metadata, "state": row["messages"]}
+    record["action"] = _action(talk.response, "the answer")
+    if row.get("reward") or metadata.get("rewardComputedAt"):  # OCD writes 0 where nobody has computed one
+        record["reward"] = row.get("reward")
+    return replace(_read(record, where), prompt=talk.prompt, response=talk.response, state=None)
+
+
+def _action(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused(f"{name} must be the JSON text of the action") from None

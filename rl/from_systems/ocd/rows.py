@@ -21,9 +21,6 @@ from rl.models import Trace, prompt_key
 from rl.models.traces import HELD_OUT, NEVER, SPLIT, may_be_used
 from rl.rewards.decision import LIMIT, last_outcomes
 
-CHUNK = 500
-_OPINIONS = ("rating", "comparison", "correction")
-
 
 class Decision(RowFormat):
     """Only answers with an action; others are not decisions and are not read. ``min_reward`` is of the raw reward."""
@@ -39,11 +36,11 @@ class Decision(RowFormat):
 
     def rows(self) -> Iterator[ExportedRow]:
         decisions = with_feedback(Trace.objects.filter(may_be_used(), agent=self._agent, action__isnull=False))
-        for trace in decisions.order_by("prompt_key", "id").iterator(chunk_size=CHUNK):
+        for trace in decisions.order_by("prompt_key", "id").iterator(chunk_size=500):
             record = trace_record(trace)
             self._tally.read += len(record.feedback)
             reward = raw_reward(trace)
-            has_opinion = any(event.kind in _OPINIONS for event in record.feedback)
+            has_opinion = any(event.kind in ("rating", "comparison", "correction") for event in record.feedback)
             if reward is None:
                 self._tally.skipped[NO_REWARD] += 1
             elif self._filters.require_feedback and not has_opinion:

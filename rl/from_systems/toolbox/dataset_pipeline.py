@@ -18,8 +18,7 @@ from typing import Any
 from rl.collect.capture import execution_trace as trace_file
 from rl.collect.traces.imported import Rejected
 from rl.from_systems import toolbox
-from rl.from_systems.toolbox.checkpoints import AgentsFolder, read_checkpoint
-from rl.from_systems.toolbox.checkpoints.agents_folder import named_file
+from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder, named_file, read_checkpoint
 from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, merge_checkpoints
 from rl.from_systems.toolbox.datasets import GRPODatasetBuilder, GRPOExample, KTODatasetBuilder, KTOExample, prompt_text
 from rl.from_systems.toolbox.records import ExecutionTrace, TraceCollector, from_core

@@ -27,8 +27,6 @@ from rl.from_systems.toolbox.reward_engine import RewardEngine
 
 FORMATS = ("jsonl", "json")
 SEED = 42
-KEY_LENGTH = 200
-"""Characters of a question that make it the same question."""
 _USER = "User: "
 _BETWEEN = f"\n\n{_USER}"
 
@@ -147,11 +145,11 @@ class GRPODatasetBuilder(Examples[GRPOExample]):
         self.num_completions, self.system_prompt = num_completions, system_prompt
 
     def group_traces(self, traces: Iterable[ExecutionTrace]) -> dict[str, list[ExecutionTrace]]:
-        """By the question, whose case and white space do not count. The same answer counts once."""
+        """By the question's first 200 characters; case and white space do not count. The same answer counts once."""
         groups: dict[str, dict[str, ExecutionTrace]] = {}
         for trace in traces:
             if trace.final_response.strip():
-                key = " ".join(trace.user_query.lower().split())[:KEY_LENGTH]
+                key = " ".join(trace.user_query.lower().split())[:200]
                 groups.setdefault(key, {}).setdefault(trace.final_response.strip(), trace)
         return {key: list(answers.values()) for key, answers in groups.items()}
 

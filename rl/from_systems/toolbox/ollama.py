@@ -44,7 +44,6 @@ LEVELS: Final = (
     GGUFQuantization("F16", "16 bits, not rounded to fewer", 16.0, "no loss"),
 )
 """Those of Ratchet's levels that ToolBoxV2 offers."""
-_FROM_RAM: Final = ((32, "Q8_0"), (16, "Q6_K"), (8, "Q4_K_M"), (4, "Q3_K_M"))
 
 
 class GGUFExporter:
@@ -77,7 +76,8 @@ class GGUFExporter:
 
 
 def get_recommended_quantization(ram_gb: float = 8.0) -> str:
-    return next((level for least, level in _FROM_RAM if ram_gb >= least), "Q2_K")
+    levels = ((32, "Q8_0"), (16, "Q6_K"), (8, "Q4_K_M"), (4, "Q3_K_M"))
+    return next((level for least, level in levels if ram_gb >= least), "Q2_K")
 
 
 @contextmanager
@@ -92,11 +92,6 @@ def _checkout(path: Path | str | None) -> Iterator[None]:
             os.environ.pop(VARIABLE)
             if before is not None:
                 os.environ[VARIABLE] = before
-
-
-_CLIENT, _CHAT_FORMAT = "rl.export.ollama.client", "rl.export.ollama.template"
-PATIENCE = 600.0
-"""Seconds that an answer may take."""
 
 
 @dataclass
@@ -142,7 +137,7 @@ class OllamaDeployer:
     ) -> str:
         """The name. The chat format is that of the model's own template. Raises ExportFailed."""
         path = Path(gguf_path)
-        family = leaf(_CHAT_FORMAT).family_of_file(path)
+        family = leaf("rl.export.ollama.template").family_of_file(path)
         parameters = _parameters(temperature, num_ctx, family.stop)
         self._server.register(
             model_name, path, template=family.ollama_template(), system=system_prompt, parameters=parameters
@@ -187,7 +182,7 @@ class OllamaDeployer:
     def run_model(self, model_name: str, prompt: str) -> str:
         """The answer. Raises RuntimeError."""
         try:
-            client = leaf(_CLIENT).Client(self._server.url, PATIENCE)
+            client = leaf("rl.export.ollama.client").Client(self._server.url, 600.0)
             with client, client.explain_failures(f"to run {model_name}"):
                 return str(client.generate(model_name, prompt).response)
         except ExportFailed as error:

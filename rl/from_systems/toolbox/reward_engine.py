@@ -61,9 +61,7 @@ class _BuiltIn(BaseReward):
         self.reward, self.name, self.weight = reward, reward.name, reward.weight
 
     def compute(self, trace: ExecutionTrace) -> RewardResult:
-        return self.result(self.reward.compute(trace_record(trace)))
-
-    def result(self, given: core.RewardResult) -> RewardResult:
+        given = self.reward.compute(trace_record(trace))
         details = {"reason": given.reason, **given.details}
         if given.value is None:
             return RewardResult(NEUTRAL, self.is_binary, details, applies=False)

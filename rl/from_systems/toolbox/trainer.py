@@ -97,13 +97,28 @@ class RLTrainer:
 
     def evaluate(self, eval_dataset: Any, metrics: Sequence[str] | None = None) -> dict[str, float]:
         """How well the trained model tells better from worse answers of other rows of its method: ``eval_pairs``, how many
-        could be made of them; ``eval_accuracy``, in how many it moved towards the better answer, away from the base model
+        could be made of them (of KTO's labels a good answer with a bad one, of GRPO's groups the best with the worst);
+        ``eval_accuracy``, in how many it moved towards the better answer, away from the base model
         (which has 0.5); ``eval_margin``, by how many nats on average. ``metrics``: only these. Raises UsageError before a
         training, and NotEnoughData for rows without a contrast."""
-        weights, rows = self._require_weights(), self.output_dir / "eval.jsonl"
-        base = resolve_base_model(self.config.base_model)
+        adapters = {"base": None, "new": self._require_weights()}
+        rows, base = self.output_dir / "eval.jsonl", resolve_base_model(self.config.base_model)
         write_rows(eval_dataset, self.config.method, rows)
-        figures = measure(self.config.method, rows, base, weights, self.config.max_seq_length)
+        read = read_training_rows(rows, self.config.method)
+        keyed = [{**row, "prompt_key": json.dumps(row["prompt"], sort_keys=True)} for row in read]
+        contrasts = import_name("rl.evaluation.held_out.contrasts")(self.config.method, keyed)
+        score, length = leaf("rl.evaluation.torch.scoring").score_versions, self.config.max_seq_length
+        scores = score(base, adapters, contrasts, max_length=length, report=silent) if contrasts else {}
+        pairs = zip(*(scores.get(name, []) for name in adapters), strict=True)
+        moved = [new.relative_to(base) for base, new in pairs if base and new]
+        if not moved:
+            what = "no rows make a better and a worse answer"
+            raise NotEnoughData(f"{what}: give labels of both kinds, or groups of answers")
+        figures = {
+            "eval_pairs": float(len(moved)),
+            "eval_accuracy": fmean(pair.credit for pair in moved),
+            "eval_margin": fmean(pair.margin for pair in moved),
+        }
         return {name: value for name, value in figures.items() if metrics is None or name in metrics}
 
     def get_training_summary(self) -> str:
@@ -134,31 +149,6 @@ def scorer_of(functions: Sequence[RewardFunction]) -> Scorer:
 
 def _name(function: RewardFunction) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def measure(method: str, rows: Path, base_model: str, weights: Path, max_length: int) -> dict[str, float]:
-    """How well the model tells better from worse answers that it has not learned from. ``rows``: of the method, from which
-    contrasts are made as the evaluation makes them: of KTO's labels a good answer with a bad one, of GRPO's groups the best
-    with the worst. Raises NotEnoughData where there are none."""
-    keyed = [
-        {**row, "prompt_key": json.dumps(row["prompt"], sort_keys=True)} for row in read_training_rows(rows, method)
-    ]
-    contrasts = import_name("rl.evaluation.contrasts.contrasts")(method, keyed)
-    adapters = {"base": None, "new": weights}
-    score = leaf("rl.evaluation.torch.scoring").score_versions
-    scores = score(base_model, adapters, contrasts, max_length=max_length, report=silent) if contrasts else {}
-    moved = [
-        new.relative_to(base)
-        for base, new in zip(*(scores.get(name, []) for name in adapters), strict=True)
-        if base and new
-    ]
-    if not moved:
-        raise NotEnoughData("no rows make a better and a worse answer: give labels of both kinds, or groups of answers")
-    return {
-        "eval_pairs": float(len(moved)),
-        "eval_accuracy": fmean(pair.credit for pair in moved),
-        "eval_margin": fmean(pair.margin for pair in moved),
-    }
 
 
 ROWS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {

@@ -21,7 +21,6 @@ from rl.from_systems import toolbox
 from rl.hardware import GIB
 
 TARGET_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj")
-_DESKTOPS = ("5950X", "5900X")
 
 
 class HardwareProfile(Enum):
@@ -127,7 +126,7 @@ def detect_hardware(storage_path: Path | str | None = None) -> HardwareConfig:
     """``storage_path``: where models would be written; it need not exist yet."""
     path = _storage(storage_path)
     machine = core.detect_hardware(path)
-    desktop = any(name in machine.cpu for name in _DESKTOPS) and not machine.gpus
+    desktop = any(name in machine.cpu for name in ("5950X", "5900X")) and not machine.gpus
     return _configure(machine, "RYZEN_OPTIMIZED" if desktop else "AUTO_DETECT", path)
 
 

@@ -24,7 +24,6 @@ from rl.from_systems.toolbox.training_pipeline import TrainingPipeline
 
 logger = logging.getLogger(__name__)
 Answer = dict[str, Any]
-MOST_KEPT = 50
 FILE = "session_history.json"
 
 
@@ -146,7 +145,9 @@ class RLTrainingManager:
         except Exception as error:
             logger.exception("the training of %s failed", session.model_name)
             session.end(TrainingState.FAILED, str(error))
-        self.history.add(session)
+        if session not in self.history.sessions:
+            self.history.sessions.append(session)
+        self.history.save()
 
     def _report(self, event: str, values: dict[str, Any]) -> None:
         if self._stop.is_set():
@@ -265,11 +266,6 @@ class History:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise BadFile(file, f"is not a history of trainings ({error})") from error
 
-    def add(self, session: TrainingSession) -> None:
-        if session not in self.sessions:
-            self.sessions.append(session)
-        self.save()
-
     def save(self) -> None:
-        rows = [session.to_dict() for session in self.sessions[-MOST_KEPT:]]
+        rows = [session.to_dict() for session in self.sessions[-50:]]
         write_json(self.folder / FILE, {"sessions": rows, "active_models": self.active_models})

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.files import write_json
@@ -29,7 +30,7 @@ class Results(dict[str, Any]):
         raise KeyError(f"there is no {name}{reason}")
 
 
-class Steps:
+class Steps(AbstractContextManager["Steps", bool]):
     """Used in ``with``: an error within ends the steps and becomes ``success: False`` with ``error`` and ``traceback``. A
     KeyboardInterrupt and its like go on."""
 
@@ -38,9 +39,6 @@ class Steps:
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.values[name] = value
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -128,10 +126,8 @@ class TrainingPipeline:
 
     def deploy_to_ollama(self, model_name: str | None = None) -> str:
         """Raises RuntimeError where Ollama does not answer."""
-        deployer = OllamaDeployer()
-        return deployer.create_model(
-            model_name or f"toolbox-{self.agent_name}", self.gguf_path or self.export_to_gguf()
-        )
+        deployer, path = OllamaDeployer(), self.gguf_path or self.export_to_gguf()
+        return deployer.create_model(model_name or f"toolbox-{self.agent_name}", path)
 
     def run_full_pipeline(
         self, reward_funcs: Sequence[RewardFunction] | None = None, deploy_ollama: bool = True

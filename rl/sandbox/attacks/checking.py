@@ -34,7 +34,17 @@ class World:
             self.cookie = str(secrets.randbelow(10**15) + 10**15)
             self._secret = f"SECRET_KEY = '{self.cookie}'\n"
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ratchet-attack-")))
-            self._make_files(stack)
+            self.folder.chmod(_READABLE)
+            self._settings, self._database, self._known = self._files = tuple(
+                self.folder / name for name in ("settings.py", "db.sqlite3", "known-name")
+            )
+            for file in self._files:
+                file.write_text(self._secret)
+                file.chmod(_WRITABLE)
+            # Inheritable on purpose: closing what is none of the program's business is the sandbox's work.
+            descriptor = os.open(self._settings, os.O_RDONLY)
+            os.set_inheritable(descriptor, True)
+            stack.callback(os.close, descriptor)
             self._open_sockets(stack)
             self.victim = stack.enter_context(subprocess.Popen(self._victim_command(), env={"COOKIE": self.cookie}))
             stack.callback(self.victim.kill)
@@ -83,19 +93,6 @@ class World:
                 if self.cookie.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != self.victim.pid:
                     findings.append(f"process {folder.name} is left")
         return findings
-
-    def _make_files(self, stack: ExitStack) -> None:
-        self.folder.chmod(_READABLE)
-        self._settings, self._database, self._known = self._files = tuple(
-            self.folder / name for name in ("settings.py", "db.sqlite3", "known-name")
-        )
-        for file in self._files:
-            file.write_text(self._secret)
-            file.chmod(_WRITABLE)
-        # Inheritable on purpose: closing what is none of the program's business is the sandbox's work.
-        descriptor = os.open(self._settings, os.O_RDONLY)
-        os.set_inheritable(descriptor, True)
-        stack.callback(os.close, descriptor)
 
     def _open_sockets(self, stack: ExitStack) -> None:
         self._tcp, self._udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)

@@ -9,11 +9,9 @@ from django.utils import timezone
 
 from rl.base.measurements import Interval
 from rl.models import Arm, Experiment
-from rl.serving.allocation import shares
 from rl.serving.experiments import metrics
-from rl.serving.experiments.sample_ratio import SampleRatio, check_split
-from rl.serving.experiments.sequential import interval
-from rl.serving.experiments.tallies import SHARE, Tally
+from rl.serving.experiments.sample_ratio import SampleRatio, check_split, shares
+from rl.serving.experiments.sequential import SHARE, Tally, interval
 from rl.serving.experiments.verdicts import (
     Decision,
     Evidence,
@@ -125,7 +123,10 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     """Three to seven queries, and one pass over what was observed. The history of an error rate is its present: requests are
     counted only."""
     arms = list(experiment.arms.select_related("version"))
-    question = question_of(experiment, arms)
+    of_control = next((arm.pk for arm in arms if arm.is_control), 0)
+    fields = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
+    values = {name: getattr(experiment, name) for name in fields}
+    question = Question(names={arm.pk: arm.name for arm in arms}, control=of_control, **values)
     start = experiment.started_at
     end = experiment.stopped_at or timezone.now()
     hours = (end - start).total_seconds() / 3600 if start else 0.0
@@ -137,17 +138,22 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     stopped = frozenset(arm.pk for arm in arms if arm.is_stopped)
     evidence = Evidence(tally, _guard(experiment, arms, question, tally), stopped, now_shares)
     history = past.until(tally) if past else {}
-    rows = tuple(_arm_look(question, evidence, arm, history.get(arm.pk, ())) for arm in arms)
+    rows = tuple(
+        ArmLook(
+            arm=arm,
+            share=evidence.shares.get(arm.pk, 0.0),
+            samples=evidence.tally.n(arm.pk),
+            mean=_mean(question, evidence.tally, arm.pk),
+            reading=None if arm.is_control else read(question, evidence.tally, arm.pk),
+            guard=read_guard(question, evidence.guard, arm.pk) if evidence.guard and not arm.is_control else None,
+            predicted=None if arm.is_control else predict_observations(question, evidence.tally, arm.pk),
+            history=history.get(arm.pk, ()),
+        )
+        for arm in arms
+    )
     users = metrics.users(experiment)
     ratio = check_split(experiment, arms, users)
     return Look(experiment, rows, _decision(experiment, question, evidence, ratio), users, ratio)
-
-
-def question_of(experiment: Experiment, arms: Sequence[Arm]) -> Question:
-    control = next((arm.pk for arm in arms if arm.is_control), 0)
-    fields = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
-    values = {name: getattr(experiment, name) for name in fields}
-    return Question(names={arm.pk: arm.name for arm in arms}, control=control, **values)
 
 
 def _fill(tally: Tally, experiment: Experiment, arms: list[Arm], metric: str, past: _Past | None = None) -> None:
@@ -167,19 +173,6 @@ def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: T
     guard = metrics.new_tally(question.guard_metric, question.guard_margin)
     _fill(guard, experiment, arms, question.guard_metric)
     return guard
-
-
-def _arm_look(question: Question, evidence: Evidence, arm: Arm, history: Sequence[Point]) -> ArmLook:
-    return ArmLook(
-        arm=arm,
-        share=evidence.shares.get(arm.pk, 0.0),
-        samples=evidence.tally.n(arm.pk),
-        mean=_mean(question, evidence.tally, arm.pk),
-        reading=None if arm.is_control else read(question, evidence.tally, arm.pk),
-        guard=None if arm.is_control or evidence.guard is None else read_guard(question, evidence.guard, arm.pk),
-        predicted=None if arm.is_control else predict_observations(question, evidence.tally, arm.pk),
-        history=history,
-    )
 
 
 def _mean(question: Question, tally: Tally, arm: int) -> Interval | None:

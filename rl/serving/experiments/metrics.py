@@ -26,7 +26,7 @@ from django.db.models.functions import Cast, Coalesce
 from rl.models import Arm, Experiment, Feedback, Trace
 from rl.models.queues import NOT_BLIND
 from rl.models.traces import GATEWAY
-from rl.serving.experiments.tallies import SHARE, Tally
+from rl.serving.experiments.sequential import SHARE, Tally
 from rl.serving.experiments.wording import OUTCOME
 
 CHUNK = 5000

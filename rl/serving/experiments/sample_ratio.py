@@ -9,13 +9,13 @@ exceeds 1 / alpha with a probability of at most alpha (Ville 1939), and its inve
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from rl.models import Arm, Experiment
-from rl.serving.allocation import shares
 from rl.serving.experiments import metrics
 
 ALPHA: Final = 0.01
@@ -92,24 +92,19 @@ def _ramp_groups(experiment: Experiment, arms: Sequence[Arm]) -> list[_Group]:
     groups = []
     for number, step in enumerate(experiment.ramp):
         step_shares = shares({arm.pk: arm.weight for arm in arms}, control, [step], step["hours"])
-        sides = _sides(arms, by_step.get(number, {}), step_shares)
+        # challengers count together once one was stopped: the others then take its share, and the control keeps its own
+        users = by_step.get(number, {})
+        together = any(arm.is_stopped for arm in arms)
+        sides: dict[str, tuple[int, float]] = {}
+        for arm in arms:
+            name = "the challengers" if together and not arm.is_control else arm.name
+            count, share = sides.get(name, (0, 0.0))
+            sides[name] = count + users.get(arm.pk, 0), share + step_shares.get(arm.pk, 0.0)
         counts = {name: count for name, (count, share) in sides.items() if share > 0}
         expected = {name: share for name, (_, share) in sides.items() if share > 0}
         if len(expected) > 1:
             groups.append(_Group(counts, expected, f"{step['hours']:g}" if len(experiment.ramp) > 1 else ""))
     return groups
-
-
-def _sides(arms: Sequence[Arm], users: Mapping[int, int], of_arms: Mapping[int, float]) -> dict[str, tuple[int, float]]:
-    """The arms by name, with users and share. Challengers count together once one was stopped: the others then take its
-    share, and the control keeps its own."""
-    together = any(arm.is_stopped for arm in arms)
-    sides: dict[str, tuple[int, float]] = {}
-    for arm in arms:
-        name = "the challengers" if together and not arm.is_control else arm.name
-        count, share = sides.get(name, (0, 0.0))
-        sides[name] = count + users.get(arm.pk, 0), share + of_arms.get(arm.pk, 0.0)
-    return sides
 
 
 def _text(group: _Group, p_value: float) -> str:
@@ -122,3 +117,37 @@ def _text(group: _Group, p_value: float) -> str:
     p = "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
     caution = "The figures cannot be trusted until the cause is known."
     return f"{MISMATCH} that was asked for:{since} {figures} (p {p}). {caution}"
+
+
+Key = TypeVar("Key", int, str)
+
+
+def shares(
+    weights: Mapping[Key, float], control: Key | None, ramp: Sequence[Mapping[str, Any]], hours: float
+) -> dict[Key, float]:
+    """Share of the traffic of each arm, 0 to 1, ``hours`` after the start; empty when no weight is above zero. A step of
+    the ramp (``hours``, ``share``) says how much all but the control get together; they divide it by their weights. Without
+    a control, or before there is a step, the weights alone decide."""
+    total = sum(weights.values())
+    if total <= 0:
+        return {}
+    plain = {key: weight / total for key, weight in weights.items()}
+    reached = [step["share"] for step in ramp if step["hours"] <= hours]
+    others = sum(share for key, share in plain.items() if key != control)
+    if not reached or control not in plain or others <= 0:
+        return plain
+    return {key: 1 - reached[-1] if key == control else reached[-1] * plain[key] / others for key in plain}
+
+
+def pick(experiment: int | str, unit: str, of_arms: Mapping[Key, float]) -> Key:
+    """The arm of ``unit`` by weighted rendezvous hashing (Thaler and Ravishankar 1998; Schindelhauer and Schomaker 2005):
+    when one share grows, users move to that arm and to no other. Raises ValueError when no share is above zero."""
+    return max(
+        (key for key, share in of_arms.items() if share > 0), key=lambda key: _score(experiment, unit, key, of_arms)
+    )
+
+
+def _score(experiment: int | str, unit: str, key: Key, of_arms: Mapping[Key, float]) -> float:
+    digest = hashlib.sha256(f"{experiment}\0{key}\0{unit}".encode()).digest()
+    fraction = (int.from_bytes(digest[:8]) + 0.5) / 2**64
+    return -of_arms[key] / math.log(fraction)

@@ -12,13 +12,13 @@ from rl.serving.experiments import wording
 from rl.serving.experiments.sequential import (
     VALID_FROM,
     Estimate,
+    Tally,
     interval,
     needed_variance,
     p_value,
     predicted_sample,
     spread_for,
 )
-from rl.serving.experiments.tallies import Tally
 
 GUARD_SAMPLE: Final = 100
 """Observations an arm at which the interval of a guard is narrowest: it is there to find large harm early."""
@@ -101,7 +101,13 @@ def read_guard(question: Question, tally: Tally, arm: int) -> Reading | None:
 
 def decide(question: Question, evidence: Evidence) -> Decision:
     """The guard first; then better, worse, and no difference, in this order, from the smallest sample on."""
-    harmful = _harmful(question, evidence)
+    harmful = []
+    for arm in question.challengers:
+        reading = read_guard(question, evidence.guard, arm) if evidence.guard else None
+        if reading is None or arm in evidence.stopped or reading.samples < VALID_FROM:
+            continue
+        if _gain(question.guard_metric, reading).high < -question.guard_margin:
+            harmful.append(arm)
     left = [arm for arm in question.challengers if arm not in evidence.stopped and arm not in harmful]
     reasons = [_harm_text(question, evidence, arm) for arm in harmful]
     if not left:
@@ -149,17 +155,6 @@ def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]
         reason = " ".join(_equal_text(question, arm, ready[arm]) for arm in equal)
         return Decision("no_difference", question.control, reason=reason)
     return Decision(beaten=tuple(worse))
-
-
-def _harmful(question: Question, evidence: Evidence) -> list[int]:
-    harmful = []
-    for arm in question.challengers:
-        reading = read_guard(question, evidence.guard, arm) if evidence.guard else None
-        if reading is None or arm in evidence.stopped or reading.samples < VALID_FROM:
-            continue
-        if _gain(question.guard_metric, reading).high < -question.guard_margin:
-            harmful.append(arm)
-    return harmful
 
 
 def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float) -> Reading | None:

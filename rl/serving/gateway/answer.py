@@ -81,7 +81,10 @@ class Calls:
             call = Call(len(self.known), form=form)
             self.known.append(call)
         self._at[index] = call
-        new = _what_is_new(call, piece)
+        # a name may come in pieces; one that is there already is told again
+        piece_name = "" if piece.name == call.name else piece.name
+        is_told_again = bool(piece.id or piece.name or piece.has_type) and _repeats(call, piece)
+        new = _Piece("" if call.id else piece.id, piece_name, "" if is_told_again else piece.text, piece.has_type)
         call.id, call.name, call.arguments = call.id or new.id, call.name + new.name, call.arguments + new.text
         for field_name, old, now in (("name", piece.name, new.name), (_FORMS[form], piece.text, new.text)):
             if old != now:
@@ -110,13 +113,6 @@ def _begins_another(call: Call, piece: _Piece) -> bool:
     if piece.name != call.name:
         return bool(call.arguments) or (piece.has_type and not call.id)
     return _is_whole(piece.text) and _is_whole(call.arguments) and not _repeats(call, piece)
-
-
-def _what_is_new(call: Call, piece: _Piece) -> _Piece:
-    """A name may come in pieces; one that is there already is told again."""
-    name = "" if piece.name == call.name else piece.name
-    is_told_again = bool(piece.id or piece.name or piece.has_type) and _repeats(call, piece)
-    return _Piece("" if call.id else piece.id, name, "" if is_told_again else piece.text, piece.has_type)
 
 
 def _repeats(call: Call, piece: _Piece) -> bool:

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,7 +23,6 @@ from starlette.routing import Route as Path
 from rl.base import disk_space, logs
 from rl.base.errors import UsageError
 from rl.models import ApiKey
-from rl.serving.advice import deploy_command
 from rl.serving.gateway.best_of import answer_best, as_events, asks_for_several
 from rl.serving.gateway.chat_request import ChatRequest, parse_request
 from rl.serving.gateway.choosing import Chooser
@@ -37,6 +36,7 @@ from rl.serving.gateway.turns import Pulse, Turns
 from rl.serving.gateway.upstream import new_client
 from rl.serving.gateway.writer import Recorder, Writer
 from rl.serving.machine import note_request
+from rl.serving.upstreams import deploy_command
 
 WINDOW_SECONDS: Final = 60
 CALLER: Final = "ratchet.caller"
@@ -88,7 +88,14 @@ class Gateway:
     async def caller(self, request: Request, *scopes: ApiKey.Scope) -> KnownKey:
         """Whose request it is; he must have one of the scopes. Raises Refusal."""
         key: KnownKey = request.scope.get(CALLER) or await self._key_of(request)
-        _require(key, scopes)
+        if not key.is_secret:
+            raise Refusal(
+                403, "this needs a secret key (sk_…); a publishable key may only rate", code="secret_key_needed"
+            )
+        if key.scopes.isdisjoint(scopes):
+            needed, has = " or ".join(repr(scope.value) for scope in scopes), ", ".join(sorted(key.scopes)) or "none"
+            why = f"this needs a key with the scope {needed}; the scopes of this key: {has}"
+            raise Refusal(403, why, code="scope_needed")
         if wait := self.limit.wait(key.caller):
             message = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
             raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
@@ -120,15 +127,6 @@ class Gateway:
             self._warned.add(chosen.model)
             log.warning("%s answers, because the version in use is not served", chosen.model)
         return chosen
-
-
-def _require(key: KnownKey, scopes: Sequence[ApiKey.Scope]) -> None:
-    if not key.is_secret:
-        raise Refusal(403, "this needs a secret key (sk_…); a publishable key may only rate", code="secret_key_needed")
-    if key.scopes.isdisjoint(scopes):
-        needed, has = " or ".join(repr(scope.value) for scope in scopes), ", ".join(sorted(key.scopes)) or "none"
-        message = f"this needs a key with the scope {needed}; the scopes of this key: {has}"
-        raise Refusal(403, message, code="scope_needed")
 
 
 async def chat(request: Request) -> Response:
@@ -171,7 +169,12 @@ async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
     elif asks_for_several(exchange):
         document = await answer_best(gateway.forms, gateway.turns, exchange)
     elif exchange.request.streams and not await gateway.forms.reads_calls(exchange):
-        return await _stream(gateway, exchange)
+        await gateway.turns.take(exchange)
+        try:
+            return EventStream(exchange, await gateway.forms.ask(exchange), gateway.recorder, gateway.turns)
+        except BaseException:
+            gateway.turns.leave(exchange)
+            raise
     else:
         async with gateway.turns.of(exchange):
             document = await gateway.forms.complete(exchange)
@@ -182,16 +185,6 @@ async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
     if exchange.request.streams:
         return Response(as_events(exchange, document), headers=exchange.headers(), media_type=EventStream.media_type)
     return json_response(exchange.under_our_name(document), headers=exchange.headers())
-
-
-async def _stream(gateway: Gateway, exchange: Exchange) -> EventStream:
-    """It leaves its turn when it ends."""
-    await gateway.turns.take(exchange)
-    try:
-        return EventStream(exchange, await gateway.forms.ask(exchange), gateway.recorder, gateway.turns)
-    except BaseException:
-        gateway.turns.leave(exchange)
-        raise
 
 
 async def models(request: Request) -> Response:

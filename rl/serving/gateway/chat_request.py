@@ -23,7 +23,6 @@ from rl.serving.gateway.fields import choose_fields
 from rl.serving.gateway.refusals import Refusal, unsupported_content
 from rl.serving.gateway.routing import KnownKey, Route
 
-UNIT_HEADER: Final = "x-ratchet-unit"
 SESSION_HEADER: Final = "x-ratchet-session"
 RATERS_HEADER: Final = "x-ratchet-raters"
 LENGTHS: Final = ("max_tokens", "max_completion_tokens")
@@ -103,14 +102,22 @@ def with_system_prompt(messages: Sequence[Any], texts: Sequence[Message], route:
 
 def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> ChatRequest:
     """Raises Refusal."""
-    sent = _parse_json(body)
+    try:
+        sent = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {error}", code="invalid_json") from None
+    if not isinstance(sent, dict):
+        raise Refusal(400, "the body must be a JSON object", code="invalid_json")
+    if problem := unstorable(sent):
+        field = pointer_to_unstorable(sent)
+        raise Refusal(400, f"{field or 'the body'} {problem}", code="invalid_json")
     model = sent.get("model")
     if not isinstance(model, str) or not model:
         raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
     document, left_out = choose_fields(sent)
     messages = tuple(_message(given, f"messages[{index}]") for index, given in enumerate(document["messages"]))
     session = _check_label(headers.get(SESSION_HEADER) or document.get("metadata", {}).get("session_id"), "session_id")
-    unit = headers.get(UNIT_HEADER) or document.get("user") or document.get("safety_identifier")
+    unit = headers.get("x-ratchet-unit") or document.get("user") or document.get("safety_identifier")
     unit = _check_label(unit, "user") or session or _conversation(key, messages)
     text = headers.get(RATERS_HEADER, "1")
     if not (text.isascii() and text.isdecimal() and len(text) < 9 and 1 <= int(text) <= MOST_RATERS):
@@ -118,19 +125,6 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
     raters = int(text)
     document["messages"] = in_newest_form(document["messages"])
     return ChatRequest(document, model, messages, unit, session, raters, left_out)
-
-
-def _parse_json(body: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}", code="invalid_json") from None
-    if not isinstance(document, dict):
-        raise Refusal(400, "the body must be a JSON object", code="invalid_json")
-    if problem := unstorable(document):
-        field = pointer_to_unstorable(document)
-        raise Refusal(400, f"{field or 'the body'} {problem}", code="invalid_json")
-    return document
 
 
 def _message(document: object, name: str) -> Message:

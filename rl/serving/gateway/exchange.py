@@ -18,7 +18,6 @@ from rl.serving.gateway.answer import Answer, clean
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.routing import KnownKey, Route
 
-_MOST_NAMES: Final = 20
 _ELSEWHERE: Final = ("messages", "model", "stream", "stream_options", "tools", "user", "safety_identifier")
 """Fields of a request's body that are not parameters, or are stored under a name of their own."""
 
@@ -58,7 +57,7 @@ class Exchange:
         headers = {"x-ratchet-version": self.route.served.version}
         if self.route.arm_id is not None:
             headers["x-ratchet-arm"] = str(self.route.arm_id)
-        if names := ", ".join(quote(name[:40]) for name in self.request.left_out[:_MOST_NAMES]):
+        if names := ", ".join(quote(name[:40]) for name in self.request.left_out[:20]):
             headers["x-ratchet-left-out"] = names
         return headers
 
@@ -69,6 +68,16 @@ class Exchange:
     def document(self) -> dict[str, Any]:
         """The exchange as ``rl/serving/gateway/answer_rows.py`` takes it."""
         route, history = self.route, split(self.request.messages)
+        sent, given = self.request.document, self.answer
+        first = self._milliseconds(given.first_at) if given.first_at is not None and self.request.streams else None
+        details = {
+            "time_to_first_token_ms": first,
+            "parameters": {name: value for name, value in sent.items() if name not in _ELSEWHERE},
+            "tools": sent.get("tools"),
+            "best_of": self.judging,
+            "chosen": self.choosing,
+            "kept": self.keeping,
+        }
         return {
             "agent_id": route.agent.id,
             "model_version_id": route.served.version_id,
@@ -84,21 +93,8 @@ class Exchange:
             **columns_of(self.answer),
             "duration_ms": self._milliseconds(time.monotonic()),
             "occurred_at": self.occurred_at.isoformat(),
-            "details": {**self._details(), **details_of(self.answer)},
+            "details": {"stream": self.request.streams, **_drop_empty(details), **details_of(self.answer)},
         }
-
-    def _details(self) -> dict[str, Any]:
-        body, answer = self.request.document, self.answer
-        first = self._milliseconds(answer.first_at) if answer.first_at is not None and self.request.streams else None
-        details = {
-            "time_to_first_token_ms": first,
-            "parameters": {name: value for name, value in body.items() if name not in _ELSEWHERE},
-            "tools": body.get("tools"),
-            "best_of": self.judging,
-            "chosen": self.choosing,
-            "kept": self.keeping,
-        }
-        return {"stream": self.request.streams, **_drop_empty(details)}
 
     def _milliseconds(self, until: float) -> int:
         return round((until - self.started) * 1000)

@@ -38,7 +38,6 @@ SCHEMA: Final = "response_format"
 Body = Mapping[str, Any]
 MOST_KEPT: Final = 100
 """Servers, with a set or schema each, of which something is known."""
-_OTHER: Final = ("response_format", "tools", "tool_choice")
 _AROUND: Final = 8
 """Tokens beside those of an answer, such as quotation marks."""
 _HALF: Final = "does not match the expected"
@@ -101,7 +100,7 @@ CHOICE_FORMS: Final[Mapping[str, Callable[[Sequence[str]], Form]]] = {
 
 
 def names_no_form(exchange: Exchange) -> bool:
-    return not any(exchange.request.document.get(name) for name in _OTHER)
+    return not any(exchange.request.document.get(name) for name in ("response_format", "tools", "tool_choice"))
 
 
 def keep(known: dict[Key, Value], key: Key, value: Value) -> dict[Key, Value]:
@@ -230,7 +229,10 @@ class Forms:
             if refusal.status not in REFUSES:
                 raise
             return None
-        text = _text_of(document)
+        given = document["choices"][0] if document["choices"] else {}
+        message = given.get("message") if isinstance(given, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        text = content.strip() if isinstance(content, str) else ""
         if form == "response_format":
             text = _without_quotes(text)
         if text not in values:
@@ -255,13 +257,6 @@ def _with_room(exchange: Exchange, structure: StructuredAnswers) -> Form:
     if upstream is None or not exchange.route.served.is_ours or names_length or not structure.ends:
         return form
     return {**form, "max_tokens": upstream.context}
-
-
-def _text_of(document: Piece) -> str:
-    choice = document["choices"][0] if document["choices"] else {}
-    message = choice.get("message") if isinstance(choice, dict) else None
-    text = message.get("content") if isinstance(message, dict) else None
-    return text.strip() if isinstance(text, str) else ""
 
 
 def _without_quotes(text: str) -> str:

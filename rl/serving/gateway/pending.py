@@ -151,23 +151,18 @@ def rescue(trace_id: UUID) -> None:
             return
         if not path_of(trace_id).exists():
             try:
-                write(trace_id, _as_broken_off(content, path.stat().st_mtime))
+                first, *lines = content.splitlines()
+                document, answer = json.loads(first), Answer(error=BROKEN_OFF)
+                for line in lines:
+                    with suppress(ValueError):  # the last one may be cut
+                        answer.take(json.loads(line))
+                lasted = path.stat().st_mtime - datetime.fromisoformat(document["occurred_at"]).timestamp()
+                duration_ms = min(max(0, round(lasted * 1000)), MAX_WHOLE_NUMBER)  # a clock may be set
+                details = {**document["details"], **details_of(answer)}
+                write(trace_id, {**document, **columns_of(answer), "duration_ms": duration_ms, "details": details})
             except (ValueError, KeyError, TypeError) as error:
                 set_aside(path, error)
         path.unlink(missing_ok=True)
-
-
-def _as_broken_off(content: bytes, ended: float) -> Document:
-    """Raises ValueError, KeyError or TypeError for what the gateway has not written."""
-    first, *lines = content.splitlines()
-    document, answer = json.loads(first), Answer(error=BROKEN_OFF)
-    for line in lines:
-        with suppress(ValueError):  # the last one may be cut
-            answer.take(json.loads(line))
-    lasted = ended - datetime.fromisoformat(document["occurred_at"]).timestamp()
-    duration_ms = min(max(0, round(lasted * 1000)), MAX_WHOLE_NUMBER)  # a clock may be set
-    details = {**document["details"], **details_of(answer)}
-    return {**document, **columns_of(answer), "duration_ms": duration_ms, "details": details}
 
 
 @contextmanager

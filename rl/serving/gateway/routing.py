@@ -15,7 +15,7 @@ from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.collect.feedback.kept_answers import ClosedAnswers, StructuredAnswers
 from rl.models import BASE, ApiKey, Deployment
-from rl.serving.allocation import pick, shares
+from rl.serving.experiments.sample_ratio import pick, shares
 from rl.serving.upstreams import Upstream
 
 

@@ -25,7 +25,6 @@ NOTE_SECONDS: Final = 1.0
 RECORD_SECONDS: Final = 0.25
 """How much of a stream is lost with a process that is killed, at most."""
 _DATA: Final = b"data: "
-CUT_OFF: Final = "the client went away, or the site was stopped"
 _DONE: Final = b"data: [DONE]\n\n"
 _SIGN_OF_LIFE: Final = b":\n\n"
 Result = TypeVar("Result")
@@ -52,7 +51,7 @@ class EventStream(Response):
         finally:
             if self._timer:
                 self._timer.cancel()
-            answer.error = answer.error or ("" if answer.complete else CUT_OFF)
+            answer.error = answer.error or ("" if answer.complete else "the client went away, or the site was stopped")
             self._recorder.record(self._exchange)
             try:
                 await self._upstream.aclose()

@@ -24,7 +24,6 @@ from rl.serving.judge_process import path_of
 from rl.serving.judge_server import require_judge
 from rl.serving.upstreams import upstream_of
 
-_OF_AGENTS = ("name", "created_at", "response_length", *SETTINGS)
 REFRESH_SECONDS: Final = 0.7
 """How late a revoked key, a new champion, a change of an experiment or a correction may be noticed."""
 FRESH_SECONDS: Final = 0.2
@@ -74,7 +73,7 @@ def load(reader: Reader | None = None) -> Snapshot:
             *_judge(row, deployed[row.pk], splits.get(row.pk)),
             *_read_kept(row, deployed[row.pk], reader),
         )
-        for row in Agent.objects.only(*_OF_AGENTS)
+        for row in Agent.objects.only(*("name", "created_at", "response_length", *SETTINGS))
     }
     columns = ("digest", "pk", "kind", "agent_id", "scopes", "expires_at")
     keys = {

@@ -132,7 +132,11 @@ class _Server:
         self._seen = {who: at for who, at in self._seen.items() if now - at < KEPT_SECONDS} | {caller: now}
         self._called = {who: at for who, at in self._called.items() if who in self._seen}
         turn = asyncio.get_running_loop().create_future()
-        self._queue(caller).append(turn)
+        if len(self._waiting.get(caller, ())) >= MOST_WAITING:
+            raise _too_many(f"{MOST_WAITING} requests of yours wait for this model already", 429)
+        if sum(map(len, self._waiting.values())) >= MOST_WAITING_OF_ALL:
+            raise _too_many("too many requests wait for this model")
+        self._waiting.setdefault(caller, deque()).append(turn)
         self._call()
         try:
             await turn
@@ -148,14 +152,6 @@ class _Server:
         if not self.running[caller]:
             del self.running[caller]
         self._call()
-
-    def _queue(self, caller: Hashable) -> deque[asyncio.Future[None]]:
-        """Raises Refusal where it is full."""
-        if len(self._waiting.get(caller, ())) >= MOST_WAITING:
-            raise _too_many(f"{MOST_WAITING} requests of yours wait for this model already", 429)
-        if sum(map(len, self._waiting.values())) >= MOST_WAITING_OF_ALL:
-            raise _too_many("too many requests wait for this model")
-        return self._waiting.setdefault(caller, deque())
 
     def _forget(self, caller: Hashable, turn: asyncio.Future[None]) -> None:
         if turn in (queue := self._waiting.get(caller, deque())):

@@ -75,7 +75,6 @@ def find_key(key: str) -> ApiKey | None:
     return None if row is None or row.has_expired() else row
 
 
-USE_WRITTEN_EVERY = timedelta(minutes=1)
 DEVICE, USER, INVITE = "device:", "user:", "invite:"
 """Prefixes of the raters whom this site names: a browser that holds a publishable key; a person who signed in; a guest."""
 
@@ -109,7 +108,13 @@ class ApiKeyAuthentication(BaseAuthentication):
         key = self._find(secret)
         if key is None:
             raise AuthenticationFailed("this API key is unknown, was revoked, or has expired")
-        _note_use(key)
+        # once a minute, so that reading stays reading
+        now = timezone.now()
+        due = now - timedelta(minutes=1)
+        if key.last_used_at is None or key.last_used_at < due:
+            unused = Q(last_used_at__isnull=True) | Q(last_used_at__lt=due)
+            ApiKey.objects.filter(unused, pk=key.pk).update(last_used_at=now)
+            key.last_used_at = now
         audit.name_caller(f"key:{key.pk} {key.name}")
         return None, key
 
@@ -177,13 +182,3 @@ def rater_for(key: ApiKey, name: str) -> str:
             {"rater": f"names that start with {DEVICE!r}, {USER!r} or {INVITE!r} are given by this site: write another"}
         )
     return name
-
-
-def _note_use(key: ApiKey) -> None:
-    """Once a minute, so that reading stays reading."""
-    now = timezone.now()
-    due = now - USE_WRITTEN_EVERY
-    if key.last_used_at is None or key.last_used_at < due:
-        unused = Q(last_used_at__isnull=True) | Q(last_used_at__lt=due)
-        ApiKey.objects.filter(unused, pk=key.pk).update(last_used_at=now)
-        key.last_used_at = now

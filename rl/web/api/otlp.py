@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -85,7 +85,18 @@ class OtlpTraces(APIView):
             raise exceptions.UnsupportedMediaType(media_type or "none", f"send {PROTOBUF} or {JSON}")
         mapped = map_spans(decode(body_of(request), media_type), agent=_agent_name(request, key))
         refused = [*mapped.refused, *_store(mapped, key)]
-        return reply(request, _answer(refused, mapped.without_content))
+        # the partial success is empty where all is well; a warning counts nothing as rejected
+        without_content = mapped.without_content
+        reasons = Counter(rejected.reason for rejected in refused)
+        messages = [f"{count} refused: {reason}" for reason, count in reasons.most_common(20)]
+        if without_content:
+            messages.append(f"{without_content} model calls {NO_CONTENT}")
+        answer = ExportTraceServiceResponse()
+        if messages:
+            answer.partial_success.rejected_spans = sum(reasons.values())
+            answer.partial_success.error_message = "; ".join(messages)[:LONGEST_MESSAGE]
+            log.warning("spans: %s", answer.partial_success.error_message)
+        return reply(request, answer)
 
 
 def _agent_name(request: Request, key: ApiKey) -> str:
@@ -115,20 +126,6 @@ def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:
             [span for span in mapped.loose if span.agent == name],
         )
     return refused
-
-
-def _answer(refused: Iterable[Rejected], without_content: int) -> ExportTraceServiceResponse:
-    """With its partial success empty where all is well; a warning counts nothing as rejected."""
-    reasons = Counter(rejected.reason for rejected in refused)
-    messages = [f"{count} refused: {reason}" for reason, count in reasons.most_common(20)]
-    if without_content:
-        messages.append(f"{without_content} model calls {NO_CONTENT}")
-    answer = ExportTraceServiceResponse()
-    if messages:
-        answer.partial_success.rejected_spans = sum(reasons.values())
-        answer.partial_success.error_message = "; ".join(messages)[:LONGEST_MESSAGE]
-        log.warning("spans: %s", answer.partial_success.error_message)
-    return answer
 
 
 def _status_response(error: Exception, context: Any) -> HttpResponse | None:

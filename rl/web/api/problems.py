@@ -131,7 +131,6 @@ class DescriptionPage(_Kept, SpectacularSwaggerSplitView):
 
 
 MEDIA_TYPE = "application/problem+json"
-TYPE_PREFIX = "urn:ratchet:problem:"
 log = logging.getLogger(__name__)
 
 
@@ -185,7 +184,7 @@ def problem(error: exceptions.APIException) -> dict[str, Any]:
 
 
 def document(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
-    problem_type = TYPE_PREFIX + code.replace("_", "-")
+    problem_type = "urn:ratchet:problem:" + code.replace("_", "-")
     return {"type": problem_type, "title": status.phrase, "status": status.value, "detail": detail}
 
 

@@ -29,21 +29,18 @@ from rl.web.client_address import address_digest
 PATH: Final = "/api/v1/feedback/"
 JSON: Final = "application/json"
 RATING: Final = "rating"
-_ACCEPTED: Final = (None, "*/*", JSON)
 _authentication = ApiKeyAuthentication(find_key)
 _throttle = RequestsPerMinute()
 
 
-class QuickRatings:
+def answer_ratings(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Middleware, within those that write headers and above all that ratings do not need."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
+    def answer(request: HttpRequest) -> HttpResponse:
+        is_rating = request.method == "POST" and request.path_info == PATH
+        return (is_rating and _try_to_answer(request)) or get_response(request)
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.method == "POST" and request.path_info == PATH and (answer := _try_to_answer(request)):
-            return answer
-        return self.get_response(request)
+    return answer
 
 
 def _try_to_answer(request: HttpRequest) -> HttpResponse | None:
@@ -67,7 +64,7 @@ def _check(request: HttpRequest) -> tuple[ApiKey, dict[str, Any]] | None:
     if (
         request.content_type != JSON
         or request.META.get("QUERY_STRING")
-        or request.headers.get("Accept") not in _ACCEPTED
+        or request.headers.get("Accept") not in (None, "*/*", JSON)
     ):
         return None
     as_view = cast("Request", request)  # headers, and an attribute ``auth``, are all that is asked of it

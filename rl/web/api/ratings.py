@@ -131,26 +131,21 @@ class RatingBulkSync(ApiView):
         items = list(data["ratings"].items())
         for part in (items[start : start + CHUNK] for start in range(0, len(items), CHUNK)):
             traces = _entries(self.key, [entry_id for entry_id, _ in part], data.get("agent"))
-            rated += record(_accept(part, traces, DEVICE + data["device_id"], self.key, rejected))
+            rater = DEVICE + data["device_id"]
+            key = self.key
+            checker, accepted = EntryRating(), []
+            for entry_id, document in part:
+                try:
+                    accepted.append(_event(_only(traces, entry_id), checker.run_validation(document), rater, key))
+                except ValidationError as error:
+                    rejected.append({"entry_id": entry_id, "reason": summary(error)})
+                except (APIException, UsageError) as error:
+                    rejected.append({"entry_id": entry_id, "reason": str(error)})
+            rated += record(accepted)
         created = sum(result.created for result in rated)
         return Response(
             {"created": created, "updated": len(rated) - created, "total": len(rated), "rejected": rejected}
         )
-
-
-def _accept(
-    part: list[tuple[str, Any]], traces: dict[str, list[Trace]], rater: str, key: ApiKey, rejected: list[dict[str, str]]
-) -> list[Feedback]:
-    """The ratings that can be stored; appends the others to ``rejected``."""
-    checker, accepted = EntryRating(), []
-    for entry_id, document in part:
-        try:
-            accepted.append(_event(_only(traces, entry_id), checker.run_validation(document), rater, key))
-        except ValidationError as error:
-            rejected.append({"entry_id": entry_id, "reason": summary(error)})
-        except (APIException, UsageError) as error:
-            rejected.append({"entry_id": entry_id, "reason": str(error)})
-    return accepted
 
 
 def _entries(key: ApiKey, entry_ids: list[str], agent: str | None) -> dict[str, list[Trace]]:

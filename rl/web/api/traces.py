@@ -61,24 +61,25 @@ class TraceList(ApiView):
     )
     def post(self, request: Request) -> Response:
         if isinstance(request.data, list):
-            return Response({"results": self._store_list(request.data)}, status=status.HTTP_207_MULTI_STATUS)
+            items = request.data
+            if not 1 <= len(items) <= MAX_BATCH:
+                raise ValidationError([f"send 1 to {MAX_BATCH} traces at a time, not {len(items)}"])
+            checked: list[dict[str, Any] | ValidationError] = []
+            for item in items:
+                try:
+                    checked.append(_IN.run_validation(item))
+                except ValidationError as error:
+                    checked.append(error)
+            stored = iter(store([item for item in checked if isinstance(item, dict)], self.key))
+            return Response(
+                {"results": [_item(next(stored) if isinstance(item, dict) else item) for item in checked]},
+                status=status.HTTP_207_MULTI_STATUS,
+            )
         result = store([_IN.run_validation(request.data)], self.key)[0]
         if isinstance(result, APIException):
             raise result
         document = {**_OUT.to_representation(result.trace), "token": result.token}
         return Response(document, status=success(result.created))
-
-    def _store_list(self, items: list[Any]) -> list[dict[str, Any]]:
-        if not 1 <= len(items) <= MAX_BATCH:
-            raise ValidationError([f"send 1 to {MAX_BATCH} traces at a time, not {len(items)}"])
-        checked: list[dict[str, Any] | ValidationError] = []
-        for item in items:
-            try:
-                checked.append(_IN.run_validation(item))
-            except ValidationError as error:
-                checked.append(error)
-        stored = iter(store([item for item in checked if isinstance(item, dict)], self.key))
-        return [_item(next(stored) if isinstance(item, dict) else item) for item in checked]
 
 
 class TraceDetail(ApiView):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
@@ -15,7 +14,7 @@ from rest_framework.response import Response
 
 from rl.collect.traces import records as trace_records
 from rl.dataset_builder import get_training_stats
-from rl.models import Agent, Trace, TrainingRun
+from rl.models import Trace, TrainingRun
 from rl.runs import supervisor
 from rl.scoring import stored as rewarding
 from rl.web.api.auth import READ, TRAIN
@@ -87,25 +86,27 @@ class TrainingStats(ApiView):
             "labeled_traces": stats["rated_traces"],
             "unlabeled_traces": stats["traces"] - stats["rated_traces"],
         }
-        return Response({**stats, **toolbox_v2, "newest": _newest(agent)})
-
-
-def _newest(agent: Agent) -> dict[str, Any]:
-    newest = keys_within(Trace.objects.filter(agent=agent).order_by("-created_at", "id"), NEWEST)
-    traces = list(Trace.objects.filter(pk__in=newest).only(*_COLUMNS))
-    tools = {call.tool_name for trace in traces for call in trace_records.tool_calls(trace.tool_calls)}
-    return {
-        "traces": len(traces),
-        "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
-        "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
-        "unique_tools_used": len(tools),
-        "tools_list": sorted(tools)[:MOST_TOOLS],
-        "avg_query_length": _mean([len(trace.question) for trace in traces]),
-        "avg_response_length": _mean([len(trace.response) for trace in traces]),
-        "total_tokens_in": sum(trace.tokens_in or 0 for trace in traces),
-        "total_tokens_out": sum(trace.tokens_out or 0 for trace in traces),
-        "total_cost": sum(trace.cost or 0 for trace in traces),
-    }
+        newest = keys_within(Trace.objects.filter(agent=agent).order_by("-created_at", "id"), NEWEST)
+        traces = list(Trace.objects.filter(pk__in=newest).only(*_COLUMNS))
+        tools = {call.tool_name for trace in traces for call in trace_records.tool_calls(trace.tool_calls)}
+        return Response(
+            {
+                **stats,
+                **toolbox_v2,
+                "newest": {
+                    "traces": len(traces),
+                    "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
+                    "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
+                    "unique_tools_used": len(tools),
+                    "tools_list": sorted(tools)[:MOST_TOOLS],
+                    "avg_query_length": _mean([len(trace.question) for trace in traces]),
+                    "avg_response_length": _mean([len(trace.response) for trace in traces]),
+                    "total_tokens_in": sum(trace.tokens_in or 0 for trace in traces),
+                    "total_tokens_out": sum(trace.tokens_out or 0 for trace in traces),
+                    "total_cost": sum(trace.cost or 0 for trace in traces),
+                },
+            }
+        )
 
 
 def _mean(lengths: list[int]) -> float:

@@ -33,7 +33,6 @@ from rl.web.front.bridge import RETRY_SECONDS, Bridge, collect, replay
 from rl.web.front.health import problem
 from rl.web.front.limits import Limits, Memory, address_of, require_known_host
 
-OTLP_PATHS: Final = ("/v1/traces", "/v1/traces/")
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +47,9 @@ class Front:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            end_with_master()
+            master = multiprocessing.parent_process()
+            if master is not None:
+                Thread(target=_end_after, args=(master.sentinel,), name="master", daemon=True).start()
             await gateway(scope, receive, send)
             await self._health.stop()
             await self._ends.stop()
@@ -67,7 +68,7 @@ class Front:
             if not is_for_gateway(path):
                 require_known_host(scope)
             with self._memory.share(address) as take:
-                is_otlp = path in OTLP_PATHS
+                is_otlp = path in ("/v1/traces", "/v1/traces/")
                 most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
                 body = await collect(scope, receive, most, take)
                 if is_for_gateway(path):
@@ -186,13 +187,6 @@ def area_of(path: str) -> str:
 
 STOP_SECONDS: Final = 10.0
 """Given to the answers of a worker whose master is gone, beyond what uvicorn gives them."""
-
-
-def end_with_master() -> None:
-    """Where this process is not a worker it does nothing."""
-    master = multiprocessing.parent_process()
-    if master is not None:
-        Thread(target=_end_after, args=(master.sentinel,), name="master", daemon=True).start()
 
 
 def _end_after(sentinel: int) -> None:

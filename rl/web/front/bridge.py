@@ -86,7 +86,6 @@ MOST_WAITING: Final = 200
 """Requests that wait for a thread. More are refused: whoever came last would have gone before its turn."""
 RETRY_SECONDS: Final = 2
 Result = TypeVar("Result")
-_NOT_PASSED_ON: Final = (b"content-length", b"transfer-encoding", b"expect")
 
 
 class Bridge:
@@ -175,7 +174,7 @@ def environ(scope: Any, body: bytes) -> dict[str, Any]:
         PASSES_ON: True,
     }
     for raw, value in scope["headers"]:
-        if b"_" in raw or raw in _NOT_PASSED_ON:
+        if b"_" in raw or raw in (b"content-length", b"transfer-encoding", b"expect"):
             continue
         name = raw.decode("latin-1").upper().replace("-", "_")
         name = name if name == "CONTENT_TYPE" else f"HTTP_{name}"

@@ -16,7 +16,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from rl.web.client_address import network
 
 MOST_HEAD_BYTES: Final = 65_536
-_REFUSAL: Final = b"HTTP/1.1 %s\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class Connection(HttpToolsProtocol):
@@ -94,5 +93,5 @@ class Connection(HttpToolsProtocol):
         return idle is None
 
     def _refuse(self, status: bytes) -> None:
-        self.transport.write(_REFUSAL % status)
+        self.transport.write(b"HTTP/1.1 %s\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status)
         self.transport.close()

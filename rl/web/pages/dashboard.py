@@ -20,14 +20,13 @@ from rl.collect.feedback.kept_answers import read_kept_answers
 from rl.models import Agent, ApiKey, Deployment, Evaluation, Experiment, ModelVersion, Trace, TrainingRun, version_name
 from rl.queues.editing import LABELS
 from rl.serving import machine
-from rl.serving.advice import deploy_command
+from rl.serving.upstreams import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import look_at, why_queued
 from rl.web.dashboard_counts import VersionFigures
 from rl.web.pages.guards import for_users, require_staff
 
 ANSWERS, NEWEST = 3, 200
-LOOPBACK = ("127.0.0.1", "localhost")
 
 
 @require_safe
@@ -38,7 +37,7 @@ def embedded_widget(request: HttpRequest) -> HttpResponse:
     # The widget is loaded from, and talks to, the public address, as on a page of another site; on this machine at the port
     # that the page came from, as a server started by hand has another one.
     site, port = urlsplit(settings.SITE_URL), urlsplit(f"//{request.get_host()}").port
-    is_here = site.hostname in LOOPBACK and port
+    is_here = site.hostname in ("127.0.0.1", "localhost") and port
     api = f"{site.scheme}://{site.hostname}:{port}" if is_here else settings.SITE_URL
     # A key that is bound to an agent rates that agent's answers only.
     key = ApiKey.find(request.GET.get("key", ""))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_required, permission_required
@@ -58,7 +57,20 @@ def rate_items(request: HttpRequest, name: str, queue: str = ANSWERS) -> HttpRes
         return redirect_to_login(request.get_full_path())
     back = _address(desk.queue) + desk.selection.query
     if request.method != "POST":
-        return _show(request, desk)
+        claims = desk.claim()
+        trace = claims[0].trace if claims else None
+        context: dict[str, Any] = {
+            "page": "rate",
+            "agent": desk.queue.agent,
+            "queue": desk.queue,
+            "rater": desk.rater.name,
+            **desk.state(claims, desk.form(fresh=True)),
+            "is_invited": desk.is_invited,
+            "filters": [] if desk.is_invited else desk.selection.form(desk.queue.agent, trace),
+            "is_filtered": bool(desk.selection.values),
+            "tags": tags_for(desk.queue, trace),
+        }
+        return render(request, "rl/rate.html", context)
     try:
         desk.decide(_posted_vote(desk, request.POST))
     except RatchetError as error:
@@ -74,7 +86,13 @@ def store_decisions(request: HttpRequest, name: str, queue: str) -> HttpResponse
         desk = open_desk(request, name, queue)
         if desk is None:
             return JsonResponse({"error": "You are signed out: sign in again, then this is sent."}, status=401)
-        return JsonResponse(desk.answer(_read_body(request)))
+        try:
+            given = json.loads(request.body)
+        except (ValueError, RecursionError):
+            raise UsageError("the request's body must be JSON") from None
+        if not isinstance(given, dict):
+            raise UsageError("the request's body must be an object")
+        return JsonResponse(desk.answer(given))
     except Refusal as refusal:
         return JsonResponse({"error": f"{refusal.title}. {refusal.text}"}, status=403)
     except RatchetError as error:
@@ -113,23 +131,6 @@ def what_happened(request: HttpRequest, name: str, queue: str, claim: int) -> Ht
     return render(request, "rl/rate_happened.html", context)
 
 
-def _show(request: HttpRequest, desk: Desk) -> HttpResponse:
-    claims = desk.claim()
-    trace = claims[0].trace if claims else None
-    context: dict[str, Any] = {
-        "page": "rate",
-        "agent": desk.queue.agent,
-        "queue": desk.queue,
-        "rater": desk.rater.name,
-        **desk.state(claims, desk.form(fresh=True)),
-        "is_invited": desk.is_invited,
-        "filters": [] if desk.is_invited else desk.selection.form(desk.queue.agent, trace),
-        "is_filtered": bool(desk.selection.values),
-        "tags": tags_for(desk.queue, trace),
-    }
-    return render(request, "rl/rate.html", context)
-
-
 def _posted_vote(desk: Desk, posted: QueryDict) -> Vote:
     """``claim`` may be left out of an undo: then it is the last decision. Raises UsageError."""
     fields: dict[str, Any] = {name: posted[name] for name in ("action", "choice", "text", "notes") if posted.get(name)}
@@ -150,16 +151,6 @@ def _posted_vote(desk: Desk, posted: QueryDict) -> Vote:
     if "text" in fields:  # browsers send lines with CR LF
         fields["text"] = fields["text"].replace("\r\n", "\n")
     return Vote.read({**fields, "id": str(uuid.uuid4()), "claim": int(claim), "tags": posted.getlist("tags")})
-
-
-def _read_body(request: HttpRequest) -> Mapping[str, Any]:
-    try:
-        given = json.loads(request.body)
-    except (ValueError, RecursionError):
-        raise UsageError("the request's body must be JSON") from None
-    if not isinstance(given, dict):
-        raise UsageError("the request's body must be an object")
-    return given
 
 
 def _waiting(queue: RatingQueue, rater: str) -> dict[str, Any]:

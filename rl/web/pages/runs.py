@@ -62,7 +62,16 @@ def one_run(request: HttpRequest, pk: int) -> HttpResponse:
     check_permission(request, "change")
     wants_page = request.accepts("text/html")
     try:
-        _act(run, request.POST.get("action", ""))
+        action = request.POST.get("action", "")
+        if action == "cancel":
+            supervisor.stop(run)
+        elif action == "resume":
+            choosing.require_origins(run)
+            if not supervisor.requeue(run):
+                raise RunConflict(_why_it_stays(run))
+            supervisor.enqueue(run)
+        else:
+            raise UsageError(unknown_name("action", action, ("cancel", "resume")))
     except RatchetError as error:
         if not wants_page:
             return JsonResponse({"error": str(error)}, status=400)
@@ -132,19 +141,6 @@ def log_tail(path: Path) -> str:
         file.seek(start)
         text = file.read(LOG_BYTES).decode(errors="replace")
     return text.partition("\n")[2] if start and "\n" in text else text
-
-
-def _act(run: TrainingRun, action: str) -> None:
-    """Raises UsageError, and RunConflict for a run whose state does not allow it."""
-    if action == "cancel":
-        supervisor.stop(run)
-    elif action == "resume":
-        choosing.require_origins(run)
-        if not supervisor.requeue(run):
-            raise RunConflict(_why_it_stays(run))
-        supervisor.enqueue(run)
-    else:
-        raise UsageError(unknown_name("action", action, ("cancel", "resume")))
 
 
 def _why_it_stays(run: TrainingRun) -> str:

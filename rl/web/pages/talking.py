@@ -22,7 +22,7 @@ from rl.collect.feedback.answer_forms import find_form, judge_text
 from rl.collect.feedback.write import correct, current_rating, rate, retract
 from rl.models import Agent, Deployment, Feedback, Trace, TrainingRun, version_name
 from rl.online_learner import OnlineLearner, samples_needed, waiting_feedback
-from rl.serving.advice import deploy_command
+from rl.serving.upstreams import deploy_command
 from rl.web import duels
 from rl.web.conversations import (
     last_verdict,

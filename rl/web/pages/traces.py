@@ -215,7 +215,17 @@ def act_on_picked(request: HttpRequest) -> HttpResponse:
     try:
         action, keys = _read(request)
         if action == "export":
-            return _export(keys)
+            # a line for each, as the API gives it, with all of its feedback; newest first
+            rows = (
+                Trace.objects.filter(pk__in=keys)
+                .select_related("agent", "model_version")
+                .prefetch_related("feedback__agent")
+            )
+            renderer = JSONRenderer()
+            lines = b"".join(renderer.render(TraceWithFeedback(trace).data) + b"\n" for trace in rows)
+            answer = HttpResponse(lines, content_type="application/x-ndjson")
+            answer["Content-Disposition"] = 'attachment; filename="traces.jsonl"'
+            return answer
         if not request.user.has_perm("rl.change_trace"):
             raise PermissionDenied("Nobody has given you the permission to change traces.")
         set_use(keys, may_train=action == "allow")
@@ -251,15 +261,3 @@ def _read(request: HttpRequest) -> tuple[str, list[UUID]]:
         return action, [UUID(text) for text in texts]
     except ValueError:
         raise UsageError("one of the picked traces has an id that is not one; open the list again") from None
-
-
-def _export(keys: Sequence[UUID]) -> HttpResponse:
-    """A line for each, as the API gives it, with all of its feedback; newest first."""
-    rows = (
-        Trace.objects.filter(pk__in=keys).select_related("agent", "model_version").prefetch_related("feedback__agent")
-    )
-    renderer = JSONRenderer()
-    lines = b"".join(renderer.render(TraceWithFeedback(trace).data) + b"\n" for trace in rows)
-    answer = HttpResponse(lines, content_type="application/x-ndjson")
-    answer["Content-Disposition"] = 'attachment; filename="traces.jsonl"'
-    return answer

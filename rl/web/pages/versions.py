@@ -21,11 +21,11 @@ from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.models import Artifact, Deployment, Experiment, ModelVersion, Trace, version_name
 from rl.operations import queue_state
 from rl.serving import overview, promotion
-from rl.serving.advice import deploy_command
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document, history
 from rl.serving.experiments.wording import difference_text
+from rl.serving.upstreams import deploy_command
 from rl.web import version_figures
 from rl.web.formatting import Page
 from rl.web.pages.guards import for_users, for_users_who_post, require_staff, show_problem
@@ -49,7 +49,23 @@ def one_experiment(request: HttpRequest, pk: int) -> HttpResponse:
     require_staff(request, "rl.view_experiment", EXPERIMENT_REFUSAL)
     experiment = get_object_or_404(Experiment.objects.select_related("agent"), pk=pk)
     if request.method != "POST":
-        return render(request, "rl/experiment.html", _experiment_context(request, experiment))
+        report = document(look(experiment))
+        return render(
+            request,
+            "rl/experiment.html",
+            {
+                "page": "experiments",
+                "experiment": experiment,
+                "look": report,
+                "percent": round(report["progress"] * 100),
+                "challengers": [arm for arm in report["arms"] if not arm["is_control"]],
+                "effect": difference_text(experiment.metric, experiment.minimum_effect, signed=False),
+                "confidence": f"{experiment.confidence * 100:g} %",
+                "unserved": lifecycle.find_unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
+                "unjudged": lifecycle.find_unjudged(experiment) if experiment.state != experiment.State.STOPPED else "",
+                "may_change": request.user.has_perm("rl.change_experiment"),
+            },
+        )
     require_staff(request, "rl.change_experiment", EXPERIMENT_REFUSAL)
     try:
         _act(request, experiment)
@@ -64,22 +80,6 @@ def look_json(request: HttpRequest, pk: int) -> JsonResponse:
     require_staff(request, "rl.view_experiment", EXPERIMENT_REFUSAL)
     current = look(get_object_or_404(Experiment.objects.select_related("agent"), pk=pk), with_history=True)
     return JsonResponse({**document(current), "history": history(current)})
-
-
-def _experiment_context(request: HttpRequest, experiment: Experiment) -> dict[str, Any]:
-    report = document(look(experiment))
-    return {
-        "page": "experiments",
-        "experiment": experiment,
-        "look": report,
-        "percent": round(report["progress"] * 100),
-        "challengers": [arm for arm in report["arms"] if not arm["is_control"]],
-        "effect": difference_text(experiment.metric, experiment.minimum_effect, signed=False),
-        "confidence": f"{experiment.confidence * 100:g} %",
-        "unserved": lifecycle.find_unserved(experiment) if experiment.state != experiment.State.STOPPED else [],
-        "unjudged": lifecycle.find_unjudged(experiment) if experiment.state != experiment.State.STOPPED else "",
-        "may_change": request.user.has_perm("rl.change_experiment"),
-    }
 
 
 def _act(request: HttpRequest, experiment: Experiment) -> None:
@@ -114,7 +114,12 @@ def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
     version = _find(agent, name)
     if request.method == "POST" and request.POST.get("action") == "compare":
         require_staff(request, ADD_EXPERIMENT, REFUSAL)
-        return redirect("experiment", pk=_draft_experiment(version).pk)
+        # the same again within the same minute
+        live = lifecycle.Variant(Deployment.champion(version.agent))
+        title = f"{version_name(live.version)} or {version.name}, {timezone.now():%Y-%m-%d %H.%M}"
+        made = Experiment.objects.filter(agent=version.agent, name=title).first()
+        sides = [(live, 1.0), (lifecycle.Variant(version), 1.0)]
+        return redirect("experiment", pk=(made or lifecycle.create(version.agent, title, sides, control=live)).pk)
     if request.method == "POST":
         require_staff(request, PROMOTE, REFUSAL)
         try:
@@ -173,15 +178,6 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     figures = {"sentence": version_figures.sentence(evaluation), "bars": version_figures.bars(evaluation)}
     chosen = {"answers": answers[:ANSWERS], "count": len(answers), "rails": version_figures.rails(evaluation)}
     return {**context, **figures, **chosen}
-
-
-def _draft_experiment(version: ModelVersion) -> Experiment:
-    """The same again within the same minute."""
-    live = lifecycle.Variant(Deployment.champion(version.agent))
-    name = f"{version_name(live.version)} or {version.name}, {timezone.now():%Y-%m-%d %H.%M}"
-    made = Experiment.objects.filter(agent=version.agent, name=name).first()
-    sides = [(live, 1.0), (lifecycle.Variant(version), 1.0)]
-    return made or lifecycle.create(version.agent, name, sides, control=live)
 
 
 def _put_into_use(action: str, version: ModelVersion) -> str:

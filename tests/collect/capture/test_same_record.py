@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.collect import ExecutionTrace, TraceCollector
@@ -57,7 +57,7 @@ steps = st.lists(st.tuples(texts, texts, st.floats(0, 1), st.lists(texts, max_si
 tasks = st.lists(st.tuples(st.sampled_from(["created", "completed", "failed"]), names, texts, texts), max_size=4)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(texts.filter(str.strip), calls, steps, tasks, st.integers(0, 9), st.floats(0, 9))
 def test_a_trace_file_says_what_the_api_is_sent(collector: TraceCollector, query, calls, steps, tasks, tokens, cost):
     collector.start_trace(query)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
@@ -135,7 +135,7 @@ def test_a_record_is_stored_or_rejected(name: str):
     module = import_module(IMPORTERS[name])
     agent = Agent.objects.create(name="any")
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=20)
     @given(damaged(name), st.booleans())
     def check(rows: list[Any], as_list: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +161,7 @@ def test_bytes_of_any_kind_are_read_or_refused(name: str, tmp_path_factory):
     module = import_module(IMPORTERS[name])
     folder = tmp_path_factory.mktemp("bytes")
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(st.binary(max_size=200), st.sampled_from(["x.json", "x.jsonl", "x.json.gz", "x.csv"]))
     def check(data: bytes, file: str) -> None:
         (folder / file).write_bytes(data)

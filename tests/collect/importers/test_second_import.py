@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
@@ -23,7 +23,7 @@ from tests.collect.importers.test_any_record import SEEDS, damaged, places, put
 from tests.collect.test_import_command_center import entry, up
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
-few = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=10)
 TIMES = ("2026-02-02T10:00:00Z", "2026-02-03T10:00:00Z", "2999-01-01T00:00:00Z", None)
 chunks = st.sampled_from([1, 2, 3, 500])
 """Records in a transaction: what contradicts itself may do so in one or in two."""

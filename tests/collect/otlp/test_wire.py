@@ -262,7 +262,7 @@ def among_others(odd: dict[str, Any]) -> bytes:
     return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200))
 def test_garbage_never_breaks_the_decoder(sent: bytes):
     for media_type in (PROTOBUF, JSON):
@@ -270,7 +270,7 @@ def test_garbage_never_breaks_the_decoder(sent: bytes):
             decode(sent, media_type)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_damaged_message_never_breaks_the_decoder(data: st.DataObject):
     whole = bytearray(body(span(chat()), span({"a": [1, {"b": "c"}]}, id=2)))

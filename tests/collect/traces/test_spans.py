@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
@@ -121,7 +121,7 @@ def snapshot() -> tuple[Any, ...]:
     return list(traces), list(said), PendingSpan.objects.count()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 @given(order=st.permutations(CONVERSATION), sizes=st.lists(st.integers(1, 5), min_size=10, max_size=10), data=st.data())
 def test_neither_the_order_nor_the_batches_nor_repeats_matter(agent: Agent, order, sizes, data):
     Trace.objects.all().delete()

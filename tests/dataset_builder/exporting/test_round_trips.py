@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.base.records import silent
@@ -125,7 +125,7 @@ def wanted(name: str, row: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @pytest.mark.parametrize("name", ["dpo", "grpo", "kto", "trl", "reward"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(content=stored)
 def test_rows_for_trainers_are_read_as_they_were_written(agent, tmp_path, name, suffix, content):
     store(agent, content)
@@ -140,7 +140,7 @@ def test_rows_for_trainers_are_read_as_they_were_written(agent, tmp_path, name, 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @pytest.mark.parametrize("name", ["openai", "sharegpt"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(content=stored)
 def test_chats_are_read_with_their_tool_calls(agent, tmp_path, name, suffix, content):
     store(agent, content)
@@ -175,7 +175,7 @@ decisions = st.fixed_dictionaries(
 
 @pytest.mark.database
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(given_decisions=st.lists(st.tuples(decisions, st.integers(-20, 20)), min_size=1, max_size=4))
 def test_decisions_are_read_as_they_were_written_and_are_known(agent, tmp_path, suffix, given_decisions):
     Trace.objects.all().delete()

@@ -8,7 +8,7 @@ from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import compare, correct
 from rl.dataset_builder import DataOptions, freeze, freeze_files, survey
 from rl.dataset_builder.read.reliability import pseudonym
-from rl.evaluation.contrasts import contrasts
+from rl.evaluation.held_out import contrasts
 from rl.models import Feedback
 from tests.collect.make_command_center import write_files
 from tests.conftest import make_trace

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
-from rl.evaluation.stats.exact_tests import STEPS, mcnemar, mcnemar_p, sign_flip_p
-from rl.evaluation.stats.intervals import PairedCounts, difference_interval
+from rl.evaluation.stats.intervals import STEPS, PairedCounts, difference_interval, mcnemar, mcnemar_p, sign_flip_p
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
@@ -58,7 +58,6 @@ def test_a_confidence_outside_zero_to_one_is_refused(confidence):
         wilson(1, 2, confidence)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10_000), st.floats(0, 1), st.floats(0.5, 0.999))
 def test_wilson_holds_its_own_value(n, share, confidence):
     interval = wilson(share * n, n, confidence)
@@ -149,7 +148,6 @@ def test_scores_of_different_pairs_are_refused(other):
         prompt_changes(scores("R", "R"), other)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 500), st.floats(0, 1), st.floats(0, 1))
 def test_the_paired_interval_holds_its_own_value_and_turns_with_the_sign(n, share, direction):
     gained, lost = n * share * direction, n * share * (1 - direction)

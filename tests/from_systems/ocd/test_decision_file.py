@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rl.from_systems.ocd import decision_file as ocd_decision
+from rl.from_systems.ocd import records as ocd_decision
 from tests.collect.importers.reading import document, lines, one, reason, taken
 
 DECISION = {

@@ -167,7 +167,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     changes=st.dictionaries(
         st.sampled_from([*DECISION, "userFeedback", "userCorrection", "outcomeMetrics", "feedbackAt"]), VALUES

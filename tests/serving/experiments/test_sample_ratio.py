@@ -7,11 +7,10 @@ import pytest
 from django.utils import timezone
 
 from rl.models import Agent, Arm, Assignment, Deployment, Experiment, Trace
-from rl.serving.allocation import pick
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import document
-from rl.serving.experiments.sample_ratio import ALPHA, log_bayes_factor
+from rl.serving.experiments.sample_ratio import ALPHA, log_bayes_factor, pick
 from tests.admin.records import make_version
 from tests.serving.experiments.experimenting import answers, arms_of, create, make_experiment, rate, use, version_of
 

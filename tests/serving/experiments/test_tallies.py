@@ -5,7 +5,7 @@ from statistics import fmean, pvariance
 
 import pytest
 
-from rl.serving.experiments.tallies import Sample, Tally
+from rl.serving.experiments.sequential import Sample, Tally
 
 CONTROL, CHALLENGER = 1, 2
 

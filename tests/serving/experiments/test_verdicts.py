@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rl.serving.experiments.tallies import Tally
+from rl.serving.experiments.sequential import Tally
 from rl.serving.experiments.verdicts import Evidence, Question, decide, predict_observations, read
 
 CONTROL, CHALLENGER, THIRD = 1, 2, 3

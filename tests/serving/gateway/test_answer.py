@@ -115,7 +115,7 @@ def shown(chunks: list[Piece]) -> list[Call]:
     return [(call.id or "", call.function.name, json.loads(call.function.arguments or "{}")) for call in calls]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(streams())
 def test_a_stream_as_it_should_be_passes_unchanged_and_is_stored_as_the_official_client_shows_it(stream):
     calls, deltas = stream
@@ -172,7 +172,7 @@ def without_index(calls: list[Call], deltas: list[Piece]) -> list[Piece]:
     "style",
     [name_in_each_piece, whole_again, as_objects, heads_at_0, all_at_0, from_one_on, without_index],
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(streams())
 def test_however_a_server_writes_its_calls_they_are_stored_and_shown_alike(style, stream):
     calls, deltas = stream
@@ -181,7 +181,7 @@ def test_however_a_server_writes_its_calls_they_are_stored_and_shown_alike(style
     assert shown(taken) == calls
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(["weather", "time_in", "f"]), ARGUMENTS, min_size=1))
 def test_whole_calls_without_ids_under_one_index_are_told_apart_by_their_names(given_calls):
     calls: list[Call] = [("", name, arguments) for name, arguments in given_calls.items()]

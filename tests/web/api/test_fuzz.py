@@ -6,7 +6,7 @@ import json
 
 import pytest
 from django.core.cache import cache
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.models import Agent, Trace
@@ -86,7 +86,7 @@ def valid_bodies(agent: Agent) -> dict[str, dict]:
     }
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 @given(data=st.data())
 def test_no_body_breaks_the_server(server: Caller, agent: Agent, data: st.DataObject):
     cache.clear()

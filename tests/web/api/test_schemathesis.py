@@ -18,7 +18,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from drf_spectacular.generators import SchemaGenerator
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from rl.collect.feedback.write import rate
 from rl.models import Agent, Feedback, ModelVersion, TrainingRun
@@ -106,7 +106,7 @@ def _one_connection() -> Iterator[None]:
 
 
 @SCHEMA.parametrize()
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 def test_every_answer_is_documented(case: schemathesis.Case, authorization: dict[str, str]):
     cache.clear()
     case.call_and_validate(headers=authorization)

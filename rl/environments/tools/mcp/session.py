@@ -7,11 +7,9 @@ import logging
 import math
 import os
 import ssl
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from threading import Thread
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -26,7 +24,6 @@ from rl.environments.tools.mcp.settings import McpServer
 
 FORGOTTEN = "Session terminated"
 """What the package answers for HTTP 404: the server was started anew and does not know us."""
-CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0
 """Without a byte."""
 
@@ -43,7 +40,7 @@ class Session:
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
-        self._transport: Transport = Pipes(server) if server.command else Http(server)
+        self._transport = Pipes(server) if server.command else Http(server)
         self._over = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._error: BaseException | None = None
@@ -104,7 +101,7 @@ class Session:
         return self._server.redact("; ".join(part for part in parts if part))
 
 
-class _Watched:
+class _Watched(AbstractAsyncContextManager["_Watched", None]):
     """A stream of messages that tells when it is at its end, and of each message before it is dispatched."""
 
     def __init__(
@@ -140,12 +137,7 @@ class _Watched:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
@@ -161,26 +153,16 @@ def _describe_error(error: BaseException | None, server: McpServer) -> str:
     return str(error)[:500] or type(error).__name__
 
 
-class Transport(ABC):
-    """How messages reach a server and come back."""
-
-    @abstractmethod
-    def open(self) -> AbstractAsyncContextManager[TransportStreams]:
-        """Raises UsageError for a secret that is not set, OSError for a program that cannot be started."""
-
-    @abstractmethod
-    async def hint(self) -> str:
-        """What it saw that explains a failure; may be empty."""
-
-
-class Pipes(Transport):
-    """A program that is started here. It gets PATH, HOME, USER, LOGNAME, SHELL, TERM and what the settings name."""
+class Pipes:
+    """How messages reach a program that is started here, and come back. It gets PATH, HOME, USER, LOGNAME, SHELL, TERM and
+    what the settings name."""
 
     def __init__(self, server: McpServer) -> None:
         self._server, self._tail = server, Tail()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[TransportStreams]:
+        """Raises UsageError for a secret that is not set, OSError for a program that cannot be started."""
         program, *arguments = self._server.command
         with self._tail.file:
             parameters = StdioServerParameters(
@@ -195,12 +177,14 @@ class Pipes(Transport):
                 yield streams
 
     async def hint(self) -> str:
+        """What it saw that explains a failure; may be empty."""
         line = await self._tail.last_line()
         return f"its last words: {line}" if line else ""
 
 
-class Http(Transport):
-    """Redirects are followed within the address's own origin only (``streamable_http_client``); proxies are not used."""
+class Http:
+    """How they reach an address. Redirects are followed within its own origin only (``streamable_http_client``); proxies are
+    not used."""
 
     def __init__(self, server: McpServer) -> None:
         self._server, self._status = server, 0
@@ -209,7 +193,7 @@ class Http(Transport):
     async def open(self) -> AsyncIterator[TransportStreams]:
         client = httpx2.AsyncClient(
             headers=self._server.headers(),
-            timeout=httpx2.Timeout(CONNECT_SECONDS, read=max(READ_SECONDS, 2 * self._server.timeout)),
+            timeout=httpx2.Timeout(30.0, read=max(READ_SECONDS, 2 * self._server.timeout)),
             verify=ssl.create_default_context(),
             trust_env=False,
             event_hooks={"response": [self._note]},
@@ -225,7 +209,6 @@ class Http(Transport):
 
 
 _KEPT = 4096
-_LONGEST_LINE = 300
 
 
 class Tail:
@@ -246,7 +229,7 @@ class Tail:
             await asyncio.sleep(0.01)
         lines = [text for text in self._kept.decode(errors="replace").splitlines() if text.strip()]
         line = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
-        return line.strip()[:_LONGEST_LINE]
+        return line.strip()[:300]
 
     def _drain(self, read: int) -> None:
         with os.fdopen(read, "rb", buffering=0) as pipe:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.environments.tools.web_search.endpoint import Endpoint
+from rl.environments.tools.web_search.backend import Endpoint
 from rl.environments.variables import require_named_texts, require_names, require_no_secrets, require_texts
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -60,8 +60,11 @@ class McpServer:
         return cls(name=name, **values)
 
     def __post_init__(self) -> None:
-        for key in ("command", "env_from", "tools"):
-            self._check_list(key)
+        for key in ("command", "env_from", *(("tools",) if self.tools is not None else ())):
+            example = "[python, server.py]" if key == "command" else "[one, another]"
+            require_texts(f"{self.where}.{key}", getattr(self, key), example)
+        if self.tools is not None and not self.tools:
+            raise UsageError(f"{self.where}.tools names no tool; leave it out for all of them")
         for key in ("env", "headers_env"):
             require_named_texts(f"{self.where}.{key}", getattr(self, key))
         for key in ("cwd", "url"):
@@ -126,14 +129,6 @@ class McpServer:
             Endpoint.parse(self.url)
         except UsageError as error:
             raise UsageError(f"{self.where}.url: {error}") from None
-
-    def _check_list(self, key: str) -> None:
-        value = getattr(self, key)
-        if key == "tools" and value is None:
-            return
-        require_texts(f"{self.where}.{key}", value, "[python, server.py]" if key == "command" else "[one, another]")
-        if key == "tools" and not value:
-            raise UsageError(f"{self.where}.tools names no tool; leave it out for all of them")
 
     def _impossible(self, key: str, right: str) -> UsageError:
         return UsageError(f"{self.where}.{key} must be {right}, not {str(getattr(self, key))[:100]!r}")

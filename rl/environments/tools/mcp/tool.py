@@ -1,13 +1,23 @@
-"""One of its tools."""
+"""Tools of MCP servers, and connections to these: one to each for the whole process, whoever calls, held by a thread."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import os
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from multiprocessing.util import Finalize
+from threading import Lock, Thread
+from typing import Any, TypeVar
 
+import anyio
+from mcp import Client, MCPError
 from mcp.types import (
+    CONNECTION_CLOSED,
     AudioContent,
     CallToolResult,
     ContentBlock,
@@ -21,21 +31,158 @@ from mcp.types import (
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.environments.tools.mcp.connection import connection_to
+from rl.environments.tools.mcp.session import FORGOTTEN, NotConnected, Session
 from rl.environments.tools.mcp.settings import McpServer
 from rl.environments.tools.registry import BaseTool, ToolFailed, cut
 from rl.environments.tools.web_search.backend import plain
 
-LONGEST_DESCRIPTION = 1000
-"""Characters of what a tool says of itself."""
+log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
+
+
+class Connection:
+    """Opened on first use, and anew by the first call after it was lost. The methods block; any thread may call them."""
+
+    def __init__(self, server: McpServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server, self._loop = server, loop
+        self._session: Session | None = None
+        self._tools: list[Tool] | None = None
+
+    def tools(self) -> list[Tool]:
+        """The server's tools, as they were at first. Raises UsageError."""
+        if self._tools is None:
+            try:
+                self._tools = self._wait(self._list())
+            except NotConnected as error:
+                raise UsageError(f"the MCP server {self._server.name} cannot be used: {error}") from None
+        return self._tools
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Raises ToolFailed. A call that may have reached the server is never sent twice."""
+        try:
+            return self._wait(self._call(tool, dict(arguments)))
+        except NotConnected as error:
+            raise ToolFailed(f"the server {self._server.name} has ended and cannot be used again: {error}") from None
+
+    async def close(self) -> None:
+        """To be called in the loop's thread."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _wait(self, coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    async def _open(self) -> tuple[Session, Client]:
+        if self._session is None or self._session.ended:
+            if self._session is not None:
+                log.warning("the MCP server %s was lost and is used anew", self._server.name)
+            self._session = Session(self._server)
+        session = self._session
+        return session, await session.client()
+
+    async def _list(self) -> list[Tool]:
+        _, client = await self._open()
+        tools: list[Tool] = []
+        cursor: str | None = None
+        try:
+            with anyio.fail_after(self._server.start_timeout):
+                for _ in range(100):
+                    page = await client.list_tools(cursor=cursor)
+                    tools += page.tools
+                    cursor = page.next_cursor
+                    if cursor is None:
+                        return tools
+        except TimeoutError:
+            raise NotConnected("it does not list its tools in time") from None
+        except (MCPError, ValueError) as error:
+            raise NotConnected(f"it does not list its tools: {str(error)[:300]}") from None
+        raise NotConnected("its list of tools has no end")
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        reason = ""
+        for _ in range(2):
+            session, client = await self._open()
+            try:
+                with anyio.fail_after(self._server.timeout):
+                    return await client.call_tool(tool, arguments)
+            except TimeoutError:
+                raise ToolFailed(f"{tool} did not answer within {self._server.timeout:g} seconds", True) from None
+            except MCPError as error:
+                if error.code != CONNECTION_CLOSED and error.message != FORGOTTEN:  # there still is a connection
+                    raise ToolFailed(error.message[:500]) from None
+                unheard, reason = await session.end(error)
+            if not unheard:
+                break
+        raise ToolFailed(f"the server {self._server.name} was lost during the call: {reason}")
+
+
+class _Connections:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._by_server: dict[str, Connection] = {}
+
+    def to(self, server: McpServer) -> Connection:
+        """The process's only one to a server of these settings."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                Thread(target=_run, args=(self._loop,), name="mcp", daemon=True).start()
+                # Not atexit: a forked child of multiprocessing leaves without it.
+                Finalize(None, close_connections, exitpriority=100)
+            key = json.dumps(asdict(replace(server, tools=None, prefix=False)), sort_keys=True)
+            if key not in self._by_server:
+                self._by_server[key] = Connection(server, self._loop)
+            return self._by_server[key]
+
+    def close(self) -> None:
+        with self._lock:
+            loop, connections = self._loop, list(self._by_server.values())
+            self._loop, self._by_server = None, {}
+        if loop is not None:
+            with suppress(TimeoutError):  # a server that does not go is killed before, by the package
+                asyncio.run_coroutine_threadsafe(_close(connections), loop).result(
+                    15.0
+                )  # a server that does not go is killed before, by the package
+            loop.call_soon_threadsafe(loop.stop)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+async def _close(connections: list[Connection]) -> None:
+    await asyncio.gather(*(connection.close() for connection in connections))
+
+
+_connections = _Connections()
+
+
+def close_connections() -> None:
+    """Ends the servers that were started. Done by itself when the process ends; the next use starts them again."""
+    _connections.close()
+
+
+def _forget() -> None:
+    """A forked child has neither the thread nor a right to the servers of its parent."""
+    global _connections
+    _connections = _Connections()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
 LARGEST_SCHEMA = 8000
 """Characters of its parameters as JSON."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_RESULT = 16_000
 """Characters that are kept of one result; the agent reads fewer."""
-
-
-LONGEST_ERROR = 1000
 
 
 class McpTool(BaseTool):
@@ -52,7 +199,7 @@ class McpTool(BaseTool):
             "type": "function",
             "function": {
                 "name": name,
-                "description": plain(tool.description or tool.title or "", LONGEST_DESCRIPTION),
+                "description": plain(tool.description or tool.title or "", 1000),
                 "parameters": shape,
             },
         }
@@ -60,12 +207,12 @@ class McpTool(BaseTool):
 
     def run(self, /, **arguments: Any) -> str:
         try:
-            result = connection_to(self._server).call(self._tool, arguments)
+            result = _connections.to(self._server).call(self._tool, arguments)
         except (RuntimeError, ValueError) as error:
             raise ToolFailed(f"{self.name} gave an answer that breaks its own promise: {str(error)[:300]}") from None
         text = text_of(result)
         if result.is_error:
-            raise ToolFailed(text[:LONGEST_ERROR] or f"{self.name} failed")
+            raise ToolFailed(text[:1000] or f"{self.name} failed")
         return text or "(no output)"
 
 
@@ -75,7 +222,7 @@ def mcp_tools(servers: Sequence[McpServer], taken_names: Iterable[str] = ()) -> 
     owners = dict.fromkeys(taken_names, "the environment")
     tools: list[BaseTool] = []
     for server in servers:
-        by_name = {tool.name: tool for tool in connection_to(server).tools()}
+        by_name = {tool.name: tool for tool in _connections.to(server).tools()}
         if not by_name:
             raise UsageError(f"the MCP server {server.name} has no tools")
         for name in server.tools or ():

@@ -11,15 +11,19 @@ from typing import Any, ClassVar, Literal
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.environments.tools.web_search.backend import SEARCH_BACKENDS, SearchBackend, SearchResult, list_in, read_results
-from rl.environments.tools.web_search.endpoint import Endpoint
+from rl.environments.tools.web_search.backend import (
+    SEARCH_BACKENDS,
+    Endpoint,
+    SearchBackend,
+    SearchResult,
+    list_in,
+    read_results,
+)
 
 _SECRET = re.compile(r"(.*[_-])?(api[_-]?key|subscription-key|key|token|secret|password)", re.IGNORECASE)
 _KEY = re.compile(r"[!-~]+")
 _WORDS = {"mode": "web or corpus", "provider": "a name", "method": "GET or POST"}
 QUERY = "{query}"
-MOST = 5
-"""Results that are asked for."""
 _PLACES = ((), ("results",), ("items",), ("organic",), ("data",), ("hits",), ("web", "results"), ("webPages", "value"))
 
 
@@ -105,12 +109,8 @@ class SearchSettings:
                 raise UsageError("tools.search.corpus is searched in mode corpus only: leave out one of the two")
 
     def backend(self) -> SearchBackend:
-        return SEARCH_BACKENDS.get(self.provider) or custom_backend(self.params, "GET" if self.asks_by_get else "POST")
-
-    @property
-    def asks_by_get(self) -> bool:
-        """Whether an endpoint of one's own is asked so."""
-        return (self.method or self.default_params.get("method")) == "GET"
+        asks_by_get = (self.method or self.default_params.get("method")) == "GET"
+        return SEARCH_BACKENDS.get(self.provider) or custom_backend(self.params, "GET" if asks_by_get else "POST")
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -182,7 +182,7 @@ def custom_backend(params: Mapping[str, Any], method: Literal["GET", "POST"] = "
     object with one at a usual place, or, where that has none, with an ``answer``."""
     names = {"POST": "query", "GET": "q"}
     query = next((name for name, value in params.items() if value == QUERY), names[method])
-    more = {"top_k": MOST} if method == "POST" else {}
+    more = {"top_k": 5} if method == "POST" else {}
     return SearchBackend(method, query, ("Authorization", "Bearer {}"), _results, more)
 
 

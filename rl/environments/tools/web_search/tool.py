@@ -21,8 +21,7 @@ from typing import Any
 from rl.base.files import write_json
 from rl.environments.tools.registry import BaseTool, ToolFailed
 from rl.environments.tools.search import SearchDocuments, corpus_index, count_of_results
-from rl.environments.tools.web_search.backend import SearchResult, plain
-from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Answer
+from rl.environments.tools.web_search.backend import LARGEST_ANSWER, Answer, SearchResult, plain
 from rl.environments.tools.web_search.settings import SearchSettings
 
 LONGEST_QUERY = 400

@@ -114,8 +114,6 @@ class Recorded(DecisionOut):
     )
 
 
-INTERNAL_KEY = "X-Internal-Api-Key"
-"""The header in which OCD's cron jobs send their key."""
 MOST = 10_000
 """Decisions of one answer."""
 LARGEST, MOST_EVENTS = 16_000_000, 50_000
@@ -132,8 +130,6 @@ FILTERS = [
     LIMIT,
 ]
 Number = TypeVar("Number", int, float)
-
-
 decision_call = partial(operation, tags=["decisions"])
 
 
@@ -141,8 +137,7 @@ class OcdView(ApiView):
     """Errors are problems that have OCD's ``error`` too, and ``details`` where single fields are wrong."""
 
     queryset = Trace.objects.all()
-
-    key_header = INTERNAL_KEY
+    key_header = "X-Internal-Api-Key"  # OCD's cron jobs send it
 
     def handle_exception(self, exc: Exception) -> Response:
         response = super().handle_exception(exc)

@@ -96,8 +96,9 @@ class FollowUp(ApiView):
 
     def find(self, reference: str, agent_type: str | None) -> Trace:
         """Finds a trace by our id or by the caller's own. Raises NotFound, and BadRequest where agents share the id."""
-        rows = visible_to(self.key, Trace.objects.select_related("agent").only("agent__name", *_COLUMNS))
-        rows = rows.filter(action__isnull=False)
+        columns = ("agent__name", "external_id", "response", "action", "details")
+        decisions = Trace.objects.filter(action__isnull=False).select_related("agent").only(*columns)
+        rows = visible_to(self.key, decisions)
         with suppress(ValueError):
             if trace := rows.filter(pk=UUID(reference)).first():
                 return trace
@@ -166,9 +167,6 @@ class DecisionOutcomes(FollowUp):
         data = _as_sent(self.check_body(DecisionOutcomesIn))
         ignored = [f"{name}: neither a number nor true or false" for name in records.other_metrics(data)]
         return self.record(self.find(pk, data.get("agentType")), records.outcomes(data), ignored)
-
-
-_COLUMNS = ("external_id", "response", "action", "details")
 
 
 def _identify(trace: Trace) -> dict[str, Any]:

@@ -82,8 +82,6 @@ class StatusChangeFeedback(OcdFeedback):
 
 AT_ONCE, MOST_NAMED = 100, 500
 """Decisions that one call rewards at most: of those that wait, and of those that it names."""
-LEAST_REWARD = "-2"
-"""The least raw reward in a file, unless ``minReward`` says otherwise."""
 REPORT = {200: OpenApiTypes.OBJECT}
 LIST = {200: {"type": "array", "items": {"type": "object"}}}
 LINES = "application/x-ndjson"
@@ -226,7 +224,7 @@ class ExportFile(OcdView):
     )
     def get(self, request: Request) -> HttpResponse:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
-        asked = {"minReward": LEAST_REWARD, **{name: self.parameters[name] for name in self.parameters}}
+        asked = {"minReward": "-2", **{name: self.parameters[name] for name in self.parameters}}
         selection = Selection.of(asked, needs_reward=True)
         agent = self.agent_type().lower() or "decisions"
         name = "".join(character for character in agent if character.isalnum() or character in "-_")[:64]

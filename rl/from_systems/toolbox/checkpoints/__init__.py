@@ -2,11 +2,3 @@
 
 Imports: base, collect.
 """
-
-from __future__ import annotations
-
-from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder, read_checkpoint
-from rl.from_systems.toolbox.checkpoints.opcodes import Limits
-from rl.from_systems.toolbox.checkpoints.reading import read_pickle
-
-__all__ = ["AgentsFolder", "Limits", "read_checkpoint", "read_pickle"]

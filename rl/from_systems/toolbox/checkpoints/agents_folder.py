@@ -25,7 +25,7 @@ from rl.base.errors import BadFile, UsageError
 from rl.base.slugs import check_slug, printable
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.traces.imported import Rejected
-from rl.from_systems.toolbox.checkpoints.conversations import moment
+from rl.from_systems.toolbox.checkpoints.extraction import moment
 from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, Conversation, merge_checkpoints
 
 SUFFIX = ".pkl"
@@ -55,32 +55,6 @@ class CheckpointFile:
     def written(self) -> datetime:
         """As the clock on the wall had it, without a zone, to tell which of two is the older."""
         return self.named_time or self.modified.astimezone().replace(tzinfo=None)
-
-
-def checkpoint_folder(base: Path) -> Path:
-    """ToolBoxV2's data folder, or the folder of agents in it. Raises UsageError for what is not a folder."""
-    inner = base / "Agents" / "checkpoint"
-    folder = inner if inner.is_dir() else base
-    if not folder.is_dir():
-        raise UsageError(f"{base} is not a folder; name ToolBoxV2's data folder, or its Agents/checkpoint")
-    return folder
-
-
-def agent_folders(base: Path) -> tuple[list[str], list[str]]:
-    """Names of agents with checkpoints, and of folders whose name no agent can have; both sorted."""
-    good, unusable = [], []
-    for name in sorted(entry.name for entry in os.scandir(base) if entry.is_dir(follow_symlinks=False)):
-        if _files_of(base / name):
-            try:
-                good.append(check_slug(name))
-            except UsageError:
-                unusable.append(name)
-    return good, unusable
-
-
-def checkpoint_files(base: Path, agent: str) -> list[CheckpointFile]:
-    """The newest first. Raises UsageError for a name that no agent can have; an agent without a folder has none."""
-    return _files_of(base / check_slug(agent, "agent name"))
 
 
 def named_file(path: Path) -> CheckpointFile:
@@ -151,7 +125,10 @@ class AgentsFolder:
     """
 
     def __init__(self, base_dir: Path | str) -> None:
-        self.base_dir = checkpoint_folder(Path(base_dir))
+        inner = Path(base_dir) / "Agents" / "checkpoint"
+        self.base_dir = inner if inner.is_dir() else Path(base_dir)
+        if not self.base_dir.is_dir():
+            raise UsageError(f"{self.base_dir} is not a folder; name ToolBoxV2's data folder, or its Agents/checkpoint")
         self._rejected: dict[str, Rejected] = {}
 
     @property
@@ -159,15 +136,19 @@ class AgentsFolder:
         return list(self._rejected.values())
 
     def discover_all_agents(self) -> list[str]:
-        """Those that have a checkpoint."""
-        agents, unusable = agent_folders(self.base_dir)
-        for name in unusable:
-            self._reject(name, "the name of the folder is not usable as the name of an agent")
+        """Those that have a checkpoint, sorted."""
+        agents = []
+        for name in sorted(entry.name for entry in os.scandir(self.base_dir) if entry.is_dir(follow_symlinks=False)):
+            if _files_of(self.base_dir / name):
+                try:
+                    agents.append(check_slug(name))
+                except UsageError:
+                    self._reject(name, "the name of the folder is not usable as the name of an agent")
         return agents
 
     def list_checkpoints(self, agent: str) -> list[CheckpointFile]:
-        """The newest first."""
-        return checkpoint_files(self.base_dir, agent)
+        """The newest first; an agent without a folder has none."""
+        return _files_of(self.base_dir / check_slug(agent, "agent name"))
 
     def find_conversations(self, agent: str) -> list[Conversation]:
         """Each once, however many checkpoints hold it, the oldest first."""

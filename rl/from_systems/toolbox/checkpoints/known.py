@@ -13,7 +13,6 @@ from typing import Any
 from rl.from_systems.toolbox.checkpoints.opcodes import LONGEST_NAME, Global, Members, Pairs, Record, Refused
 
 Charge = Callable[[int], None]
-_Rebuild = Callable[[tuple[Any, ...], Charge], Any]
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,60}(?:\.[0-9]{0,60})?(?:E[+-]?[0-9]{1,3})?", re.IGNORECASE)
 
 
@@ -41,9 +40,6 @@ def new_object(of: Any, arguments: tuple[Any, ...], charge: Charge) -> Record:
         raise Refused("makes an object of something that is not a class")
     charge(len(arguments))
     return Record(str(of), list(arguments))
-
-
-# --- containers ----------------------------------------------------------------------------------------------------------
 
 
 def _items(value: Any, charge: Charge) -> list[Any]:
@@ -77,15 +73,6 @@ def _mapping(arguments: tuple[Any, ...], charge: Charge) -> Pairs:
     if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
         raise _Unfit
     return Pairs([(key, item) for key, item in pairs])
-
-
-def _default_mapping(arguments: tuple[Any, ...], charge: Charge) -> Pairs:
-    """``defaultdict(factory, items)``."""
-    _require_at_most(2, arguments)
-    return _mapping(arguments[1:], charge)
-
-
-# --- bytes and numbers ---------------------------------------------------------------------------------------------------
 
 
 def _bytes(arguments: tuple[Any, ...], charge: Charge) -> bytes:
@@ -122,9 +109,6 @@ def _path(arguments: tuple[Any, ...], charge: Charge) -> str:
     charge(sum(map(len, arguments)))
     root = arguments[0] if arguments[0].endswith(("/", "\\")) else ""
     return root + "/".join(arguments[1:] if root else arguments)
-
-
-# --- times ---------------------------------------------------------------------------------------------------------------
 
 
 def _datetime(arguments: tuple[Any, ...], charge: Charge) -> datetime:
@@ -185,9 +169,6 @@ def _utc(arguments: tuple[Any, ...], charge: Charge) -> timezone:
     return UTC
 
 
-# --- how objects are written --------------------------------------------------------------------------------------------
-
-
 def _getattr(arguments: tuple[Any, ...], charge: Charge) -> Global:
     """Older protocols name a class inside a class in this way; it stays a name."""
     match arguments:
@@ -217,7 +198,7 @@ def _newobj(arguments: tuple[Any, ...], charge: Charge) -> Record:
     return new_object(arguments[0], arguments[1:], charge)
 
 
-_KNOWN: dict[str, _Rebuild] = {
+_KNOWN: dict[str, Callable[[tuple[Any, ...], Charge], Any]] = {
     "_codecs.encode": _bytes,
     "builtins.bytearray": _bytes,
     "builtins.bytes": _bytes,
@@ -227,7 +208,7 @@ _KNOWN: dict[str, _Rebuild] = {
     "builtins.set": lambda arguments, charge: Members(_first_items(1, arguments, charge)),
     "collections.Counter": _mapping,
     "collections.OrderedDict": _mapping,
-    "collections.defaultdict": _default_mapping,
+    "collections.defaultdict": lambda arguments, charge: _mapping(arguments[1:], charge),  # its factory is the first
     "collections.deque": lambda arguments, charge: _first_items(2, arguments, charge),  # and its maxlen
     "copyreg.__newobj__": _newobj,
     "copyreg._reconstructor": _reconstructor,

@@ -55,8 +55,6 @@ class Machine:
         if self._copied > self._limits.copied:
             raise Refused(f"asks for copies of more than {self._limits.copied:,} items")
 
-    # --- the stack ---------------------------------------------------------------------------------------------------
-
     def _pop(self) -> Any:
         self._need(1)
         return self._stack.pop()
@@ -91,11 +89,9 @@ class Machine:
         else:
             self._pop()
 
-    def _duplicate(self, _: None) -> None:
+    def _top(self) -> Any:
         self._need(1)
-        self._stack.append(self._stack[-1])
-
-    # --- the memo ----------------------------------------------------------------------------------------------------
+        return self._stack[-1]
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
@@ -110,14 +106,11 @@ class Machine:
             raise Refused(f"the memo has something at {index} already")
         self._memo[index] = self._stack[-1]
 
-    # --- containers --------------------------------------------------------------------------------------------------
-
     def _push(self, value: Any) -> None:
         self._stack.append(value)
 
     def _append(self, values: list[Any]) -> None:
-        self._need(1)
-        target = self._stack[-1]
+        target = self._top()
         if isinstance(target, Record):
             target.elements.extend(values)
         elif isinstance(target, list):
@@ -126,21 +119,17 @@ class Machine:
             raise Refused(f"appends to {_kind(target)}")
 
     def _set(self, values: list[Any]) -> None:
-        self._need(1)
-        target = self._stack[-1]
+        target = self._top()
         if not isinstance(target, (Record, Pairs)):
             raise Refused(f"sets an item of {_kind(target)}")
         pairs = target.pairs if isinstance(target, Record) else target
         pairs.items.extend(_pairs(values).items)
 
     def _add(self, values: list[Any]) -> None:
-        self._need(1)
-        target = self._stack[-1]
+        target = self._top()
         if not isinstance(target, Members):
             raise Refused(f"adds to {_kind(target)}")
         target.items.extend(values)
-
-    # --- classes -----------------------------------------------------------------------------------------------------
 
     def _stack_global(self, _: None) -> None:
         module, name = self._pop_many(2)
@@ -148,19 +137,15 @@ class Machine:
             raise Refused("names a class by something that is not text")
         self._push(global_name(module, name))
 
-    def _reduce(self, _: None) -> None:
+    def _callee(self) -> tuple[Any, tuple[Any, ...]]:
         callee, arguments = self._pop_many(2)
-        self._push(call(callee, _tuple(arguments), self.charge))
+        return callee, _tuple(arguments)
 
     def _object(self, _: None) -> None:
         values = self._since_mark()
         if not values:
             raise Refused("does not name a class")
         self._push(call(values[0], tuple(values[1:]), self.charge))
-
-    def _new(self, _: None) -> None:
-        of, arguments = self._pop_many(2)
-        self._push(new_object(of, _tuple(arguments), self.charge))
 
     def _new_with_keywords(self, _: None) -> None:
         of, arguments, keywords = self._pop_many(3)
@@ -172,11 +157,10 @@ class Machine:
         self._push(record)
 
     def _build(self, _: None) -> None:
-        state = self._pop()
-        self._need(1)
-        if not isinstance(self._stack[-1], Record):
-            raise Refused(f"sets the state of {_kind(self._stack[-1])}")
-        self._stack[-1].states.append(state)
+        state, target = self._pop(), self._top()
+        if not isinstance(target, Record):
+            raise Refused(f"sets the state of {_kind(target)}")
+        target.states.append(state)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
@@ -216,18 +200,18 @@ _ACTIONS: dict[str, Callable[[Machine, Any], object]] = {
     "ADDITEMS": lambda machine, _: machine._add(machine._since_mark()),
     "FROZENSET": lambda machine, _: machine._push(Members(machine._since_mark())),
     "POP": Machine._drop,
-    "DUP": Machine._duplicate,
+    "DUP": lambda machine, _: machine._push(machine._top()),
     "MARK": Machine._mark,
     "POP_MARK": lambda machine, _: machine._since_mark(),
     **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Machine._get),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Machine._put),
     "MEMOIZE": lambda machine, _: machine._put(len(machine._memo)),
     "STACK_GLOBAL": Machine._stack_global,
-    "REDUCE": Machine._reduce,
+    "REDUCE": lambda machine, _: machine._push(call(*machine._callee(), machine.charge)),
     "BUILD": Machine._build,
     "INST": lambda machine, of: machine._push(call(of, tuple(machine._since_mark()), machine.charge)),
     "OBJ": Machine._object,
-    "NEWOBJ": Machine._new,
+    "NEWOBJ": lambda machine, _: machine._push(new_object(*machine._callee(), machine.charge)),
     "NEWOBJ_EX": Machine._new_with_keywords,
 }
 _PUSHED = {code.name for code in pickletools.opcodes if code.proto <= 5 and not code.stack_before and code.stack_after}

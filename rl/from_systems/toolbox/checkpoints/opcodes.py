@@ -79,13 +79,12 @@ _BY_CODE: Final = {opcode.code: opcode for opcode in pickletools.opcodes}
 _NUMBERS: Final = ("INT", "LONG", "FLOAT", "GET", "PUT")
 """Opcodes whose argument is a number in text."""
 _RENAMED: Final = {"__builtin__": "builtins", "exceptions": "builtins", "copy_reg": "copyreg"}
-_PERSISTENT: Final = "asks for an object that only the program that wrote the file can find"
-_EXTENSION: Final = "asks for a class by its number in a registry of the program that wrote the file"
-_BUFFER: Final = "asks for data that was kept outside the file"
 _OUTSIDE: Final = {
-    **dict.fromkeys(("PERSID", "BINPERSID"), _PERSISTENT),
-    **dict.fromkeys(("EXT1", "EXT2", "EXT4"), _EXTENSION),
-    **dict.fromkeys(("NEXT_BUFFER", "READONLY_BUFFER"), _BUFFER),
+    **dict.fromkeys(("PERSID", "BINPERSID"), "asks for an object that only the program that wrote the file can find"),
+    **dict.fromkeys(
+        ("EXT1", "EXT2", "EXT4"), "asks for a class by its number in a registry of the program that wrote the file"
+    ),
+    **dict.fromkeys(("NEXT_BUFFER", "READONLY_BUFFER"), "asks for data that was kept outside the file"),
 }
 """What no file can explain by itself."""
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rl.base.records import ReasoningStep
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.from_systems.toolbox.checkpoints.conversations import BETWEEN_QUESTIONS, moment, trace_id
+from rl.from_systems.toolbox.checkpoints.extraction import BETWEEN_QUESTIONS, moment, trace_id
 
 _COUNTS = ("total_tokens_in", "total_tokens_out", "llm_calls_count")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -40,15 +40,20 @@ class Session:
         where somebody asked the same again and got the same answer."""
         words = [(trace.user_query, trace.final_response) for trace in window]
         self._complete(words)
-        first, start, length = self._overlap(words)
+        later, earlier = longest_beginning(words, self._words), longest_beginning(self._words, words)
+        first, (start, length) = 0, later
+        if earlier.length > length:
+            first, start, length = earlier.start, 0, earlier.length
+        elif not length:
+            start = len(self._words)
         ids = self._ids[start : start + length]
         before = [self._new_id(trace, pair) for trace, pair in zip(window[:first], words, strict=False)]
         end = first + length
         after = [self._new_id(trace, pair) for trace, pair in zip(window[end:], words[end:], strict=True)]
         for trace, (query, _), identity in zip(window, words, before + ids + after, strict=True):
             trace.trace_id, trace.user_query = identity, query
-        self._insert(start + length, words[end:], after)
-        self._insert(start, words[:first], before)
+        for at, new, new_ids in ((start + length, words[end:], after), (start, words[:first], before)):
+            self._words[at:at], self._ids[at:at] = new, new_ids
 
     def _complete(self, words: list[_Words]) -> None:
         """The window may begin after the first of several questions that have one answer."""
@@ -58,20 +63,10 @@ class Session:
         longer = (known for known in reversed(self._words) if known[1] == answer)
         words[0] = next((known for known in longer if known[0].endswith(BETWEEN_QUESTIONS + query)), words[0])
 
-    def _overlap(self, words: list[_Words]) -> tuple[int, int, int]:
-        """Where the common part begins in the window and in what is known, and its length."""
-        later, earlier = longest_beginning(words, self._words), longest_beginning(self._words, words)
-        if not max(later.length, earlier.length):
-            return 0, len(self._words), 0
-        return (0, *later) if later.length >= earlier.length else (earlier.start, 0, earlier.length)
-
     def _new_id(self, trace: ExecutionTrace, words: _Words) -> str:
         repeat = self._counts[words]
         self._counts[words] += 1
         return trace_id(trace.session_id, words[0], "", words[1], repeat)
-
-    def _insert(self, at: int, words: list[_Words], ids: list[str]) -> None:
-        self._words[at:at], self._ids[at:at] = words, ids
 
 
 def longest_beginning(part: Sequence[_Words], whole: Sequence[_Words]) -> _Match:

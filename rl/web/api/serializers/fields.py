@@ -20,10 +20,7 @@ from rl.collect.feedback.tokens import MOST_RATERS
 from rl.collect.limits import (
     MAX_ID_LENGTH,
     MAX_MESSAGES,
-    MAX_NOTES_LENGTH,
     MAX_STEPS,
-    MAX_TAG_LENGTH,
-    MAX_TAGS,
     MAX_WHOLE_NUMBER,
     ROLES,
 )
@@ -230,14 +227,6 @@ def _wrong_message(item: Any) -> str:
     if item["role"] not in ROLES:
         return f"role must be one of {', '.join(ROLES)}"
     return "" if isinstance(item["content"], str) else "content must be text"
-
-
-def tags_field() -> serializers.ListField:
-    return ShortListField(child=TextField(max_length=MAX_TAG_LENGTH), longest=MAX_TAGS, required=False)
-
-
-def notes_field() -> TextField:
-    return TextField(max_length=MAX_NOTES_LENGTH, allow_blank=True, required=False)
 
 
 def raters_field() -> WholeNumberField:

@@ -13,7 +13,7 @@ from rest_framework.exceptions import ValidationError
 
 from rl.base.errors import UsageError
 from rl.collect.feedback.events import normalise
-from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH
+from rl.collect.limits import MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH, MAX_TAGS
 from rl.collect.traces.records import FACTS
 from rl.models import Feedback, Trace
 from rl.web.api.auth import DEVICE
@@ -26,13 +26,12 @@ from rl.web.api.serializers.fields import (
     ObjectListField,
     PromptField,
     RatingValueField,
+    ShortListField,
     StrictSerializer,
     TextField,
     TraceField,
     WholeNumberField,
-    notes_field,
     raters_field,
-    tags_field,
 )
 
 ANSWER = "The id of the trace, or the one that the answer had where it was given, such as chatcmpl-…"
@@ -55,8 +54,8 @@ class FeedbackIn(StrictSerializer):
 
     trace = TraceField(help_text=ANSWER)
     rater = rater_field()
-    tags = tags_field()
-    notes = notes_field()
+    tags = ShortListField(child=TextField(max_length=MAX_TAG_LENGTH), longest=MAX_TAGS, required=False)
+    notes = TextField(max_length=MAX_NOTES_LENGTH, allow_blank=True, required=False)
     rated_at = serializers.DateTimeField(required=False, help_text="When the rater decided; the latest rating wins.")
     token = token_field("For the trace.")
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from rl.environments.tools import ToolRegistry
-from rl.environments.tools.mcp import servers_of
-from rl.environments.tools.mcp.connection import close_connections
-from rl.environments.tools.mcp.tool import mcp_tools
+from rl.environments.tools.mcp.settings import servers_of
+from rl.environments.tools.mcp.tool import close_connections, mcp_tools
 
 HERE = Path(__file__).parent
 SERVER = [sys.executable, str(HERE / "server.py")]

@@ -13,7 +13,7 @@ import pytest
 from django.conf import settings
 
 from rl.environments.tools import ToolRegistry
-from rl.environments.tools.mcp.connection import close_connections
+from rl.environments.tools.mcp.tool import close_connections
 from tests.environments.tools.mcp.conftest import quick
 
 pytestmark = pytest.mark.process
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 USER = """
 import json, multiprocessing, os, signal, sys
 from rl.environments.tools import ToolRegistry
-from rl.environments.tools.mcp import servers_of
+from rl.environments.tools.mcp.settings import servers_of
 from rl.environments.tools.mcp.tool import mcp_tools
 
 tools = ToolRegistry(mcp_tools(servers_of({"shop": {"command": json.loads(sys.argv[1])}})))

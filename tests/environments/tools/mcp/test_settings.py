@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rl.base.errors import UsageError
-from rl.environments.tools.mcp import McpServer, servers_of
+from rl.environments.tools.mcp.settings import McpServer, servers_of
 
 SECRET = "hunter2-hunter2"
 

@@ -12,7 +12,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.environments.tools import ToolFailed, ToolRegistry
-from rl.environments.tools.mcp import servers_of
+from rl.environments.tools.mcp.settings import servers_of
 from rl.environments.tools.mcp.tool import LARGEST_SCHEMA, mcp_tools
 from tests.environments.tools.mcp.conftest import quick
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from rl.environments.tools.registry import BaseTool
-from rl.environments.tools.web_search import SearchSettings, search_tool, tool
+from rl.environments.tools.web_search import tool
+from rl.environments.tools.web_search.settings import SearchSettings
+from rl.environments.tools.web_search.tool import search_tool
 from tests.environments.tools.web_search.search_double import KEY, SearchDouble, search_double
 
 

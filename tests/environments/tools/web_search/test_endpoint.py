@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from rl.base.errors import UsageError
-from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER, Endpoint
+from rl.environments.tools.web_search.backend import LARGEST_ANSWER, Endpoint
 from tests.environments.tools.web_search.search_double import Reply, SearchDouble
 
 pytestmark = pytest.mark.process

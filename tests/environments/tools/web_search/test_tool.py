@@ -8,8 +8,9 @@ from rl.base.errors import UsageError
 from rl.environments.tools import ToolRegistry
 from rl.environments.tools.registry import ToolFailed
 from rl.environments.tools.search import SearchDocuments
-from rl.environments.tools.web_search import SearchSettings, search_tool
-from rl.environments.tools.web_search.endpoint import LARGEST_ANSWER
+from rl.environments.tools.web_search.backend import LARGEST_ANSWER
+from rl.environments.tools.web_search.settings import SearchSettings
+from rl.environments.tools.web_search.tool import search_tool
 from tests.environments.tools.web_search.search_double import KEY, Reply, search_double
 
 pytestmark = pytest.mark.process

@@ -8,8 +8,8 @@ import pytest
 
 from rl.base.errors import BadFile, UsageError
 from rl.from_systems.toolbox import CheckpointLoader
-from rl.from_systems.toolbox.checkpoints import AgentsFolder, agents_folder
-from rl.from_systems.toolbox.checkpoints.agents_folder import open_checkpoint
+from rl.from_systems.toolbox.checkpoints import agents_folder
+from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder, open_checkpoint
 from tests.from_systems.toolbox.checkpoints.hostile import call, dotted, name, text, whole
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 

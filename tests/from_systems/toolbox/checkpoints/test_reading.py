@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
-from rl.from_systems.toolbox.checkpoints import Limits, read_pickle
+from rl.from_systems.toolbox.checkpoints.opcodes import Limits
+from rl.from_systems.toolbox.checkpoints.reading import read_pickle
 from tests.from_systems.toolbox.checkpoints.hostile import call, dotted, name, raw, text, whole
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
 
@@ -221,7 +222,7 @@ def test_what_is_deeper_than_allowed_is_refused_and_what_is_as_deep_is_read():
 @pytest.mark.process
 def test_the_reader_needs_nothing_but_the_standard_library():
     look = (
-        "import sys; sys.path.append(sys.argv[1]); from rl.from_systems.toolbox.checkpoints import AgentsFolder; "
+        "import sys; sys.path.append(sys.argv[1]); import rl.from_systems.toolbox.checkpoints.agents_folder; "
         "print(sorted({'django', 'torch', 'toolboxv2'} & set(sys.modules)))"
     )
     root = str(Path(__file__).resolve().parents[4])

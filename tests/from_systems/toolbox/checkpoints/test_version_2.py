@@ -10,7 +10,7 @@ import pytest
 from rl.collect.ingest.importing import import_files
 from rl.collect.traces.imported import ImportedTrace, Rejected
 from rl.from_systems.toolbox.checkpoint_file import read
-from rl.from_systems.toolbox.checkpoints import AgentsFolder
+from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder
 from rl.models import Agent, Trace
 from tests.from_systems.toolbox.checkpoints.make_version_2 import SYSTEM, checkpoint, run, write_version_2
 
