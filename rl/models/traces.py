@@ -192,8 +192,8 @@ class Trace(models.Model):
 
 
 class RunPart(models.Model):
-    """An answer of the gateway that a later one went on from, with the results of its tool calls: the trace of the later one
-    has both, and the id of the earlier one names it from then on."""
+    """An answer that a later one went on from, with the results of its tool calls: the trace of the later one has both, and
+    the id of the earlier one names it from then on; one that OpenTelemetry told, by its hash."""
 
     id = models.UUIDField(primary_key=True, editable=False, help_text="The id that the client got with the answer.")
     trace = models.ForeignKey(Trace, on_delete=models.CASCADE, related_name="run_parts", help_text="The run.")

@@ -77,13 +77,6 @@ def formatter(monkeypatch) -> Iterator[Formatter]:
     made.end_child()
 
 
-@pytest.fixture
-def patient(formatter: Formatter, monkeypatch) -> Formatter:
-    """Pages wait however busy the machine is."""
-    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
-    return formatter
-
-
 def fill(atom: str, length: int) -> str:
     return (atom * (length // len(atom) + 1))[:length]
 
@@ -93,11 +86,11 @@ def blocks(language: str) -> Iterator[str]:
         yield f"```{language}\n{fill(atom, LONGEST_HIGHLIGHTED - 20)}\n```"
 
 
-def test_texts_are_formatted_and_kept(patient: Formatter):
+def test_texts_are_formatted_and_kept(formatter: Formatter):
     assert Page().format("**yes**\n") == "<p><strong>yes</strong></p>\n"
-    assert patient._child
-    patient._child.kill()
-    patient._child.wait()
+    assert formatter._child
+    formatter._child.kill()
+    formatter._child.wait()
     assert Page().format("**yes**\n") == "<p><strong>yes</strong></p>\n"
     assert Page().format("") == ""
 
@@ -121,34 +114,33 @@ def test_a_child_that_never_starts_holds_a_page_no_longer_than_that_time(formatt
     assert not formatter._has_started.is_set()
 
 
-def test_a_text_that_takes_too_long_is_shown_as_it_is_and_the_child_goes_on_with_the_next(patient: Formatter):
+def test_a_text_that_takes_too_long_is_shown_as_it_is_and_the_child_goes_on_with_the_next(formatter: Formatter):
     html = Page().format(f"<b> &\n\n{SLOW}")
     assert html.startswith('<p class="plain">&lt;b&gt; &amp;\n\n```java\n')
     assert html.endswith(f'<p class="more">{AS_IT_IS}</p>')
-    child = patient._child
+    child = formatter._child
     assert "<em>" in Page().format("*next*")
     assert child
-    assert patient._child is child
+    assert formatter._child is child
     assert child.poll() is None
 
 
-def test_what_took_too_long_once_is_not_tried_again(patient: Formatter):
+def test_what_took_too_long_once_is_not_tried_again(formatter: Formatter):
     Page().format(SLOW)
-    patient.end_child()
+    formatter.end_child()
     assert AS_IT_IS in Page().format(SLOW)
-    assert patient._child is None
+    assert formatter._child is None
 
 
-def test_a_child_that_was_killed_is_replaced_and_nothing_of_it_is_kept(patient: Formatter):
+def test_a_child_that_was_killed_is_replaced_and_nothing_of_it_is_kept(formatter: Formatter):
     Page().format("one")
-    assert patient._child
-    os.killpg(patient._child.pid, signal.SIGKILL)
+    assert formatter._child
+    os.killpg(formatter._child.pid, signal.SIGKILL)
     assert AS_IT_IS in Page().format("*two*")
     assert Page().format("*two*") == "<p><em>two</em></p>\n"
 
 
 def test_a_child_that_does_nothing_holds_a_page_no_longer_than_its_time(formatter: Formatter, monkeypatch):
-    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
     Page().format("one")
     assert formatter._child
     os.killpg(formatter._child.pid, signal.SIGSTOP)
@@ -162,7 +154,6 @@ def test_a_child_that_does_nothing_holds_a_page_no_longer_than_its_time(formatte
 
 
 def test_so_many_pages_wait_and_the_others_go_on(formatter: Formatter, monkeypatch):
-    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
     Page().format("one")
     assert formatter._child
     os.killpg(formatter._child.pid, signal.SIGSTOP)
@@ -179,21 +170,21 @@ def test_so_many_pages_wait_and_the_others_go_on(formatter: Formatter, monkeypat
         thread.join()
 
 
-def test_the_child_has_no_variable_and_no_file_of_the_site(patient: Formatter):
+def test_the_child_has_no_variable_and_no_file_of_the_site(formatter: Formatter):
     Page().format("one")
-    assert patient._child
-    child = psutil.Process(patient._child.pid)
+    assert formatter._child
+    child = psutil.Process(formatter._child.pid)
     for process in (child, *child.children()):
         assert not {*process.environ()} - {"LC_CTYPE"}
         assert process.open_files() == []
         assert process.net_connections() == []
 
 
-def test_all_of_the_child_ends_with_who_asks_it(patient: Formatter):
+def test_all_of_the_child_ends_with_who_asks_it(formatter: Formatter):
     Page().format("one")
-    assert patient._child
-    (worker,) = psutil.Process(patient._child.pid).children()
-    child, patient._child = patient._child, None
+    assert formatter._child
+    (worker,) = psutil.Process(formatter._child.pid).children()
+    child, formatter._child = formatter._child, None
     with child:  # closes its pipes, and waits
         pass
     assert child.returncode == 0

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import Any, Final, TypeVar
+from uuid import UUID, uuid5
 
 from django.db import IntegrityError
 from django.db.models import Q, QuerySet
@@ -54,6 +54,14 @@ def as_id(name: str) -> UUID | None:
     except ValueError:
         return None
     return trace_id if str(trace_id) == name else None
+
+
+_OF_RUNS: Final = UUID("6f0c6a55-5d2e-4a0e-9f0e-0f4f2d3c8b11")
+
+
+def part_id(agent_id: int, external_id: str) -> UUID:
+    """What an answer within a run is found by that has another name than the gateway's; the same for equal names."""
+    return uuid5(_OF_RUNS, f"{agent_id}:{external_id}")
 
 
 def run_ids(names: Iterable[str]) -> dict[str, UUID]:

@@ -24,9 +24,9 @@ from rl.collect.traces import joining
 from rl.collect.traces.doubles import as_gateway_knows_them, give_way
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.joining import Asker, asker_of, judged_by
-from rl.collect.traces.rows import chunks, find_traces, run_ids, same_words, take_turns
+from rl.collect.traces.rows import chunks, find_traces, part_id, run_ids, same_words, take_turns
 from rl.collect.traces.write import TraceStore
-from rl.models import Agent, Feedback, PendingSpan, Trace
+from rl.models import Agent, Feedback, PendingSpan, RunPart, Trace
 from rl.models.traces import GATEWAY
 
 SOURCE = "otel"
@@ -146,6 +146,7 @@ def _settle(agent: Agent, trace_ids: set[str], arrived: Sequence[LooseSpan]) -> 
     )
     if not spans and not any(_dealt_calls(trace) or trace.details.get("messages") for trace in answers):
         return
+    _name_parts(agent, answers)
     homeless = _deal_tool_calls(answers, spans.values()) | _store_evaluations(agent, answers, spans.values())
     PendingSpan.objects.filter(
         pk__in=[span.pk for span in waiting if (span.otel_trace_id, span.span_id) not in homeless]
@@ -159,6 +160,18 @@ def _settle(agent: Agent, trace_ids: set[str], arrived: Sequence[LooseSpan]) -> 
         for key in homeless - here
     ]
     PendingSpan.objects.bulk_create(new, ignore_conflicts=True)
+
+
+def _name_parts(agent: Agent, answers: Iterable[Trace]) -> None:
+    """Lets earlier calls of runs be rated by their own ids."""
+    parts = (
+        RunPart(id=part_id(agent.pk, part["external_id"]), trace=trace)
+        for trace in answers
+        for part in joining.otel_of(trace).get("parts", ())
+        if part["external_id"] != trace.external_id
+    )
+    rows = {row.pk: row for row in parts}.values()
+    RunPart.objects.bulk_create(rows, update_conflicts=True, unique_fields=["id"], update_fields=["trace"])
 
 
 def _deal_tool_calls(answers: Sequence[Trace], spans: Iterable[LooseSpan]) -> set[tuple[str, str]]:

@@ -14,7 +14,7 @@ ENOUGH = DataOptions().min_samples
 
 How = Literal["about", "at least"]
 REMARKS: dict[How, str] = {
-    "about": "equal texts, answers without text and those that broke off are found only when the rows are written",
+    "about": "equal texts and chats that a template refuses are found only when the rows are written",
     "at least": f"the newest {RATINGS:,} ratings and {REWARDED:,} rewarded answers were looked at, and answers that "
     "may be in a pair are not counted again",
 }
@@ -94,7 +94,8 @@ def _who_learns(figures: Figures) -> str:
     share = 1 - figures.undecided / figures.ratings
     if not figures.undecided:
         return "100 % of the ratings take part"
-    return f"{share:.0%} of the ratings take part, the others are of answers in the middle of the scale or without text"
+    others = "in the middle of the scale, without text or broken off"
+    return f"{share:.0%} of the ratings take part, the others are of answers {others}"
 
 
 def _dpo(figures: Figures, uses_direct: bool) -> MethodPlan:

@@ -1,7 +1,8 @@
 """What an agent has to learn from, counted by the database: a few aggregates over indexes, however many answers there are.
 
 Of more than REWARDED rewarded answers and RATINGS ratings only so many are looked at, so that the time stays under a second.
-Rows are never read here; so equal texts, which only reading finds, are not known.
+Rows are never read here; so equal texts, which only reading finds, are not known. As in rows, an answer that broke off is
+neither good nor better than another.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from django.db.models import Q
 
-from rl.models import Agent
+from rl.models import Agent, Trace
+from rl.models.traces import ended_by_itself, may_be_used
 
-REWARDED = 250_000
+REWARDED = 50_000
 """Rewarded answers that are looked at, by their prompt's key."""
 RATINGS = 20_000
 """Ratings that are looked at, the newest first."""
@@ -40,7 +43,7 @@ class Figures:
     judged_alone: int
     """Good and bad answers to these prompts."""
     undecided: int
-    """Ratings of answers whose mean rating is in the middle, or that have no text."""
+    """Ratings of answers whose mean rating is in the middle, that have no text, or that are liked and broke off."""
     unpaired: int
     """Rated answers without a reward that are in none of these pairs."""
     paired_and_rewarded: int
@@ -103,13 +106,24 @@ def figures(agent: Agent) -> Figures:
     if agent.auto_label_threshold is not None:
         sure = agent.auto_label_threshold
         proposed = _row(_PROPOSED, agent.pk, sure)
+    used, (ended, of_ended) = may_be_used(), condition_sql(ended_by_itself())
+    answers, of_answers = condition_sql(used)
+    whole, of_whole = condition_sql(used & ended_by_itself())
+    rated = _RATED.format(ended=ended, used=answers)
     return Figures(
         **_row("SELECT count(*) AS traces FROM rl_trace WHERE agent_id = %s", agent.pk),
-        **_row(_RATED, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS, sure),
-        **_row(_REWARDED, threshold, agent.pk, REWARDED),
-        **_row(_DIRECT, agent.pk),
+        **_row(rated, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, *of_ended, agent.pk, RATINGS, *of_answers, sure),
+        **_row(_REWARDED.format(whole=whole), threshold, *of_whole, agent.pk, REWARDED),
+        **_row(_DIRECT.format(whole=whole), *of_whole, agent.pk),
         **proposed,
     )
+
+
+def condition_sql(condition: Q) -> tuple[str, tuple[Any, ...]]:
+    """SQL of what is asked of ``rl_trace``, with its parameters."""
+    query = Trace.objects.filter(condition).query
+    sql, parameters = query.get_compiler(connection=connection).compile(query.where)
+    return sql, tuple(parameters)
 
 
 def _row(query: str, *parameters: Any) -> dict[str, int]:
@@ -132,32 +146,36 @@ SELECT sum(ratings) AS ratings, count(*) AS rated_prompts, sum(good) AS good, su
        sum(CASE WHEN liked * disliked > 0 THEN decided_rewarded ELSE 0 END) AS paired_and_rewarded,
        round(1000 * min(low)) AS lowest_rating, round(1000 * max(high)) AS highest_rating
 FROM (
-    SELECT t.prompt_key, sum(a.ratings) AS ratings,
-           min(CASE WHEN t.response <> '' THEN a.mean END) AS low, max(CASE WHEN t.response <> '' THEN a.mean END) AS high,
-           sum(CASE WHEN t.response <> '' AND a.up > a.down THEN 1 ELSE 0 END) AS liked,
-           sum(CASE WHEN t.response <> '' AND a.down > a.up THEN 1 ELSE 0 END) AS disliked,
-           sum(CASE WHEN t.response = '' OR a.mean = 0.5 THEN a.ratings ELSE 0 END) AS undecided,
-           sum(CASE WHEN t.response <> '' AND a.mean > 0.5 THEN 1 ELSE 0 END) AS good,
-           sum(CASE WHEN t.response <> '' AND a.mean < 0.5 THEN 1 ELSE 0 END) AS bad,
-           sum(CASE WHEN t.response <> '' AND a.mean <> 0.5 AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS rewarded,
-           sum(CASE WHEN a.mean <> 0.5 AND p.trace_id IS NOT NULL THEN 1 ELSE 0 END) AS proposed,
-           sum(CASE WHEN t.response <> '' AND t.reward IS NULL THEN 1 ELSE 0 END) AS unrewarded,
-           sum(CASE WHEN t.response <> '' AND a.up <> a.down AND t.reward IS NULL THEN 1 ELSE 0 END) AS decided_unrewarded,
-           sum(CASE WHEN t.response <> '' AND a.up <> a.down AND t.reward IS NOT NULL THEN 1 ELSE 0 END) AS decided_rewarded
+    SELECT prompt_key, sum(ratings) AS ratings,
+           min(CASE WHEN usable THEN mean END) AS low, max(CASE WHEN usable THEN mean END) AS high,
+           sum(CASE WHEN usable AND up > down THEN 1 ELSE 0 END) AS liked,
+           sum(CASE WHEN usable AND down > up THEN 1 ELSE 0 END) AS disliked,
+           sum(CASE WHEN usable AND mean <> 0.5 THEN 0 ELSE ratings END) AS undecided,
+           sum(CASE WHEN usable AND mean > 0.5 THEN 1 ELSE 0 END) AS good,
+           sum(CASE WHEN usable AND mean < 0.5 THEN 1 ELSE 0 END) AS bad,
+           sum(CASE WHEN usable AND mean <> 0.5 AND reward IS NOT NULL THEN 1 ELSE 0 END) AS rewarded,
+           sum(CASE WHEN mean <> 0.5 AND proposal IS NOT NULL THEN 1 ELSE 0 END) AS proposed,
+           sum(CASE WHEN usable AND reward IS NULL THEN 1 ELSE 0 END) AS unrewarded,
+           sum(CASE WHEN usable AND up <> down AND reward IS NULL THEN 1 ELSE 0 END) AS decided_unrewarded,
+           sum(CASE WHEN usable AND up <> down AND reward IS NOT NULL THEN 1 ELSE 0 END) AS decided_rewarded
     FROM (
-        SELECT trace_id, count(*) AS ratings, avg(value) AS mean,
-               sum(CASE WHEN value > 0.5 THEN 1 ELSE 0 END) AS up,
-               sum(CASE WHEN value < 0.5 THEN 1 ELSE 0 END) AS down
+        SELECT a.*, rl_trace.prompt_key, rl_trace.reward, p.trace_id AS proposal,
+               rl_trace.response <> '' AND (a.mean < 0.5 OR {ended}) AS usable
         FROM (
-            SELECT trace_id, value FROM rl_feedback
-            WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction') AND kind = 'rating'
-            ORDER BY created_at DESC, id LIMIT %s
-        ) newest
-        GROUP BY trace_id
-    ) a
-    JOIN rl_trace t ON t.id = a.trace_id
-    LEFT JOIN rl_labelproposal p ON p.trace_id = a.trace_id AND p.confidence >= %s
-    GROUP BY t.prompt_key
+            SELECT trace_id, count(*) AS ratings, avg(value) AS mean,
+                   sum(CASE WHEN value > 0.5 THEN 1 ELSE 0 END) AS up,
+                   sum(CASE WHEN value < 0.5 THEN 1 ELSE 0 END) AS down
+            FROM (
+                SELECT trace_id, value FROM rl_feedback
+                WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction') AND kind = 'rating'
+                ORDER BY created_at DESC, id LIMIT %s
+            ) newest
+            GROUP BY trace_id
+        ) a
+        JOIN rl_trace ON rl_trace.id = a.trace_id AND {used}
+        LEFT JOIN rl_labelproposal p ON p.trace_id = a.trace_id AND p.confidence >= %s
+    ) answers
+    GROUP BY prompt_key
 ) by_prompt
 """
 
@@ -172,21 +190,23 @@ FROM (
     SELECT count(*) AS rewarded, min(reward) AS low, max(reward) AS high,
            sum(CASE WHEN reward >= %s THEN 1 ELSE 0 END) AS good
     FROM (
-        SELECT prompt_key, reward FROM rl_trace
+        SELECT prompt_key, reward, response <> '' AND {whole} AS usable FROM rl_trace
         WHERE agent_id = %s AND reward IS NOT NULL
         ORDER BY prompt_key LIMIT %s
     ) first_ones
+    WHERE usable
     GROUP BY prompt_key
 ) by_prompt
 """
 
 _DIRECT = """
-SELECT sum(CASE WHEN kind = 'comparison' AND choice IN ('left', 'right') THEN 1 ELSE 0 END) AS picks,
+SELECT sum(CASE WHEN kind = 'comparison' AND rl_trace.id IS NOT NULL THEN 1 ELSE 0 END) AS picks,
        sum(CASE WHEN kind = 'comparison' AND choice = 'both_bad' THEN 1 ELSE 0 END) AS both_bad,
        count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections,
        CASE WHEN min(rater) <> max(rater) THEN 1 ELSE 0 END AS several_raters
-FROM rl_feedback
-WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction')
+FROM rl_feedback f
+LEFT JOIN rl_trace ON rl_trace.id = CASE choice WHEN 'left' THEN trace_id WHEN 'right' THEN other_trace_id END AND {whole}
+WHERE f.agent_id = %s AND is_current AND NOT (kind = 'retraction')
 """
 
 _PROPOSED = """

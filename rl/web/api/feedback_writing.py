@@ -21,7 +21,7 @@ from rl.collect.traces.rows import agents_named
 from rl.models import Agent, ApiKey, Feedback, Trace
 from rl.web.api.auth import INGEST, agents, rater_for, visible_to
 from rl.web.api.base import ApiView, success
-from rl.web.api.lookups import by_external_id, by_id
+from rl.web.api.lookups import by_external_id, by_id, runs_with
 from rl.web.api.problems import BAD_BODY, BadRequest, TokenRefused, operation
 from rl.web.api.serializers.fields import StrictSerializer, TextField, raters_field
 from rl.web.api.serializers.traces import FEEDBACK_IN, FeedbackOut
@@ -131,15 +131,15 @@ def with_ids(key: ApiKey, checked: dict[str, Any]) -> dict[str, Any]:
     ids = dict(checked)
     for field in ("trace", "other_trace"):
         if isinstance(name := checked.get(field), str):
-            rows = by_external_id(visible_to(key, Trace.objects.order_by()), [name])
-            known = list(rows.values_list("pk", flat=True)[:2])
+            traces = visible_to(key, Trace.objects.only("pk").order_by())
+            known = list(by_external_id(traces, [name])[:2]) or [run for _, run in runs_with(traces, [name])]
             if len(known) > 1:
                 raise BadRequest(
                     f"several agents have an answer {name!r}: send the id of the trace, or a key of one agent"
                 )
             if not known:
                 raise NotFound(f"there is no trace {name!r}, or this key is not for its agent")
-            ids[field] = known[0]
+            ids[field] = known[0].pk
     return ids
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from uuid import UUID
 
 from django.db.models import QuerySet
 
-from rl.collect.traces.rows import run_id, run_ids
-from rl.models import Agent, Trace
+from rl.collect.traces.rows import as_id, part_id, run_id
+from rl.models import Agent, RunPart, Trace
 from rl.serving.gateway import pending
 
 
@@ -29,11 +29,17 @@ def by_external_id(traces: QuerySet[Trace], external_ids: Iterable[str], agent: 
     return traces.filter(agent__in=_agents(agent), external_id__in=external_ids)
 
 
-def runs_with(traces: QuerySet[Trace], names: Iterable[str], agent: str | None = None) -> Iterator[tuple[str, Trace]]:
-    """Ids that the gateway gave to answers within runs, and the runs."""
-    runs = run_ids(names)
-    here = traces.filter(agent__in=_agents(agent)).in_bulk(runs.values()) if runs else {}
-    yield from ((name, here[run]) for name, run in runs.items() if run in here)
+def runs_with(traces: QuerySet[Trace], names: Collection[str], agent: str | None = None) -> Iterator[tuple[str, Trace]]:
+    """Ids of answers within runs, as the gateway gave them or OpenTelemetry told them, each with its run; of several agents
+    where each has one of that name."""
+    if not names:
+        return
+    agents = list(_agents(agent).values_list("pk", flat=True))
+    hashed = {part_id(agent, name): name for name in names for agent in agents}
+    ids = hashed | {given: name for name in names if (given := as_id(name))}
+    parts = RunPart.objects.in_bulk(ids)
+    here = traces.filter(agent__in=agents).in_bulk({part.trace_id for part in parts.values()})
+    yield from ((ids[pk], here[part.trace_id]) for pk, part in parts.items() if part.trace_id in here)
 
 
 def _agents(name: str | None) -> QuerySet[Agent]:

@@ -157,8 +157,8 @@ def _entries(key: ApiKey, entry_ids: list[str], agent: str | None) -> dict[str, 
     missing = pending.deliver_named(entry_id for entry_id in entry_ids if entry_id not in traces)
     for trace in by_external_id(rows, missing, agent) if missing else ():
         traces.setdefault(trace.external_id or "", []).append(trace)
-    for name, run in runs_with(rows, [name for name in missing if name not in traces], agent):
-        traces[name] = [run]
+    for name, run in runs_with(rows, [name for name in entry_ids if name not in traces], agent):
+        traces.setdefault(name, []).append(run)
     return traces
 
 

@@ -223,3 +223,33 @@ def test_free_answers_have_no_classes(agent: Agent):
         rated(agent, f"Question {number}?", f"Answer number {number}.", 1)
     assert accepted_plan(agent).sentences == ["answers are free: 12 of 12 accepted answers are distinct"]
     assert accepted_plan(agent).as_dict()["rare"] == []
+
+
+BROKEN_OFF = {"finish_reason": {"finish_reason": "length"}, "complete": {"complete": False}, "error": {"error": "gone"}}
+
+
+@pytest.mark.database
+@pytest.mark.parametrize("details", [*BROKEN_OFF.values(), {"split": "never"}], ids=[*BROKEN_OFF, "split"])
+def test_what_no_row_takes_is_not_counted_as_good(agent, data_dir, details):
+    for number in range(12):
+        for text, value in (("Cut off", 1), ("No.", 0)):
+            trace = make_trace(agent, f"{number}?", text, details=details if value else {}, reward=value)
+            rate(trace, value)
+    plan = training_plan(agent)
+    counted = rows(agent)
+    for method in ("mpo", "dpo", "kto", "grpo", "reward_model"):
+        found = survey(agent, DataOptions(), method=method)
+        assert (method, counted[method]) == (method, found.train_rows + found.heldout_rows)
+    assert plan.advice.method == ""
+
+
+@pytest.mark.database
+def test_a_pick_whose_winner_broke_off_is_no_pair(agent):
+    for number, side in enumerate(("left", "right", "both_bad", "tie")):
+        cut = make_trace(agent, f"{number}?", "Cut off", details={"finish_reason": "length"})
+        whole = make_trace(agent, f"{number}?", "Whole.")
+        left, right = (cut, whole) if side != "right" else (whole, cut)
+        compare(left, right, choice=side, rater="ann", source="test")
+        compare(right, left, choice=side, rater="bob", source="test")
+    found = figures(agent)
+    assert (found.picks, found.both_bad) == (2, 2)

@@ -43,7 +43,6 @@ def lies_about(family: str, sound: Parts, architecture: str) -> Iterator[tuple[s
         yield from tokenizers(sound)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.slow
 @pytest.mark.parametrize("family", NOT_READ)
 def test_no_file_that_lies_is_unpacked(family: str, tiny_model: Callable[[str], Path], tmp_path: Path):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rl.models import Agent, Feedback, Trace
+from tests.collect.traces.test_joining import loop
 from tests.conftest import make_trace
 from tests.web.api.conftest import Caller, assert_problem, key_for
 from tests.web.api.test_otlp import accepted, body, chat, send, span
@@ -40,6 +41,21 @@ def test_an_answer_of_opentelemetry_is_rated_by_the_id_of_its_response(server: C
     assert Feedback.objects.get().trace.external_id == NAME
     withdrawn = server.post(f"{URL}retract/", {"trace": NAME, "rater": "anna"})
     assert withdrawn.json() == {"retracted": True}
+
+
+@pytest.mark.database
+@pytest.mark.parametrize("at_once", [True, False])
+def test_earlier_calls_of_a_run_are_rated_as_the_run(server: Caller, secret_key: str, at_once: bool):
+    for spans in [loop()] if at_once else [[one] for one in loop()]:
+        accepted(send(secret_key, body(*spans)))
+    run = Trace.objects.get()
+    for said, name in zip(KINDS, ("r1", "r2", "r3"), strict=False):
+        answer = server.post(URL, {"trace": name, "rater": "anna", **said})
+        assert (answer.status_code, answer.json()["trace"]) == (201, str(run.pk))
+    entry = {"entry_id": "r1", "device_id": "phone", "rating": "down"}
+    assert server.post("/api/v1/ratings/", entry).status_code == 201
+    assert set(Feedback.objects.values_list("trace", flat=True)) == {run.pk}
+    assert_problem(rate(Caller(key_for(Agent.objects.create(name="third"))), "r1"), 404)
 
 
 def test_lines_name_answers_so_too(server: Caller, named: Trace):
