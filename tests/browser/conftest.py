@@ -18,11 +18,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.test.testcases import LiveServerThread
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from rl.models import Agent
 from tests.missing import missing
 from tests.serving.gateway.upstream_double import UpstreamDouble, upstream_double
+from tests.waiting import PATIENCE_SECONDS
 from tests.web.front.in_thread import front_in_thread
 
 # Playwright's synchronous API keeps an event loop on this thread, which Django would take for an async caller.
@@ -83,7 +84,8 @@ def context(browser: Browser, console: Console, transactional_db: None) -> Itera
     """A profile of its own: no cookie and no localStorage of another test. Its pages are closed before the database is
     emptied under them."""
     context = browser.new_context(viewport={"width": 1100, "height": 800}, locale="en-US", reduced_motion="reduce")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(1000 * PATIENCE_SECONDS)
+    expect.set_options(timeout=1000 * PATIENCE_SECONDS)
     console.watch(context)
     yield context
     context.close()

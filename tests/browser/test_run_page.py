@@ -58,7 +58,7 @@ def test_the_chart_grows_while_the_run_goes_on(page: Page, staff, live_site, run
     expect(rows).to_have_count(40)
     expect(page.locator("#run-table thead th")).to_have_text(["step", "accuracy", "loss"])
     train(run, 41, 60)
-    expect(rows).to_have_count(60, timeout=5000)
+    expect(rows).to_have_count(60)
     expect(page.locator("#run-steps")).to_have_text("60 of 100 steps")
     expect(page.locator("#run-line [aria-current]")).to_have_text(re.compile("training"))
     expect(page.locator("#run-eta")).to_have_text("about 4 min left of training")
@@ -87,7 +87,7 @@ def test_a_finished_run_shows_its_version_by_itself(page: Page, staff, live_site
     made.save()
     run.version, run.state = version, TrainingRun.State.SUCCEEDED
     run.save()
-    expect(page.locator("#run-state")).to_have_text("succeeded", timeout=5000)
+    expect(page.locator("#run-state")).to_have_text("succeeded")
     expect(page.get_by_role("link", name="v7", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Cancel this run")).not_to_be_visible()
 
@@ -108,7 +108,7 @@ def test_a_resumed_run_is_drawn_again_from_the_start(page: Page, staff, live_sit
     expect(page.locator("#run-table tbody tr").first).to_contain_text("40")
     MetricPoint.objects.filter(run=run, step__gt=30).delete()
     TrainingRun.objects.filter(pk=run.pk).update(attempt=2, step=30)
-    expect(page.locator("#run-table tbody tr")).to_have_count(30, timeout=8000)
+    expect(page.locator("#run-table tbody tr")).to_have_count(30)
 
 
 def test_it_is_cancelled_by_its_button(page: Page, staff, live_site, run: TrainingRun) -> None:
@@ -131,7 +131,7 @@ def test_a_failed_run_tells_why_and_is_resumed_by_its_button(page: Page, staff, 
     expect(page.locator("#run-error")).not_to_be_visible()
     run.refresh_from_db()
     assert run.claim()
-    expect(page.locator("#run-state")).to_have_text("running", timeout=5000)
+    expect(page.locator("#run-state")).to_have_text("running")
     expect(page.get_by_role("button", name="Cancel this run")).to_be_visible()
 
 

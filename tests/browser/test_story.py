@@ -126,7 +126,7 @@ def test_twenty_votes_train_a_version_that_answers_ones_own_questions(
     screenshot(page, "story-05-twenty-votes")
     train_and_watch(page, screenshot)
     version = end_the_training(served, upstream)
-    expect(page.locator("#own-list li")).to_have_count(5, timeout=15_000)
+    expect(page.locator("#own-list li")).to_have_count(5)
     expect(page.locator("#own-list li").last.locator(".after-text")).not_to_be_empty()
     expect(page.locator("#votes-text")).to_have_text("0 of 20 votes to the next training")
     page.evaluate("document.getElementById('own').scrollIntoView()")

@@ -83,14 +83,14 @@ class Site:
         return json.loads(self.run(*arguments, "--json", expect=expect, **environment).stdout)
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(self.data / "db.sqlite3", timeout=20)
+        connection = sqlite3.connect(self.data / "db.sqlite3", timeout=60)
         try:
             return connection.execute(sql, parameters).fetchall()
         finally:
             connection.close()
 
     def change(self, sql: str, *parameters: Any) -> None:
-        connection = sqlite3.connect(self.data / "db.sqlite3", timeout=20)
+        connection = sqlite3.connect(self.data / "db.sqlite3", timeout=60)
         try:
             with connection:
                 connection.execute(sql, parameters)

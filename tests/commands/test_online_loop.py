@@ -52,7 +52,7 @@ def post(address: str, key: str, body: dict) -> dict:
         data=json.dumps(body).encode(),
         headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status == 201
         return json.load(answer)
 

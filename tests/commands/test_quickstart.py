@@ -166,7 +166,7 @@ def test_a_sigterm_ends_the_site_and_the_queue_too(done):
     try:
         until(lambda: _listens(port))
         process.terminate()
-        assert process.wait(timeout=30) == 143
+        assert process.wait(timeout=60) == 143
         until(lambda: not _listens(port))
         assert not [child for child in psutil.process_iter() if _session(child) == process.pid]
     finally:

@@ -36,7 +36,7 @@ class Cluster:
     address: str
 
     def jobs(self) -> list[dict]:
-        with urlopen(f"{self.address}/api/jobs/", timeout=10) as answer:
+        with urlopen(f"{self.address}/api/jobs/", timeout=60) as answer:
             return [job for job in json.load(answer) if "manage.py" in job["entrypoint"]]
 
     def answers(self) -> bool:
@@ -49,7 +49,7 @@ class Cluster:
         """Its nodes come up after its dashboard."""
         body = json.dumps({"entrypoint": command}).encode()
         try:
-            urlopen(Request(f"{self.address}/api/jobs/", body, {"Content-Type": "application/json"}), timeout=10)
+            urlopen(Request(f"{self.address}/api/jobs/", body, {"Content-Type": "application/json"}), timeout=60)
         except OSError:
             return False
         return True
@@ -88,7 +88,7 @@ def node(options: list[str], environment: dict[str, str]) -> Iterator[None]:
         family = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+            process.wait(60)
         for each in [*family, process]:
             with suppress(psutil.NoSuchProcess, ProcessLookupError):
                 each.kill()

@@ -30,7 +30,7 @@ def start(site: Site, *options: str, **environment: str) -> subprocess.Popen[str
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -55,11 +55,11 @@ def test_site_and_gateway_answer_and_end_at_a_signal(tmp_path: Path):
         ALLOWED_HOSTS="127.0.0.1",
     )
     url = f"http://127.0.0.1:{port}"
-    until(lambda: get(f"{url}/healthz") == (200, "ok\n"), 40)
+    until(lambda: get(f"{url}/healthz") == (200, "ok\n"), 60)
     assert json.loads(get(f"{url}/v1/models")[1])["error"]["code"] == "missing_api_key"
     assert get(f"{url}/nothing-here")[0] == 404
     process.send_signal(signal.SIGTERM)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=60)
     assert json.loads(output)["gateway"] == f"{url}/v1"
     assert "Traceback" not in errors
     assert "cannot be read" in errors

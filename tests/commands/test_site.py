@@ -41,4 +41,4 @@ class Talkative(Site):
 def test_a_server_that_says_much_is_not_held_up(tmp_path: Path):
     with serving(Talkative(tmp_path)) as url:
         for _ in range(3):
-            assert urllib.request.urlopen(url, timeout=20).status == 200
+            assert urllib.request.urlopen(url, timeout=60).status == 200

@@ -72,7 +72,7 @@ def send(double: OllamaDouble, request: Exchange) -> tuple[int, str | None, str]
         body = {**contents(), **SHORT}[body]
     elif body is not None:
         body = with_stand_ins(json.dumps(body)).encode()
-    connection = http.client.HTTPConnection(urlsplit(double.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(double.url).netloc, timeout=60)
     connection.request(request["method"], with_stand_ins(request["path"]), body=body)
     response = connection.getresponse()
     content = response.read().decode()

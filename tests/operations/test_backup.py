@@ -59,11 +59,11 @@ def training(site: Plain) -> Iterator[Trainer]:
     trainer.start()
     try:
         for _ in range(5):
-            trainer.beats.acquire(timeout=30)
+            trainer.beats.acquire(timeout=60)
         yield trainer
     finally:
         trainer.stopped.set()
-        trainer.join(30)
+        trainer.join(60)
     assert trainer.broken == ""
 
 

@@ -99,7 +99,7 @@ def test_processes_that_train_together_die_with_the_one_that_hung(run, spawned, 
     worker = psutil.Process(int(process.stdout.readline()))
     works_on(run, process, silence=settings.RUN_HEARTBEAT_TIMEOUT + 1)
     assert supervisor.supervise()["resumed"] == 1
-    psutil.wait_procs([worker], timeout=5)
+    psutil.wait_procs([worker], timeout=60)
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 

@@ -130,11 +130,11 @@ def test_a_process_that_is_forked_during_the_test_of_a_backend_can_test_for_itse
     def hold() -> None:
         with backends._lock:
             held.set()
-            done.wait(30)
+            done.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(30)
+    held.wait(60)
     child = os.fork()
     if not child:
         signal.alarm(10)

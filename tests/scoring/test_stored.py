@@ -261,7 +261,7 @@ class SlowRater:
 
 class WaitsForRater(BaseReward):
     def compute(self, trace) -> RewardResult:
-        SlowRater.said.wait(10)
+        SlowRater.said.wait(60)
         return self.abstains("no")
 
 
@@ -286,7 +286,7 @@ def test_a_rating_that_is_not_committed_yet_is_not_lost(agent: Agent, settings):
     rater = threading.Thread(target=rate_slowly)
     rater.start()
     found = calculate()
-    rater.join(30)
+    rater.join(60)
     assert found.changed == 1
     assert stored(trace).reward_pending is True
     assert calculate().rewarded == 1

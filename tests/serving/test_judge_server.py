@@ -119,7 +119,7 @@ def test_one_that_died_starts_again_and_one_that_nobody_wants_ends(wanting: Agen
     assert judge_server.supervise() == NOTHING
     process = process_of(wanting)
     process.kill()
-    process.wait(5)
+    process.wait(60)
     assert "does not run: the queue starts it" in judge_server.find_problem(wanting)
     assert judge_server.supervise() == {**NOTHING, "started": 1}
     until(lambda: judge_server.find_problem(wanting) == "")

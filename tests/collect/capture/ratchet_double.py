@@ -50,7 +50,7 @@ class RatchetDouble:
                 double.paths.add(self.path)
                 content = self.rfile.read(int(self.headers["Content-Length"]))
                 if double.hang.is_set():
-                    threading.Event().wait(30)
+                    threading.Event().wait(60)
                 try:
                     status, body, headers = double.answer(json.loads(content))
                 except ValueError:

@@ -27,7 +27,7 @@ class Work:
 
     def work(self, batch: list[int]) -> Outcome[int]:
         self.begun.set()
-        self.go.wait(20)
+        self.go.wait(60)
         if self.outcomes:
             return self.outcomes.pop(0)
         if batch == [13]:
@@ -50,7 +50,7 @@ def soon(seconds: float = 10) -> float:
 
 def test_more_than_fits_pushes_the_oldest_out_without_waiting(work: Work):
     work.worker.put(0)
-    assert work.begun.wait(10)
+    assert work.begun.wait(60)
     for number in range(1, 106):
         work.worker.put(number)
     assert work.lost == list(range(1, 101))
@@ -89,7 +89,7 @@ def test_closing_tries_once_and_gives_back_the_rest(work: Work):
 def test_closing_does_not_wait_for_work_that_hangs(work: Work):
     work.worker.put(1)
     work.worker.put(2)
-    assert work.begun.wait(10)
+    assert work.begun.wait(60)
     assert work.worker.close(soon(0.05)) == [1, 2]
 
 
@@ -108,7 +108,7 @@ def test_what_is_put_in_may_finish_a_trace_itself(work: Work):
 
     thread = threading.Thread(target=put_observed, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     work.go.set()
     assert work.worker.flush(soon())

@@ -25,7 +25,7 @@ class Slow:
     def __call__(self, items: Sequence[int]) -> list[int | Exception]:
         self.groups.append(list(items))
         self.began.release()
-        assert self.may_end.acquire(timeout=20)
+        assert self.may_end.acquire(timeout=60)
         if 13 in items:
             raise OperationalError("disk I/O error")
         return [ValueError(f"{item} is odd") if item % 2 else item * 10 for item in items]
@@ -62,7 +62,7 @@ def queued(group: GroupCommit[int, int], count: int) -> None:
 
 def ended(threads: list[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -70,7 +70,7 @@ def test_what_comes_during_a_commit_shares_the_next_one():
     slow = Slow()
     group: GroupCommit[int, int] = GroupCommit(slow, most=3)
     first, answer = submitted(group, 0)
-    assert slow.began.acquire(timeout=20)
+    assert slow.began.acquire(timeout=60)
     rest, answers = submitted(group, 2, 4, 6, 8)
     queued(group, 4)
     assert answer == answers == {}  # nobody is answered before the commit
@@ -84,7 +84,7 @@ def test_an_outcome_that_is_an_error_is_raised_for_one_alone():
     slow = Slow()
     group: GroupCommit[int, int] = GroupCommit(slow, most=3)
     first, _ = submitted(group, 0)
-    assert slow.began.acquire(timeout=20)
+    assert slow.began.acquire(timeout=60)
     rest, answers = submitted(group, 2, 3, 4)
     queued(group, 3)
     slow.may_end.release(2)
@@ -96,7 +96,7 @@ def test_a_commit_that_fails_fails_all_of_its_group_and_none_of_the_next():
     slow = Slow()
     group: GroupCommit[int, int] = GroupCommit(slow, most=2)
     first, _ = submitted(group, 0)
-    assert slow.began.acquire(timeout=20)
+    assert slow.began.acquire(timeout=60)
     second, failed = submitted(group, 12, 13)
     queued(group, 2)
     third, answers = submitted(group, 2)
@@ -119,7 +119,7 @@ class Groups:
             self.sizes.append(len(ratings))
             if len(self.sizes) == 1:
                 self.began.set()
-                assert self.may_go_on.wait(20)
+                assert self.may_go_on.wait(60)
             return commit(ratings)
 
         monkeypatch.setattr(write._RATINGS, "_commit", counted)
@@ -140,7 +140,7 @@ def rate_together(monkeypatch, events: list[Feedback]) -> tuple[Groups, list[obj
 
     threads = [threading.Thread(target=submit, args=(number,)) for number in range(len(events))]
     threads[0].start()
-    assert seen.began.wait(20)
+    assert seen.began.wait(60)
     for thread in threads[1:]:
         thread.start()
     queued(write._RATINGS, len(events) - 1)

@@ -198,7 +198,7 @@ def test_raters_who_race_leave_one_current_rating():
 
     def vote(value: float) -> None:
         try:
-            barrier.wait(timeout=10)
+            barrier.wait(timeout=60)
             for _ in range(5):
                 rate(trace, value, notes=f"by {threading.get_ident()}")
         except Exception as error:  # noqa: BLE001  reported by the assertion below

@@ -240,7 +240,7 @@ with Programs(environment, 0, lambda: None) as programs, programs.playing([task(
     agent = psutil.Process(int(note.read_text()))
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    assert psutil.wait_procs([agent], timeout=10)[1] == []
+    assert psutil.wait_procs([agent], timeout=60)[1] == []
 
 
 JUDGE = Path(__file__).resolve().parents[3] / "docs/examples/judge_answer.py"

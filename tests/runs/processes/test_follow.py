@@ -81,7 +81,7 @@ def test_a_reward_that_breaks_on_the_second_machine_is_told_by_its_name(tiny_bas
 
     with pytest.raises(TrainingFailed, match="reward fragile: ZeroDivisionError"):
         launching.train("ppo", Launch(accelerate_config=str(tmp_path / "0.yaml")), fragile, start_the_other)
-    assert [process.wait(30) for process in joined] == [1]
+    assert [process.wait(60) for process in joined] == [1]
 
 
 def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:

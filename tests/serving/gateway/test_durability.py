@@ -90,7 +90,7 @@ def _stopped_while_it_talks(gateway: Gateway) -> None:
     gateway.process.terminate()
     with pytest.raises((openai.APIError, httpx.HTTPError)):
         list(chunks)
-    gateway.process.wait(20)
+    gateway.process.wait(60)
     trace = gateway.trace(seen[0].id)
     assert (trace["details"]["complete"], " more more" in trace["response"]) == (False, True)
     assert gateway.pending == []

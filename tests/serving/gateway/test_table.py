@@ -76,13 +76,13 @@ def test_a_reading_that_is_under_way_ends_with_the_gateway(monkeypatch):
 
     def load(reader: object) -> Snapshot:
         began.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return Snapshot()
 
     async def stop() -> set[asyncio.Task[Any]]:
         one = table.Table()
         one._next_reading()
-        await asyncio.to_thread(began.wait, 20)
+        await asyncio.to_thread(began.wait, 60)
         await one.stop()
         go_on.set()
         return asyncio.all_tasks() - {asyncio.current_task()}
@@ -99,14 +99,14 @@ def test_what_is_made_while_the_database_is_read_is_seen_by_who_asks_afterwards(
     def load(reader: object) -> Snapshot:
         seen = database[-1]
         looked_up.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return seen
 
     async def work(one: table.Table) -> None:
         monkeypatch.setattr(table, "_load", load)
         database.append(second)
         early = asyncio.create_task(one.fresh())
-        await asyncio.to_thread(looked_up.wait, 20)
+        await asyncio.to_thread(looked_up.wait, 60)
         database.append(third)
         late = asyncio.create_task(one.fresh())
         await asyncio.sleep(0.05)
@@ -138,7 +138,7 @@ def test_a_slow_database_holds_a_request_up_for_a_while_only(database, monkeypat
     answered = threading.Event()
 
     async def work(one: table.Table) -> None:
-        monkeypatch.setattr(table, "_load", lambda reader: answered.wait(20) and Snapshot())
+        monkeypatch.setattr(table, "_load", lambda reader: answered.wait(60) and Snapshot())
         known = one.snapshot
         waiting = [one.fresh() for _ in range(10)]
         assert [each is known for each in await asyncio.gather(*waiting)] == [True] * 10

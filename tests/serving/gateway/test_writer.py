@@ -57,7 +57,7 @@ def running(rows: Rows) -> Iterator[writer.Writer]:
 def test_answers_that_end_together_are_stored_together(rows: Rows, data_dir: Path):
     one, ids = writer.Writer(), [uuid4() for _ in range(3)]
     for each in ids:
-        one.keep(each, {}).result(20)
+        one.keep(each, {}).result(60)
     assert {path.stem for path in (data_dir / "gateway" / "pending").iterdir()} == {str(each) for each in ids}
     one.start()
     until(lambda: rows.delivered)
@@ -90,9 +90,9 @@ def test_an_answer_for_which_the_disk_is_full_is_refused_and_what_was_begun_of_i
 
     with monkeypatch.context() as patch:
         answer = uuid4()
-        assert running.begin(answer, {}, b"{}").result(5) is None
+        assert running.begin(answer, {}, b"{}").result(60) is None
         patch.setattr(pending, "write", full)
-        error = running.keep(answer, {}).result(5)
+        error = running.keep(answer, {}).result(60)
         assert error is not None
         assert (unkept(error).status, unkept(error).headers["Retry-After"]) == (507, "30")
     assert "cannot be written: [Errno 28] No space left on device" in caplog.text

@@ -98,7 +98,7 @@ def running(app: Any) -> Iterator[str]:
         time.sleep(0.01)
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
-    thread.join(10)
+    thread.join(60)
 
 
 async def _wait(double: UpstreamDouble, request: Request) -> None:

@@ -46,7 +46,7 @@ class Raters:
         self.threads = [threading.Thread(target=self._rate, args=(f"rater-{number}",)) for number in range(8)]
 
     def _rate(self, name: str) -> None:
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         for number in range(10_000):
             trace, rater = self.traces[number % len(self.traces)], f"{name}-{number}"
             body = json.dumps({"trace": trace, "rater": rater, "scale": "thumb", "value": 1})
@@ -81,7 +81,7 @@ def test_a_killed_server_loses_no_rating_that_it_answered(tmp_path: Path, db):
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     for thread in raters.threads:
-        thread.join(30)
+        thread.join(60)
     assert raters.refused == []
     stored = set(site.query("SELECT trace_id, rater FROM rl_feedback WHERE is_current"))
     assert {(UUID(trace).hex, rater) for trace, rater in raters.acknowledged} <= stored

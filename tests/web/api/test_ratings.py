@@ -213,7 +213,7 @@ def test_a_sync_and_its_retries_may_overlap(shop: Caller, agent: Agent):
 
     def send() -> None:
         try:
-            barrier.wait(timeout=10)
+            barrier.wait(timeout=60)
             for turn in range(4):
                 order = names if turn % 2 else list(reversed(names))
                 rated_at = f"2026-03-0{turn + 1}T00:00:00Z"

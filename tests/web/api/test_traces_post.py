@@ -203,7 +203,7 @@ def test_senders_who_race_store_one_trace(server: Caller, body: dict):
 
     def send() -> None:
         try:
-            barrier.wait(timeout=10)
+            barrier.wait(timeout=60)
             for number in range(5):
                 answers.append(server.post(URL, {**body, "external_id": str(number)}).status_code)
         finally:

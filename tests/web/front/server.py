@@ -59,14 +59,14 @@ class Server:
         return {"Authorization": f"Bearer {self.known['secret']}"}
 
     def get(self, path: str, **options: Any) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=10, **options)
+        return httpx.get(self.url + path, timeout=60, **options)
 
     def post(self, path: str, **options: Any) -> httpx.Response:
-        return httpx.post(self.url + path, timeout=10, **options)
+        return httpx.post(self.url + path, timeout=60, **options)
 
     def connect(self, sent: str = "") -> socket.socket:
         """A connection on which so much was sent."""
-        made = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        made = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         made.sendall(sent.encode())
         return made
 
@@ -115,7 +115,7 @@ def served(site: Site, known: dict[str, Any], *options: str, **environment: str)
         )
     server = Server(site, port, known, process)
     try:
-        until(lambda: answers(server), 40)
+        until(lambda: answers(server), 60)
         yield server
     finally:
         with suppress(ProcessLookupError):

@@ -62,13 +62,13 @@ def test_what_takes_longer_than_a_stop_may_is_told_to_come_again():
 
     def respond(given: dict[str, Any]) -> HttpResponse:
         begun.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return HttpResponse("too late")
 
     async def stopped() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(front(respond))) as client:  # type: ignore[arg-type]
             asking = asyncio.create_task(client.send(request()))
-            await asyncio.to_thread(begun.wait, 20)
+            await asyncio.to_thread(begun.wait, 60)
             asking.cancel()
             return await asking
 
@@ -136,7 +136,7 @@ def test_more_than_can_wait_are_told_to_come_back(gate: threading.Event, monkeyp
     monkeypatch.setattr(bridge, "MOST_WAITING", 2)
 
     def respond(given: dict[str, Any]) -> HttpResponse:
-        gate.wait(10)
+        gate.wait(60)
         return HttpResponse("ok")
 
     async def ask() -> list[httpx.Response]:
@@ -164,7 +164,7 @@ def test_a_site_is_not_ready_while_all_of_its_threads_are_held(
 
     def respond(given: dict[str, Any]) -> HttpResponse:
         working.release()
-        gate.wait(20)
+        gate.wait(60)
         return HttpResponse("ok")
 
     async def ask() -> list[httpx.Response]:
@@ -172,7 +172,7 @@ def test_a_site_is_not_ready_while_all_of_its_threads_are_held(
         async with httpx.AsyncClient(transport=transport) as client:
             tasks = [asyncio.create_task(client.send(request())) for _ in range(held)]
             for _ in tasks:
-                await asyncio.to_thread(working.acquire, timeout=20)
+                await asyncio.to_thread(working.acquire, timeout=60)
             answers = [await client.send(request(path)) for path in ("/readyz", "/healthz")]
             gate.set()
             await asyncio.gather(*tasks)
@@ -187,7 +187,7 @@ def test_who_leaves_while_waiting_for_a_thread_is_not_worked_for(gate: threading
     worked: list[str] = []
 
     def respond(given: dict[str, Any]) -> HttpResponse:
-        gate.wait(10)
+        gate.wait(60)
         worked.append(given["PATH_INFO"])
         return HttpResponse("ok")
 

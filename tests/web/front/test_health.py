@@ -75,7 +75,7 @@ def test_a_look_that_hangs_is_not_waited_for(monkeypatch):
     released = threading.Event()
 
     async def ask() -> tuple[int, int]:
-        asked = Health(lambda: None if released.wait(10) else "", has_turn)
+        asked = Health(lambda: None if released.wait(60) else "", has_turn)
         ready, alive = await asked.answer("GET", "/readyz"), await asked.answer("GET", "/healthz")
         released.set()
         return ready.status, alive.status
@@ -88,7 +88,7 @@ def test_a_look_that_hangs_ends_with_the_site(monkeypatch):
     released = threading.Event()
 
     async def stop() -> set[asyncio.Task[Any]]:
-        asked = Health(lambda: None if released.wait(10) else "", has_turn)
+        asked = Health(lambda: None if released.wait(60) else "", has_turn)
         await asked.answer("GET", "/readyz")
         await asked.stop()
         released.set()

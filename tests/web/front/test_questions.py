@@ -64,7 +64,7 @@ def signed_in(site: str, user: User | None) -> httpx.Client:
         client.force_login(user)
         cookies[site_settings.SESSION_COOKIE_NAME] = client.cookies[site_settings.SESSION_COOKIE_NAME].value
     cookies["csrftoken"] = token
-    return httpx.Client(base_url=site, cookies=cookies, headers={"X-CSRFToken": token}, timeout=20)
+    return httpx.Client(base_url=site, cookies=cookies, headers={"X-CSRFToken": token}, timeout=60)
 
 
 def question(*texts: str, **more: Any) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def test_who_stops_stops_the_model_and_what_was_said_is_kept(served, alice, site
     with signed_in(site, alice) as browser:
         with browser.stream("POST", ADDRESS, json=question("talk for ever")) as answer:
             next(line for line in answer.iter_lines() if words_in(line))
-        assert upstream.cancelled.wait(20)
+        assert upstream.cancelled.wait(60)
     trace = until(lambda: Trace.objects.filter(pk=answer.headers["x-ratchet-trace"]).first())
     assert trace.details["complete"] is False
 

@@ -106,7 +106,7 @@ def reader(server: Server, stack: ExitStack) -> socket.socket:
     """Has asked for a file that the connection does not take at once, and reads no more than its first bytes."""
     made = stack.enter_context(socket.socket())
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    made.settimeout(20)
+    made.settimeout(60)
     made.connect(("127.0.0.1", server.port))
     made.sendall(head("GET", LARGE).encode())
     assert made.recv(12) == b"HTTP/1.1 200"
@@ -119,7 +119,7 @@ def test_the_site_answers_beside_slow_readers_and_cuts_off_who_stands_still(debu
         assert debugging.get("/login/").status_code == 200
         assert debugging.get("/healthz").text == "ok\n"
         assert len(slow) == 12
-        until(lambda: connections_of(debugging) == 0, 30)
+        until(lambda: connections_of(debugging) == 0, 60)
 
 
 def test_a_large_file_arrives_whole(debugging: Server):
@@ -261,7 +261,7 @@ def test_workers_end_with_a_master_that_was_killed_and_free_the_port(prepared):
         assert len(children) >= 2
         server.connect(head("POST", "/login/", "Content-Length: 10")).close()
         os.kill(server.process.pid, signal.SIGKILL)
-        _, alive = psutil.wait_procs(children, timeout=30)
+        _, alive = psutil.wait_procs(children, timeout=60)
         assert alive == []
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

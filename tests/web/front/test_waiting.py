@@ -99,7 +99,7 @@ def test_who_left_is_forgotten_and_the_looking_stops(run: TrainingRun, monkeypat
             task.cancel()
         await asyncio.wait(tasks)
         assert ends._looking is not None
-        await asyncio.wait_for(ends._looking, 5)
+        await asyncio.wait_for(ends._looking, 60)
         await ends.stop()
         return before, len(ends.awaited)
 

@@ -66,7 +66,7 @@ def test_the_server_ends_when_its_process_is_killed():
     code, [server] = run("killed")
     assert code == -signal.SIGKILL
     if psutil.pid_exists(server):
-        psutil.Process(server).wait(timeout=10)
+        psutil.Process(server).wait(timeout=60)
 
 
 def test_connections_that_were_closed_are_opened_by_the_next_call(make_tools: Callable[..., ToolRegistry]):

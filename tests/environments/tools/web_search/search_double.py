@@ -102,7 +102,7 @@ class SearchDouble:
                 asked = Request(self.command, urlsplit(self.path).path, params, dict(self.headers))
                 match double.answer(asked):
                     case "hang":
-                        double.over.wait(30)
+                        double.over.wait(60)
                     case "drip":
                         self.drip()
                     case Reply() as reply:

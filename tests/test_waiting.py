@@ -1,0 +1,49 @@
+"""What must happen is waited for as long as a busy machine may take."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import PATIENCE_SECONDS, until
+
+ROOT = Path(__file__).parent
+WAITS = {"wait", "join", "wait_for", "acquire", "communicate", "settimeout", "wait_procs", "to_thread", "until"}
+ENDS = 2
+"""What is meant to end without what it waits for, or is asked again, takes so many seconds at the most."""
+PRODUCT = "OllamaDeployer"
+"""Its own limit."""
+
+
+def short_waits(text: str) -> Iterator[tuple[int, float]]:
+    """Lines that wait for longer than ENDS and not for PATIENCE_SECONDS, and for how long."""
+    for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+        name = ast.unparse(call.func).rpartition(".")[2]
+        given = [keyword.value for keyword in call.keywords if keyword.arg == "timeout" and name != PRODUCT]
+        given += call.args[-1:] if name in WAITS else []
+        for value in given:
+            seconds = value.value if isinstance(value, ast.Constant) else None
+            if isinstance(seconds, int | float) and ENDS < seconds < PATIENCE_SECONDS:
+                yield value.lineno, seconds
+
+
+def test_no_test_waits_shorter_than_a_busy_machine_may_take() -> None:
+    files = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")}
+    assert {str(path): found for path, text in files.items() if (found := [*short_waits(text)])} == {}
+
+
+def test_such_waits_are_found() -> None:
+    text = (
+        "done.wait(5)\nhttpx.post(url, timeout=30)\ndone.wait(0.1)\nthread.join()\nthread.join(60)\ndone.wait(True)\n"
+    )
+    assert [*short_waits(text)] == [(1, 5), (2, 30)]
+
+
+def test_waiting_ends_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.waiting.PATIENCE_SECONDS", 0.0)
+    assert until(lambda: 7) == 7
+    with pytest.raises(AssertionError, match="did not happen"):
+        until(lambda: 0, 0.0, 0.0, lambda seconds: None)
