@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -179,7 +180,9 @@ def test_many_threads_run_programs_at_once_and_get_their_own_answers(backend: st
 
 
 def held(folder: Path) -> tuple[set[str], list[str], int, list[Path]]:
-    """What this process has: children (zombies too), descriptors, threads, and files in a folder."""
+    """What this process has: children (zombies too), descriptors, threads, and files in a folder. What tests before this one
+    have left to the collector is gone."""
+    gc.collect()
     tasks = Path("/proc/self/task").iterdir()
     children = {pid for task in tasks for pid in (task / "children").read_text().split()}
     descriptors = sorted(path.name for path in Path("/proc/self/fd").iterdir())

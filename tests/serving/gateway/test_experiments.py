@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Container
+
 import openai
 import pytest
 
@@ -23,27 +25,22 @@ def ask(gateway: Gateway, unit: str, model: str = "split") -> tuple[str, str]:
 
 def test_users_are_split_and_stay_on_their_side(gateway: Gateway):
     arms = {str(arm): version for version, arm in gateway.arms["split"].items()}
-    others = _stored(gateway)
-    first = {unit: ask(gateway, unit) for unit in map(str, range(40))}
+    first = {unit: ask(gateway, unit) for unit in map("split {}".format, range(40))}
     assert all(arms[arm] == version for arm, version in first.values())
     assert 8 <= sum(version == "base" for _, version in first.values()) <= 32
-    assert all(ask(gateway, unit) == first[unit] for unit in ("0", "1", "2", "3", "4", "5"))
-    until(lambda: _stored(gateway) == others + 46)
+    assert all(ask(gateway, unit) == first[unit] for unit in [*first][:6])
+    until(lambda: _stored(gateway, first) == 46)
     sql = f"SELECT unit, arm_id FROM rl_assignment WHERE experiment_id = {EXPERIMENT}"
     rows = {unit: str(arm) for unit, arm in gateway.site.query(sql, gateway.arms["split"]["base"])}
     assert {unit: rows[unit] for unit in first} == {unit: arm for unit, (arm, _) in first.items()}
-    requests = {str(arm): gateway.counts(arm)[0] for arm in gateway.arms["split"].values()}
-    assert sum(requests.values()) == others + 46
+    base = gateway.arms["split"]["base"]
     of_arm = "SELECT COUNT(*), COUNT(DISTINCT model_version_id) FROM rl_trace WHERE arm_id = ?"
-    assert gateway.site.query(of_arm, gateway.arms["split"]["base"]) == [
-        (requests[str(gateway.arms["split"]["base"])], 0)
-    ]
+    until(lambda: gateway.site.query(of_arm, base) == [(gateway.counts(base)[0], 0)])
 
 
-def _stored(gateway: Gateway) -> int:
-    sql = f"SELECT COUNT(*) FROM rl_trace WHERE arm_id IN (SELECT id FROM rl_arm WHERE experiment_id = {EXPERIMENT})"
-    [(stored,)] = gateway.site.query(sql, gateway.arms["split"]["base"])
-    return stored
+def _stored(gateway: Gateway, units: Container[str]) -> int:
+    sql = f"SELECT unit FROM rl_trace WHERE arm_id IN (SELECT id FROM rl_arm WHERE experiment_id = {EXPERIMENT})"
+    return sum(unit in units for (unit,) in gateway.site.query(sql, gateway.arms["split"]["base"]))
 
 
 def test_a_conversation_without_a_name_stays_on_its_side(gateway: Gateway):
