@@ -16,31 +16,32 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 MANAGE: Final = [sys.executable, str(ROOT / "manage.py")]
 AGENT: Final = "job"
-_PREPARE: Final = f"""
+_PREPARE: Final = """
 from rl.models import Agent
-Agent.objects.create(name="{AGENT}", base_model="smollm2", online_learning=False)
+Agent.objects.create(name="AGENT", base_model="smollm2", online_learning=False)
 """
-_REPORT: Final = f"""
+_REPORT: Final = """
 import json
 from rl.models import Agent
 from rl.versions.versions import weights_directory
-run = Agent.by_name("{AGENT}").runs.order_by("-pk").first()
+run = Agent.by_name("AGENT").runs.order_by("-pk").first()
 version = run.version
 evaluation = version.evaluations.order_by("created_at").first() if version else None
-report = evaluation.report if evaluation else {{}}
-print(json.dumps({{
+report = evaluation.report if evaluation else {}
+print(json.dumps({
     "method": run.method, "state": run.state, "error": run.error, "steps": run.config["epochs"],
     "weights": str(weights_directory(version)) if version else "", "folder": str(run.directory),
     "verdict": evaluation.verdict if evaluation else "", "reason": report.get("reason", ""),
     "right": report.get("right"), "asked": report.get("prompts"), "folds": run.training_set.stats.get("folds", 0),
-    "kind": run.training_set.stats.get("answer_kind", {{}}).get("kind", ""),
-}}))
+    "kind": run.training_set.stats.get("answer_kind", {}).get("kind", ""),
+}))
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     folder: Path
+    agent: str = AGENT
 
     @property
     def environment(self) -> dict[str, str]:
@@ -66,20 +67,22 @@ class Site:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.manage("migrate", "--verbosity", "0")
-        self.manage("shell", "--no-imports", "-c", _PREPARE)
+        self.manage("shell", "--no-imports", "-c", _PREPARE.replace("AGENT", self.agent))
 
-    def add(self, rows: Sequence[dict[str, Any]]) -> None:
+    def add(self, rows: Sequence[dict[str, Any]], form: str = "trl") -> None:
         file = self.folder / "rows.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        self.manage("import_traces", "--format", "trl", "--agent", AGENT, str(file))
+        self.manage("import_traces", "--format", form, "--agent", self.agent, str(file))
 
     def train(self, *options: str) -> dict[str, Any]:
         """By ``train_mpo``, with nothing set; seconds from command to verdict."""
         before, started = os.times(), time.monotonic()
-        done = self.manage("train_mpo", "--agent", AGENT, *options, check=False)
+        done = self.manage("train_mpo", "--agent", self.agent, *options, check=False)
         after, seconds = os.times(), time.monotonic() - started
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
-        report = json.loads(self.manage("shell", "--no-imports", "-c", _REPORT).stdout.splitlines()[-1])
+        report = json.loads(
+            self.manage("shell", "--no-imports", "-c", _REPORT.replace("AGENT", self.agent)).stdout.splitlines()[-1]
+        )
         said = (done.stdout + done.stderr)[-3000:]
         return {
             **report,

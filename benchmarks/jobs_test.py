@@ -24,9 +24,13 @@ def read_test(file: Path) -> list[tuple[str, str]]:
     return [(one["prompt"], one["label"]) for one in json.loads(file.read_text(encoding="utf-8"))]
 
 
-def ask(base: Base, weights: Path | None, test: Sequence[tuple[str, str]]) -> list[str]:
+def ask(base: Base, weights: Path | None, test: Sequence[tuple[Any, str]]) -> list[str]:
+    """A prompt: a text, or messages."""
     rows = [
-        {"prompt": [{"role": "user", "content": prompt}], "chosen": [{"role": "assistant", "content": label}]}
+        {
+            "prompt": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
+            "chosen": [{"role": "assistant", "content": label}],
+        }
         for prompt, label in test
     ]
     encoded = list(encode(base.tokenizer, rows, len(rows), silent, ("chosen",)))
@@ -41,7 +45,7 @@ def ask(base: Base, weights: Path | None, test: Sequence[tuple[str, str]]) -> li
     return answers
 
 
-def count(answers: Sequence[str], test: Sequence[tuple[str, str]], kind: AnswerKind) -> dict[str, Any]:
+def count(answers: Sequence[str], test: Sequence[tuple[Any, str]], kind: AnswerKind) -> dict[str, Any]:
     right = sum(kind.is_right(answer, [label]) for answer, (_, label) in zip(answers, test, strict=True))
     counted: dict[str, Any] = {"right": right, "of": len(test)}
     if kind.kind == "structured":

@@ -2,8 +2,9 @@
 
 Found out from the accepted answers alone. Closed: few distinct answers, each said again and again. That no further one is to
 be expected is told by Good's estimate (1953, Biometrika 40:237-264): the chance that the next answer is a new one is
-the share of those that were seen once. Structured: JSON objects with fields in common. Whatever is neither is free, and
-has no right answer that could be told by comparing.
+the share of those that were seen once. Structured: JSON objects with fields in common, or of few shapes, of which by the
+same estimate hardly one more is to be expected. Whatever is neither is free, and has no right answer that could be told by
+comparing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class AnswerKind:
     values: tuple[str, ...] = ()
     """The answers of a closed set that were accepted, the most frequent first, as ``normalise`` writes them."""
     fields: tuple[str, ...] = ()
-    """Those of a structure that most answers have."""
+    """Those of a structure that most answers have; empty where there are several shapes."""
 
     @property
     def has_right_answers(self) -> bool:
@@ -90,11 +91,12 @@ def find_kind(accepted: Iterable[str], declared: str = "") -> AnswerKind:
     if declared == "structured" or (not declared and len(objects) >= LEAST_STRUCTURED * len(answers)):
         count = Counter(name for value in objects for name in value)
         fields = tuple(name for name, times in count.items() if times >= LEAST_STRUCTURED * len(objects))
-        if not fields and not declared:
-            return AnswerKind(
-                "free", f"{len(objects)} of {len(answers)} accepted answers are JSON, without a field in common"
-            )
-        reason = f"{len(objects)} of {len(answers)} accepted answers are JSON objects with {', '.join(fields[:SHOWN])}"
+        shapes = Counter(map(frozenset, objects))
+        new = sum(times == 1 for times in shapes.values()) / max(len(objects), 1)
+        counted = f"{len(objects)} of {len(answers)} accepted answers are JSON"
+        if not fields and not declared and new > MOST_NEW:
+            return AnswerKind("free", f"{counted}, without a field in common")
+        reason = f"{counted} objects " + (f"with {', '.join(fields[:SHOWN])}" if fields else f"of {len(shapes)} shapes")
         return AnswerKind("structured", _DECLARED if declared else reason, fields=fields)
     return _find_set(answers, declared)
 

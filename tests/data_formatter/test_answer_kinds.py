@@ -56,6 +56,17 @@ def test_objects_without_a_field_in_common_are_free():
     assert (kind.kind, kind.reason) == ("free", "10 of 10 accepted answers are JSON, without a field in common")
 
 
+def test_objects_of_two_shapes_are_structured_and_right_by_the_fields_of_their_own():
+    widgets = [json.dumps({"heading": f"h{number}", "widgets": [number]}) for number in range(10)]
+    fixtures = [json.dumps({"fixtures": [number]}) for number in range(10)]
+    kind = find_kind([*widgets, *fixtures])
+    assert (kind.kind, kind.fields) == ("structured", ())
+    assert kind.reason == "20 of 20 accepted answers are JSON objects of 2 shapes"
+    assert kind.is_right('{"fixtures": [3]}', [fixtures[3]])
+    assert not kind.is_right(widgets[3], [fixtures[3]])
+    assert kind.compare(widgets[3], widgets[4]) == {"heading": False, "widgets": False}
+
+
 @pytest.mark.parametrize(("count", "kind"), [(FEWEST - 1, "free"), (FEWEST, "closed")])
 def test_a_few_answers_tell_nothing(count: int, kind: str):
     assert find_kind(["yes"] * count).kind == kind

@@ -145,8 +145,9 @@ class StructuredAnswers:
 
 
 def read_structured_answers(agent: Agent) -> StructuredAnswers | None:
-    """``agent``: with its settings of answers. None where too few were accepted, or one in twenty is something else: whoever
-    keeps to a schema says nothing else any more. Two queries, none for a schema by hand."""
+    """``agent``: with its settings of answers. None where too few were accepted, one in twenty is something else, or they
+    have no field in common: whoever keeps to a schema says nothing else any more, and ``{}`` would keep to that one. Two
+    queries, none for a schema by hand."""
     if agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.CLOSED):
         return None
     if agent.answer_schema:
@@ -156,7 +157,7 @@ def read_structured_answers(agent: Agent) -> StructuredAnswers | None:
     if len(answers) < FEWEST or len(objects) < (1 - MOST_NEW) * len(answers):
         return None
     schema = learn_schema(objects)
-    if "properties" not in schema:
+    if "properties" not in schema or not find_kind(answers, "structured").fields:
         return None
     try:
         Schemas().check(schema, "learned")

@@ -49,11 +49,15 @@ def ask_filer(state: Mapping[str, Any], system: str = "") -> list[Message] | Non
     return _messages(system or FILER_SYSTEM, lines)
 
 
+_PARTS: Final = (("userContext", "currentContext"), ("strategicState", "strategicGoals"), ("constraints",))
+"""Names of the parts of a state: as OCD asks them, as it stores them."""
+
+
 def ask_prioritizer(state: Mapping[str, Any], system: str = "") -> list[Message] | None:
-    items = state.get("availableItems")
+    items = state.get("availableItems", state.get("todoItems"))
     if not isinstance(items, Sequence) or isinstance(items, str):
         return None
-    parts = (state.get(name) for name in ("userContext", "strategicState", "constraints"))
+    parts = (next((state[name] for name in names if name in state), None) for names in _PARTS)
     person, goals, limits = (part if isinstance(part, Mapping) else {} for part in parts)
     lines = [f"Available TODO Items ({len(items)} items):", ""]
     for item in _objects(items)[:MOST_ITEMS]:

@@ -44,6 +44,13 @@ def test_twenty_accepted_objects_tell_the_schema(agent: Agent):
     assert kept.schema["properties"]["about"]["type"] == "string"
 
 
+def test_answers_of_two_shapes_are_kept_to_nothing(agent: Agent):
+    for number in range(40):
+        said = json.dumps({"fixtures": [number]}) if number % 2 else answer(number)
+        rate(make_trace(agent, f"Message {number}", said), 1)
+    assert read_kept_answers(agent) is None
+
+
 def test_an_agent_that_chats_too_is_kept_to_nothing(agent: Agent):
     accept(agent, 20)
     for number in range(2):

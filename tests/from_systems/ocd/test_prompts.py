@@ -76,6 +76,16 @@ def test_prioritizer_is_asked_in_ocds_lines():
     assert ask_prioritizer(state)[1]["content"] == PRIORITIZED
 
 
+def test_prioritizer_is_asked_so_with_the_names_that_a_state_is_stored_with():
+    stored = {
+        "todoItems": [ITEM],
+        "currentContext": {"dayOfWeek": "Monday", "currentFocus": None},
+        "strategicGoals": {"incomeGoalProgress": 0.25},
+        "constraints": {"wipCount": 2, "averageCycleTime": 1.5},
+    }
+    assert ask_prioritizer(stored)[1]["content"] == PRIORITIZED
+
+
 @pytest.mark.parametrize("state", [{"title": "x"}, {"item": "x"}, {"availableItems": "x"}, {}])
 def test_a_state_of_another_shape_stays_as_it_is_stored(state: dict):
     assert ask_filer(state) is None
