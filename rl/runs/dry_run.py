@@ -22,7 +22,7 @@ from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey
 from rl.runs.past_runs import Experience, TimedModel, experience
 from rl.runs.preview import ChatKinds
 from rl.runs.run import RunOptions
-from rl.runs.settling import model_shape, repeats_for
+from rl.runs.settling import model_shape, repeats_for, thinks_before
 from rl.runs.sweep import describe_sweep
 from rl.runs.workload import Run, Texts, past_run
 from rl.scoring.rollouts import row_kind
@@ -108,8 +108,9 @@ def dry_run(
 ) -> Plan:
     """``measures``: first times this machine with the base model where that was not done yet, in a process of its own, and
     keeps what it learns. Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one."""
+    config = replace(config, thinks=thinks_before(agent, config.thinks))
     base, texts, kinds = options.base_model_of(agent), Texts(), ChatKinds(row_kind(method, config), config.thinks)
-    directory = local_folder(base)
+    directory, cost, learned = local_folder(base), None, None
     survey = checked_survey(agent, config, options, method, directory, texts.saw, kinds.saw)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
@@ -117,7 +118,6 @@ def dry_run(
     survey, tested = _cross_fitted(survey, config, options, method, answers)
     answers = answers._replace(rows=texts.accepted.imitated_of(survey.train_rows))
     config, chosen = settle(config, method, survey.train_rows, shape, repeats_for(agent, config, options), answers)
-    cost = learned = None
     if shape:
         timed = TimedModel(directory, shape, hardware)
         if measures:

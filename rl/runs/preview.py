@@ -32,6 +32,7 @@ from rl.models import Agent
 from rl.runs.child_environment import library_variables
 from rl.runs.data_check import checked_survey, context_of
 from rl.runs.run import RunOptions
+from rl.runs.settling import thinks_before
 from rl.scoring.rollouts import row_kind
 
 SHOWN: Final = 20
@@ -139,14 +140,15 @@ def preview(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
     if not find_rows(kind).has_answers:
         return Preview()
     source = local_folder(options.base_model_of(agent))
-    kinds, counts, problem = ChatKinds(kind, config.thinks, count), Counter[str](), ""
+    thinks = thinks_before(agent, config.thinks)
+    kinds, counts, problem = ChatKinds(kind, thinks, count), Counter[str](), ""
     try:
         counts += checked_survey(agent, config, options, method, source, kinds.saw).skipped
         counts += kinds.count_refused(source)
     except NotEnoughData as error:
         problem = str(error)
     longest = min(int(config.max_length), context_of(source))
-    shown = show(source, kinds.first, longest, config.thinks)
+    shown = show(source, kinds.first, longest, thinks)
     return Preview(*shown, kinds.counts.total(), counts, problem)
 
 
@@ -156,7 +158,8 @@ def preview_first(first: FirstRow) -> Preview:
     with suppress(UsageError):  # what is no base model is not here
         source = local_folder(first.agent.base_model)
     rows = [with_answers(METHOD, row) for row in first.rows]
-    return Preview(*show(source, rows, None, first.agent.thinks), counts=first.skipped)
+    thinks = thinks_before(first.agent, first.agent.thinks)
+    return Preview(*show(source, rows, None, thinks), counts=first.skipped)
 
 
 def with_answers(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,27 +178,28 @@ def show(
     """Rows of ``with_answers`` that are learned, and those that are left out. ``source``: the folder of a base model; where
     there is none, they are texts. Raises UsageError."""
     if not (rows and source and _files(source)):
-        return list(map(_as_text, rows)), []
+        return [_as_text(row, thinks) for row in rows], []
     looks = _look(str(source), rows, most_tokens, thinks)
     return [row for row in looks if "reason" not in row], [row for row in looks if "reason" in row]
 
 
-def _as_text(row: Mapping[str, Any]) -> dict[str, Any]:
+def _as_text(row: Mapping[str, Any], thinks: bool) -> dict[str, Any]:
     answers = [
         {
             "name": name,
             "tokens": None,
-            "pieces": [(_words(message)[:_MOST_WORDS], message["role"] == "assistant") for message in answer],
+            "pieces": [(_words(message, thinks)[:_MOST_WORDS], message["role"] == "assistant") for message in answer],
         }
         for name, answer in row["answers"].items()
     ]
-    prompt = "\n".join(f"{message['role']}: {_words(message)}" for message in row["prompt"])
+    prompt = "\n".join(f"{message['role']}: {_words(message, thinks)}" for message in row["prompt"])
     return {**row, "prompt": prompt[-_MOST_WORDS:], "prompt_tokens": None, "answers": answers}
 
 
-def _words(message: Message) -> str:
+def _words(message: Message, thinks: bool) -> str:
     calls = [json.dumps(call["function"], ensure_ascii=False) for call in message.get("tool_calls") or []]
-    return "\n".join(filter(None, (message.get("reasoning_content"), message["content"], *calls)))
+    thought = message.get("reasoning_content") if thinks else None
+    return "\n".join(filter(None, (thought, message["content"], *calls)))
 
 
 def _look(

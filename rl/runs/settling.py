@@ -33,7 +33,7 @@ def settle_run(
     """The run's configuration, with nothing left to choose. ``base_model``: resolved before. Raises RunConflict when the run
     belongs to another process, and UsageError for a model that cannot be fetched."""
     config = config_class(run.method)(**run.config)
-    if config.thinks and read_kept_answers(run.agent):
+    if config.thinks and not thinks_before(run.agent, config.thinks):
         report("log", {"text": "its answers keep to a form from their first word on, so it does not think before them"})
         config = replace(config, thinks=False)
         keep(run, "its settings were chosen", config=config.as_dict())
@@ -51,6 +51,11 @@ def settle_run(
         report("log", {"text": reason})
     keep(run, "its settings were chosen", config=settled.as_dict())
     return settled
+
+
+def thinks_before(agent: Agent, thinks: bool) -> bool:
+    """``thinks``: as it is set. What keeps to a form does so from its first word on. ``agent``: may be new."""
+    return thinks and not (agent.pk and read_kept_answers(agent))
 
 
 def keep(run: TrainingRun, when: str, **values: Any) -> None:

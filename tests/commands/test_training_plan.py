@@ -59,6 +59,21 @@ def test_rows_are_shown_as_the_model_would_see_them(agent, tiny_base):
     assert "[<|im_end|>]" in told("--show", "2")
 
 
+def test_where_no_method_is_advised_the_rows_that_there_are_can_be_looked_at(agent):
+    Agent.objects.filter(pk=agent.pk).update(base_model="nobody/not-here")
+    rated(agent, "Where is it?", "In Bonn.", 1)
+    text = told("--show", "2")
+    assert "nothing can be trained yet" in text
+    assert "user: Where is it?" in text
+    assert "[In Bonn.]" in text
+
+
+def test_it_says_how_rows_that_would_be_refused_are_seen(agent):
+    rate_prompts(agent, 12)
+    assert "chats that the model's template refuses" in (text := told().replace("\n", " "))
+    assert "'training_plan --show 5' counts them by reason" in text
+
+
 def test_more_rows_than_anybody_reads_are_refused(agent):
     with pytest.raises(CommandError, match="show must be from 0 to 100"):
         told("--show", "101")

@@ -14,7 +14,7 @@ from rl.runs.dry_run import dry_run
 from rl.runs.preview import ChatKinds, Preview, preview, show, with_answers
 from rl.runs.run import RunOptions
 from tests.conftest import IMPATIENT, make_trace
-from tests.dataset_builder.ratings import rate, rate_prompts
+from tests.dataset_builder.ratings import rate, rate_prompts, rated
 
 LONG = [{"role": role, "content": "And?"} for role in ("user", "assistant", "user", "assistant", "user")]
 OPTIONS = RunOptions(data=DataOptions(min_samples=1))
@@ -110,6 +110,25 @@ def test_without_the_base_model_the_rows_are_texts_and_nothing_is_refused(agent:
     assert row["prompt"].startswith("user: Question ")
     assert learned(row)["chosen"].endswith("is good.")
     assert row["weight"] == 1.0
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_thoughts_that_a_run_would_leave_out_are_not_shown_as_learned(agent: Agent, data_dir: Path, keeps: bool):
+    agent.thinks, agent.keep_to_answers = True, keeps
+    agent.answer_kind, agent.answer_values = "closed", ["cards", "cash"]
+    agent.base_model = "nobody/not-here"
+    agent.save()
+    for number in range(12):
+        trace = rated(agent, f"Question {number}?", "cards", number % 2).trace
+        type(trace).objects.filter(pk=trace.pk).update(
+            reasoning_steps=[{"content": "They paid.", "step_type": "reasoning"}]
+        )
+    shown = of_agent(agent, "nobody/not-here")
+    assert {learned(row)["chosen"] for row in shown.rows if "chosen" in learned(row)} == {
+        "cards" if keeps else "They paid.\ncards"
+    }
+    planned = dry_run(agent, agent.training_config("mpo"), OPTIONS, "mpo")
+    assert planned.config.thinks is not keeps
 
 
 def test_rows_of_data_that_is_too_little_are_shown_with_what_is_missing(agent: Agent, data_dir: Path):

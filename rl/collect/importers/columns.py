@@ -2,7 +2,7 @@
 
 Also chats that are one text, with marks of who speaks, cut between turns, and never inside one: Anthropic's ``Human:`` and
 ``Assistant:`` after an empty line, the same after one line break or ``###``, Open-Assistant's ``<|prompter|>``, ChatML's
-``<|im_start|>user``.
+``<|im_start|>user``, HelpSteer's ``<extra_id_1>User``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ _BESIDE_IT = ("input", "context")
 _SYSTEM = ("system", "system_prompt", "system_message")
 _LABEL = ("label", "kto_tag")
 _HISTORY = ("history",)
+_WORDS = re.compile("|".join((*ANSWER, *CHOSEN, *REJECTED, *_QUESTION, *_SYSTEM, r"(response|output|human_ref)_?\w")))
+"""Columns of what was said."""
+
+
+def from_cell(name: str, text: str) -> Any:
+    """JSON in a cell of a table; where words stand, it is a chat, or the words are JSON themselves."""
+    value = from_text(text)
+    messages = value if isinstance(value, list) else [value]
+    is_chat = all(isinstance(message, dict) and "role" in message for message in messages)
+    return value if is_chat or not _WORDS.fullmatch(name.lower()) else text
 
 
 @dataclass(slots=True)
@@ -157,6 +167,7 @@ _MARKS = tuple(
         rf"### ?{_WHO}:",
         r"<\|(prompter|user|human|assistant|system)\|>",
         r"<\|im_start\|>(user|assistant|system)(?:\n|\Z)",
+        r"(?:\A|\n)<extra_id_[01]>(User|Assistant|System)(?:\n|\Z)",
     )
 )
 _ENDS = re.compile(r"\s*(?:<\|endoftext\|>|<\|im_end\|>|<\|end\|>|</s>)\s*\Z")
@@ -169,6 +180,8 @@ def turns_of(text: str) -> list[dict[str, str]] | None:
     if "ssistant" not in text:
         return None
     text = text.strip()
+    if "\n<extra_id_1>Assistant" in text and not text.startswith("<extra_id_"):
+        text = f"<extra_id_1>User\n{text}"  # the first turn has no mark
     for mark in _MARKS:
         before, *parts = mark.split(text)
         turns = [

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
 from rl.collect.importers import chat
-from rl.collect.importers.chat import RATER
+from rl.collect.importers.chat import RATER, Talk
 from rl.collect.importers.columns import Columns
-from rl.collect.importers.fields import Refused, number
+from rl.collect.importers.fields import Refused, from_text, number, thumb
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 Choice = Literal["left", "right", "tie", "both_bad"]
@@ -33,6 +33,8 @@ _ARENA: Final[Mapping[str, Choice]] = {
     "tie (bothbad)": "both_bad",
     "both_bad": "both_bad",
 }
+_ONE_HOT: Final[Mapping[str, Choice]] = {"winner_model_a": "left", "winner_model_b": "right", "winner_tie": "tie"}
+"""One is 1 and the others 0; question and answers are lists of turns then, as JSON text."""
 DUELS: Final = (
     Duel("human_ref_a", "human_ref_b", "labels", {"1": "left", "0": "right"}),
     Duel("response_0", "response_1", "better_response_id", {"0": "left", "1": "right"}),
@@ -41,6 +43,7 @@ DUELS: Final = (
     Duel("output_1", "output_2", "preference", {"1": "left", "2": "right", "0": "tie", "1.5": "tie"}),
     Duel("conversation_a", "conversation_b", "winner", _ARENA),
     Duel("response_a", "response_b", "winner", _ARENA),
+    Duel("response_a", "response_b", next(iter(_ONE_HOT)), _ONE_HOT),
 )
 RANKED: Final = ("answers", "completions", "responses")
 _TEXTS: Final = ("answer", "response", "completion", "text", "content", "output")
@@ -49,7 +52,8 @@ _SCORES: Final = ("overall_score", "score", "reward")
 
 def find_duel(columns: Columns) -> Duel | None:
     """Raises Refused for two answers without the verdict that belongs to them."""
-    duel = next((duel for duel in DUELS if columns.has([duel.first]) and columns.has([duel.second])), None)
+    duels = [duel for duel in DUELS if columns.has([duel.first]) and columns.has([duel.second])]
+    duel = next((duel for duel in duels if columns.has([duel.verdict])), next(iter(duels), None))
     if duel and not columns.has([duel.verdict]):
         both = f"{duel.first} and {duel.second}"
         raise Refused(f"has {both}, and no {duel.verdict} that says which is better; name them chosen and rejected")
@@ -59,9 +63,17 @@ def find_duel(columns: Columns) -> Duel | None:
 def read_duel(columns: Columns, duel: Duel, where: str) -> list[ImportedTrace]:
     """Raises Refused."""
     first, second = columns.take([duel.first], "an answer"), columns.take([duel.second], "another answer")
-    choice = _choice(duel, columns.take([duel.verdict], "which answer is better"))
-    before = columns.before()
-    left, right = columns.talk(before, first, duel.first), columns.talk(before, second, duel.second)
+    if duel.means is _ONE_HOT:
+        asked = columns.take(["prompt"], "the question")
+        won = [choice for name, choice in _ONE_HOT.items() if thumb(columns.take([name], "which answer is better"))]
+        if len(won) != 1:
+            raise Refused(f"of {', '.join(_ONE_HOT)} not one is 1, but {len(won)}")
+        choice = won[0]
+        left, right = _by_turns(asked, first, duel.first), _by_turns(asked, second, duel.second)
+    else:
+        choice = _choice(duel, columns.take([duel.verdict], "which answer is better"))
+        before = columns.before()
+        left, right = columns.talk(before, first, duel.first), columns.talk(before, second, duel.second)
     if choice == "right":
         return chat.pair(where, right, left, columns.details())
     return chat.pair(where, left, right, columns.details(), choice=choice)
@@ -75,6 +87,15 @@ def _choice(duel: Duel, verdict: Any) -> Choice:
     if word not in duel.means:
         raise Refused(f"{duel.verdict} must be one of {', '.join(duel.means)}, not {verdict!r:.50}")
     return duel.means[word]
+
+
+def _by_turns(questions: Any, answers: Any, field: str) -> Talk:
+    """Raises Refused."""
+    asked, texts = from_text(questions), from_text(answers)
+    if not isinstance(asked, list) or not isinstance(texts, list) or len(asked) != len(texts):
+        raise Refused(f"{field} must be a list of as many answers as prompt has questions")
+    turns = [(("user", question), ("assistant", text)) for question, text in zip(asked, texts, strict=True)]
+    return chat.talk([{"role": role, "content": words} for turn in turns for role, words in turn], field)
 
 
 def find_ranked(columns: Columns) -> str:

@@ -39,17 +39,28 @@ BUFFER = 2**18
 Parser = Callable[[dict[str, Any], str], Iterable[Record]]
 """From a record and its location to what it says. Raises Refused."""
 _Row = tuple[str, Any]
+Cell = Callable[[str, str], Any]
+"""From the name of a column and the text of a cell that begins as JSON to its value."""
+
+
+def _from_cell(name: str, text: str) -> Any:
+    return from_text(text)
 
 
 def records(
-    path: Path, parse: Parser, *, lists: tuple[str, ...] = (), columns: Mapping[str, str] | None = None
+    path: Path,
+    parse: Parser,
+    *,
+    lists: tuple[str, ...] = (),
+    columns: Mapping[str, str] | None = None,
+    cell: Cell = _from_cell,
 ) -> Iterator[Record | Rejected]:
     """What ``parse`` makes of each record. A JSON object with one of ``lists`` in it is a file of that list's elements.
 
     ``columns``: what a column is read as, where that is the same in every record. Raises BadFile, also where none of the
     first records could be read.
     """
-    outcomes = (_parse(row, where, parse, columns or {}) for where, row in rows(path, lists))
+    outcomes = (_parse(row, where, parse, columns or {}) for where, row in rows(path, lists, cell))
     wrong: list[Rejected] = []
     for outcome in outcomes:
         if not isinstance(outcome, Rejected):
@@ -87,7 +98,7 @@ def _unreadable(path: Path, wrong: list[Rejected]) -> BadFile:
     return BadFile(path, f"nothing in it could be read: {wrong[0].reason}", wrong[0].where)
 
 
-def rows(path: Path, lists: tuple[str, ...] = ()) -> Iterator[_Row]:
+def rows(path: Path, lists: tuple[str, ...] = (), cell: Cell = _from_cell) -> Iterator[_Row]:
     """The location and the parsed value of each record; the value of a damaged line is a Rejected."""
     name = path.name.lower().removesuffix(PACKED)
     if name.endswith(".parquet"):
@@ -98,7 +109,7 @@ def rows(path: Path, lists: tuple[str, ...] = ()) -> Iterator[_Row]:
         if start.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise BadFile(path, "not UTF-8 (it begins as UTF-16 does); save it as UTF-8")
         if name.endswith(".csv"):
-            yield from _table(path, file)
+            yield from _table(path, file, cell)
         else:
             yield from _json(path, file, lists)
 
@@ -188,8 +199,8 @@ def _value(line: bytes, where: str, *, first: bool) -> Any:
         return Rejected(where, "contains a number of thousands of digits")
 
 
-def _table(path: Path, file: BufferedReader) -> Iterator[_Row]:
-    """Rows of a CSV file with a head; JSON in a cell is read as such."""
+def _table(path: Path, file: BufferedReader, cell: Cell) -> Iterator[_Row]:
+    """Rows of a CSV file with a head; JSON in a cell is read as such, unless ``cell`` says otherwise."""
     csv.field_size_limit(LONGEST)
     lines = csv.DictReader(_bounded_lines(path, TextIOWrapper(file, encoding="utf-8-sig", newline="")), strict=True)
     try:
@@ -201,7 +212,7 @@ def _table(path: Path, file: BufferedReader) -> Iterator[_Row]:
                 yield (
                     where,
                     {
-                        name: from_text(value) if value[:1] in ("{", "[", '"') else value
+                        name: cell(name, value) if value[:1] in ("{", "[", '"') else value
                         for name, value in row.items()
                         if value
                     },

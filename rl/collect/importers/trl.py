@@ -23,7 +23,7 @@ from typing import Any
 from rl.base.records import ReasoningStep
 from rl.collect.importers import chat, rivals
 from rl.collect.importers.chat import Talk
-from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns, is_rendered, turns_of
+from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns, from_cell, is_rendered, turns_of
 from rl.collect.importers.fields import Refused, number
 from rl.collect.importers.rows import SUFFIXES, records
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
@@ -167,4 +167,4 @@ def _beside(completions: list[Any], values: Any, name: str) -> list[Any] | None:
     return values
 
 
-read = partial(records, parse=_row)
+read = partial(records, parse=_row, cell=from_cell)

@@ -14,7 +14,8 @@ ENOUGH = DataOptions().min_samples
 
 How = Literal["about", "at least"]
 REMARKS: dict[How, str] = {
-    "about": "equal texts and chats that a template refuses are found only when the rows are written",
+    "about": "equal texts and chats that the model's template refuses are found only when the rows are written: "
+    "'training_plan --show 5' counts them by reason",
     "at least": f"the newest {RATINGS:,} ratings and {REWARDED:,} rewarded answers were looked at, and answers that "
     "may be in a pair are not counted again",
 }

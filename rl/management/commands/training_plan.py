@@ -7,6 +7,7 @@ from dataclasses import asdict
 from rich.table import Table
 
 from rl.base.errors import UsageError
+from rl.dataset_builder.first_row import METHOD
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.lm import base_models
@@ -23,7 +24,9 @@ MOST_SHOWN = 100
 
 class Options(CommandOptions):
     agent: str | None = option(help="default: every agent")
-    show: int = option(default=0, help="that many rows of the advised method as the model would see them")
+    show: int = option(
+        default=0, help=f"that many rows of the advised method, or of {METHOD}, as the model would see them"
+    )
 
 
 class Command(RatchetCommand):
@@ -46,15 +49,13 @@ class Command(RatchetCommand):
         document = [{**plan.as_dict(), "chosen": numbers} for plan, numbers in zip(plans, chosen, strict=True)]
         if options.show:
             for agent, plan, entry in zip(agents, plans, document, strict=True):
-                learns = self._learns(agent, plan.advice.method, options.show)
+                learns = self._learns(agent, plan.advice.method or METHOD, options.show)
                 entry["learns"] = asdict(learns)
                 lines += preview_lines(str(agent), learns)
         self.result({"agents": document}, *map(_table, plans), lines=lines)
 
-    def _learns(self, agent: Agent, method: str | None, count: int) -> Preview:
+    def _learns(self, agent: Agent, method: str, count: int) -> Preview:
         """Raises UsageError where the base model's tokenizer cannot be used."""
-        if not method:
-            return Preview()
         base_models.resolve(agent.base_model, self.report)  # which may have to be made or unpacked first
         options = RunOptions(data=DataOptions(pair_type=agent.pair_type, min_samples=1))
         return preview(agent, agent.training_config(method), options, method, count)

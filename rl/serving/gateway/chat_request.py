@@ -78,7 +78,17 @@ class ChatRequest:
             thinks = route.served.thinks and not (route.agent.closed or route.agent.structure)
             given = self.document.get("chat_template_kwargs", {})
             changed["chat_template_kwargs"] = {**template_settings(thinks), **given}
+            changed |= self._tools_of_choice()
         return {**changed, "messages": with_system_prompt(self.document["messages"], self.messages, route)}
+
+    def _tools_of_choice(self) -> dict[str, Any]:
+        """The one that the choice names, demanded: llama.cpp passes over a choice that is not a word. None where none may be
+        called: it would describe them all the same, and give a call as text."""
+        choice = self.document.get("tool_choice")
+        if not isinstance(choice, dict):
+            return {"tools": None, "tool_choice": None} if choice == "none" else {}
+        named = [tool for tool in self.document["tools"] if tool["function"]["name"] == choice["function"]["name"]]
+        return {"tools": named, "tool_choice": "required"}
 
 
 def find_media(messages: Sequence[Any]) -> str:

@@ -73,7 +73,7 @@ class Exchange:
         details = {
             "time_to_first_token_ms": first,
             "parameters": {name: value for name, value in sent.items() if name not in _ELSEWHERE},
-            "tools": sent.get("tools"),
+            "tools": None if sent.get("tool_choice") == "none" else sent.get("tools"),
             "best_of": self.judging,
             "chosen": self.choosing,
             "kept": self.keeping,

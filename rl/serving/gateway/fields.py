@@ -202,6 +202,11 @@ def choose_fields(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
     sent.setdefault("messages")
     schemas = Schemas()
     passed = {name: _check(name, sent[name], schemas) for name in FIELDS if name in sent}
+    choice, tools = passed.get("tool_choice"), passed.get("tools", ())
+    if isinstance(choice, dict) and all(tool["function"]["name"] != choice["function"]["name"] for tool in tools):
+        raise _refuse("tool_choice", "names a function that is not among the tools")
+    if choice == "required" and not tools:
+        raise _refuse("tool_choice", "demands a call, and there are no tools")
     return passed, [*sorted(sent.keys() - FIELDS.keys()), *schemas.left_out]
 
 

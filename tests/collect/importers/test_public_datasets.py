@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from typing import Any
 
 import pytest
@@ -242,3 +244,32 @@ def test_a_pair_beside_a_sharegpt_chat_may_hold_the_chat(tmp_path):
         "rejected": [*turns, {"from": "gpt", "value": "A hill."}],
     }
     assert prompts_and_answers(tmp_path, row, sharegpt) == ([("user", "Name a river.")], ["The Elbe.", "A hill."])
+
+
+def test_a_chat_in_one_text_whose_first_turn_has_no_mark_is_cut_between_turns(tmp_path):
+    asked = "Hi\n<extra_id_1>Assistant\nHello.\n<extra_id_1>User\nName a river."
+    row = {"prompt": asked, "response_1": "The Elbe.", "response_2": "A hill.", "preference_strength": -2}
+    prompt, answers = prompts_and_answers(tmp_path, row)
+    assert prompt == [("user", "Hi"), ("assistant", "Hello."), ("user", "Name a river.")]
+    assert answers == ["The Elbe.", "A hill."]
+    system = f"<extra_id_0>System\nBe brief.\n<extra_id_1>User\n{asked}\n<extra_id_1>Assistant"
+    prompt, _ = prompts_and_answers(tmp_path, {**row, "prompt": system})
+    assert prompt[:2] == [("system", "Be brief."), ("user", "Hi")]
+
+
+@pytest.mark.parametrize("said_so", ['"Yes."', '["Elbe", "Rhine"]', '{"team": "cards"}', "[[1], [2]]", "7"])
+def test_an_answer_in_a_table_that_is_json_stays_the_text_that_it_is(tmp_path, said_so: str):
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["question", "chosen", "rejected", "system"], [said_so, said_so, "No.", ""]])
+    worse, better = taken(trl, path)
+    assert (better.response, worse.response) == (said_so, "No.")
+    assert [message["content"] for message in better.prompt] == [said_so]
+
+
+def test_a_chat_in_a_table_is_read_as_its_messages(tmp_path):
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["prompt", "completion"], [json.dumps([*EARLIER, ASKED]), json.dumps([GOOD])]])
+    [answer] = taken(trl, path)
+    assert (len(answer.prompt), answer.response) == (3, "The Elbe.")

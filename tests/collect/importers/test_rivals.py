@@ -44,6 +44,17 @@ DUELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"conversation_a": chat(GOOD), "conversation_b": chat(BAD), "winner": "model_a", "model_a": "x"},
         {"conversation_a": chat(BAD), "conversation_b": chat(GOOD), "winner": "Model_B", "model_a": "x"},
     ),
+    "LMSYS": (
+        {"prompt": [QUESTION], "response_a": [GOOD], "response_b": [BAD], "winner_model_a": 1, "winner_model_b": 0},
+        {
+            "prompt": f'["{QUESTION}"]',
+            "response_a": f'["{BAD}"]',
+            "response_b": f'["{GOOD}"]',
+            "winner_model_a": "0",
+            "winner_model_b": "1",
+            "winner_tie": "0",
+        },
+    ),
 }
 
 
@@ -65,6 +76,7 @@ def test_the_verdict_says_which_of_two_answers_is_better(tmp_path, name: str, si
         ("AlpacaFarm", {"preference": 1.5}, "tie"),
         ("Chatbot Arena", {"winner": "tie"}, "tie"),
         ("Chatbot Arena", {"winner": "tie (bothbad)"}, "both_bad"),
+        ("LMSYS", {"winner_model_a": "0", "winner_tie": 1.0}, "tie"),
     ],
 )
 def test_a_draw_is_no_preference(tmp_path, row: str, change: dict[str, Any], choice: str):
@@ -82,6 +94,13 @@ def test_a_draw_is_no_preference(tmp_path, row: str, change: dict[str, Any], cho
         ({**DUELS["Chatbot Arena"][0], "winner": "nobody"}, "winner must be one of"),
         ({**DUELS["PKU-SafeRLHF"][0], "response_0": BAD}, "the two answers are the same"),
         ({**DUELS["Chatbot Arena"][0], "conversation_b": [*EARLIER, *chat(BAD)]}, "belong to different prompts"),
+        ({**DUELS["LMSYS"][0], "winner_model_b": "1"}, "not one is 1, but 2"),
+        ({**DUELS["LMSYS"][0], "winner_model_a": 0}, "not one is 1, but 0"),
+        ({**DUELS["LMSYS"][0], "response_b": [BAD, BAD]}, "response_b must be a list of as many answers"),
+        (
+            {**DUELS["LMSYS"][0], "prompt": ["Hi", QUESTION], "response_a": ["Hm", GOOD], "response_b": ["Oh", BAD]},
+            "belong to different prompts",
+        ),
     ],
 )
 def test_answers_of_which_nobody_knows_the_better_one_are_refused(tmp_path, row: dict[str, Any], why: str):

@@ -48,6 +48,22 @@ def test_answers_that_keep_to_a_form_come_without_thoughts(kept: str):
     assert sent(7, thinks=True, kept={kept: object()})["chat_template_kwargs"] == SETTINGS
 
 
+def test_a_function_that_is_chosen_is_the_only_one_and_demanded_of_a_server_of_ours_which_reads_no_names():
+    tools = [{"type": "function", "function": {"name": name}} for name in ("weather", "trains")]
+    choice = {"type": "function", "function": {"name": "trains"}}
+    ours, others = (sent(server, tools=tools, tool_choice=choice) for server in (7, None))
+    assert (ours["tools"], ours["tool_choice"]) == (tools[1:], "required")
+    assert (others["tools"], others["tool_choice"]) == (tools, choice)
+    assert sent(7, tools=tools, tool_choice="required")["tools"] == tools
+
+
+def test_a_server_of_ours_is_told_of_no_tools_where_none_may_be_called():
+    tools = [{"type": "function", "function": {"name": "weather"}}]
+    ours, others = (sent(server, tools=tools, tool_choice="none") for server in (7, None))
+    assert (ours["tools"], ours["tool_choice"]) == (None, None)
+    assert (others["tools"], others["tool_choice"]) == (tools, "none")
+
+
 @pytest.mark.parametrize("more", [{}, {"chat_template_kwargs": {"enable_thinking": True}}])
 def test_a_server_of_others_gets_what_the_client_sent(more: dict):
     assert sent(None, **more).get("chat_template_kwargs") == more.get("chat_template_kwargs")

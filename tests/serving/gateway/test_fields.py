@@ -80,6 +80,7 @@ BAD: list[tuple[str, Any]] = [
     ("tools", [{"type": "function", "function": {"name": "a", "parameters": []}}]),
     ("tools", [{"type": "function", "function": {"name": "a", "parameters": LOOSE}}]),
     *[("tool_choice", value) for value in ("any", {"type": "function"}, 5)],
+    *[("tool_choice", value) for value in ("required", {"type": "function", "function": {"name": "weather"}})],
     *[("response_format", value) for value in ("json", {"type": "grammar"}, {"type": "json_schema"}, {})],
     ("response_format", {"type": "json_schema", "json_schema": {"name": "a"}}),
     ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": LOOSE}}),
@@ -105,8 +106,16 @@ def test_every_field_is_tried_and_documented():
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in HONEST.items() for value in values])
 def test_what_clients_send_passes_as_it_is(name: str, value: Any):
-    passed, left_out = choose_fields({**CHAT, name: value})
-    assert (passed, left_out) == ({**CHAT, name: value}, [])
+    sent = {**CHAT, **({"tools": [TOOL]} if name == "tool_choice" else {}), name: value}
+    assert choose_fields(sent) == (sent, [])
+
+
+@pytest.mark.parametrize("tools", [None, [], [TOOL]])
+def test_a_call_that_no_tool_can_answer_is_not_demanded(tools: list[Any] | None):
+    other = {"type": "function", "function": {"name": "nobody"}}
+    with pytest.raises(Refusal, match="names a function that is not among the tools"):
+        choose_fields({**CHAT, "tools": tools, "tool_choice": other})
+    assert choose_fields({**CHAT, "tools": tools, "tool_choice": "auto"})[0]["tool_choice"] == "auto"
 
 
 @pytest.mark.parametrize(("name", "value"), BAD, ids=range(len(BAD)))
