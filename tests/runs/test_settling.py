@@ -15,7 +15,7 @@ from rl.collect.feedback.write import compare, correct
 from rl.config import DPOConfig, preset
 from rl.dataset_builder import DataOptions, freeze, training_plan
 from rl.management.training import _agree
-from rl.models import Agent, TrainingRun
+from rl.models import Agent, Trace, TrainingRun
 from rl.runs.choosing import RunOptions
 from rl.runs.dry_run import dry_run, require_data
 from rl.runs.settling import foresee, repeats_for, settle_run
@@ -234,6 +234,14 @@ def empty_answers(agent: Agent) -> None:
         rated(agent, f"Question {number}?", "", number % 2)
 
 
+def broken_off(*values: float) -> Callable[[Agent], None]:
+    def rate_them(agent: Agent) -> None:
+        scored(*values)(agent)
+        Trace.objects.update(details={"finish_reason": "length"})
+
+    return rate_them
+
+
 FAMILIES: dict[str, Callable[[Agent], None]] = {
     "liked": scored(1),
     "disliked": scored(0),
@@ -255,9 +263,17 @@ FAMILIES: dict[str, Callable[[Agent], None]] = {
     "liked, and one reward": rewarded_beside_likes,
     "two raters disagree": two_raters_disagree,
     "empty answers": empty_answers,
+    "liked and broken off": broken_off(1),
+    "broken off, both ways": broken_off(1, 0),
     "nothing": lambda agent: None,
 }
-READY = {"liked": [], "disliked": [], "equal rewards": ["reward"], "pairs": ["mpo", "dpo", "kto", "reward_model"]}
+READY = {
+    "liked": ["sft"],
+    "disliked": [],
+    "equal rewards": ["reward", "sft"],
+    "pairs": ["mpo", "dpo", "kto", "reward_model", "sft"],
+    "liked and broken off": [],
+}
 TRAINED = ("mpo", "dpo", "kto", "sft", "grpo", "reward_model")
 
 

@@ -45,8 +45,7 @@ class Advice:
 def plans(figures: Figures, *, uses_direct: bool, agent: str, has_right_answers: bool = False) -> list[MethodPlan]:
     """``uses_direct``: picks and edited answers make pairs for this agent. ``has_right_answers``: accepted ones are
     imitated, and no other is needed."""
-    pairs, labels, edited = _dpo(figures, uses_direct), _kto(figures), figures.corrections
-    missing = "" if edited >= ENOUGH else plural(ENOUGH - edited, "more edited answer")
+    pairs, labels = _dpo(figures, uses_direct), _kto(figures)
     return [
         _mpo(figures, pairs, labels, has_right_answers),
         pairs,
@@ -54,13 +53,14 @@ def plans(figures: Figures, *, uses_direct: bool, agent: str, has_right_answers:
         _grpo(figures, agent),
         _reward_model(figures, uses_direct, agent),
         _reward(figures, agent),
-        MethodPlan("sft", edited, "about", "answers that people edited", missing),
+        _sft(figures, pairs, labels),
     ]
 
 
 def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
     by_method = {plan.method: plan for plan in methods}
     mixed, groups = by_method["mpo"], by_method["grpo"]
+    good = by_method["sft"]
     from_people = figures.judged + figures.picks + figures.corrections
     if mixed.ready and from_people >= ENOUGH:
         return Advice("mpo", f"every kind of rating trains in one run: {mixed.made_of}")
@@ -69,6 +69,8 @@ def advise(figures: Figures, methods: list[MethodPlan]) -> Advice:
         return Advice("grpo", f"{apart}; with --rollouts offline it learns from these answers")
     if mixed.ready:
         return Advice("mpo", f"{mixed.made_of}; GRPO becomes possible with a second answer to each prompt")
+    if good.ready:
+        return Advice("sft", f"{good.made_of} are imitated; with some that are rated down, preferences train too")
     nearest = max((mixed, groups), key=lambda plan: plan.rows)
     can_train = [plan.method for plan in methods if plan.ready]
     so_far = f"only {' and '.join(can_train)} can" if can_train else "nothing can"
@@ -128,6 +130,14 @@ def _kto(figures: Figures) -> MethodPlan:
     made_of = f"{figures.judged:,} rated, {by_reward:,} by their reward, {proposed:,} proposed"
     exact = figures.all_ratings_seen and figures.all_rewards_seen and not figures.proposed
     return MethodPlan("kto", rows, "about" if exact else "at least", made_of, missing)
+
+
+def _sft(figures: Figures, pairs: MethodPlan, labels: MethodPlan) -> MethodPlan:
+    by_reward = max(0, figures.rewarded_good - figures.rated_and_rewarded)
+    rows = pairs.rows + figures.good_alone + by_reward
+    missing = f"{plural(ENOUGH - rows, 'more accepted answer')}: choose, edit or like answers" if rows < ENOUGH else ""
+    how: How = "at least" if "at least" in (pairs.how, labels.how) or by_reward else "about"
+    return MethodPlan("sft", rows, how, "answers that were chosen, edited or liked", missing)
 
 
 def _grpo(figures: Figures, agent: str) -> MethodPlan:

@@ -42,6 +42,7 @@ class Figures:
     """Prompts whose answers were all liked, or all disliked."""
     judged_alone: int
     """Good and bad answers to these prompts."""
+    good_alone: int
     undecided: int
     """Ratings of answers whose mean rating is in the middle, that have no text, or that are liked and broke off."""
     unpaired: int
@@ -141,6 +142,7 @@ SELECT sum(ratings) AS ratings, count(*) AS rated_prompts, sum(good) AS good, su
        sum(CASE WHEN liked * disliked < %s THEN liked * disliked ELSE %s END) AS rated_pairs,
        sum(CASE WHEN (liked = 0) <> (disliked = 0) THEN 1 ELSE 0 END) AS one_sided_prompts,
        sum(CASE WHEN liked = 0 OR disliked = 0 THEN good + bad ELSE 0 END) AS judged_alone,
+       sum(CASE WHEN liked = 0 OR disliked = 0 THEN good ELSE 0 END) AS good_alone,
        sum(undecided) AS undecided,
        sum(CASE WHEN liked * disliked > 0 THEN unrewarded - decided_unrewarded ELSE unrewarded END) AS unpaired,
        sum(CASE WHEN liked * disliked > 0 THEN decided_rewarded ELSE 0 END) AS paired_and_rewarded,

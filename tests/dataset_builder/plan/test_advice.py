@@ -27,7 +27,8 @@ def planned(**known: Any) -> tuple[dict[str, MethodPlan], Advice]:
         ({"corrections": 15}, "mpo"),
         ({"good": 400, "bad": 100, "rated_pairs": 12, "judged_alone": 476}, "mpo"),
         ({"good": 6, "bad": 6, "judged_alone": 12}, "mpo"),
-        ({"good": 12, "judged_alone": 12}, ""),
+        ({"good": 12, "judged_alone": 12, "good_alone": 12}, "sft"),
+        ({"good": 9, "judged_alone": 9, "good_alone": 9}, ""),
         ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30}, "grpo"),
         ({"rewarded": 100, "rewarded_good": 50, "differing_prompts": 30, "good": 4, "bad": 4}, "grpo"),
         (
@@ -59,6 +60,7 @@ def test_what_is_missing_is_said_for_each_method():
     assert of["reward_model"].missing.startswith(
         "4 more scored answers: rate single answers, by thumb, stars or score; 'man"
     )
+    assert of["sft"].missing == "8 more accepted answers: choose, edit or like answers"
     assert of["reward"].missing.startswith("6 more answers with a reward: 'manage.py calculate_rewards --agent support")
     assert advice.reason == f"nothing can be trained yet; mpo is nearest: {of['mpo'].missing}"
     assert not any(plan.ready for plan in of.values())
@@ -76,7 +78,7 @@ def test_one_of_a_thing_is_named_as_one():
         good=9, rated_pairs=9, one_sided_prompts=1, rewarded=9, rated_and_rewarded=9, differing_prompts=9, corrections=9
     )
     assert of["kto"].missing == "1 more labelled answer: rate single answers, up or down"
-    assert of["sft"].missing == "1 more edited answer"
+    assert of["sft"].ready
     assert of["grpo"].missing.startswith("1 more prompt with")
 
 

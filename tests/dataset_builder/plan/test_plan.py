@@ -54,7 +54,7 @@ def test_picks_and_edited_answers_are_pairs_of_whole_answers_only(agent, trace):
     compare(trace, other, choice="tie", rater="bob", source="test")
     for text in ("On Friday.", "Soon."):
         correct(trace, text=text, rater="alice", source="test")
-    assert (rows(agent)["dpo"], rows(agent)["sft"]) == (2, 1)
+    assert (rows(agent)["dpo"], rows(agent)["sft"]) == (2, 2)
     agent.pair_type = Agent.PairType.WIDGET
     assert rows(agent)["dpo"] == 0
 
@@ -253,3 +253,11 @@ def test_a_pick_whose_winner_broke_off_is_no_pair(agent):
         compare(right, left, choice=side, rater="bob", source="test")
     found = figures(agent)
     assert (found.picks, found.both_bad) == (2, 2)
+
+
+def test_good_answers_alone_are_imitated(agent, data_dir):
+    for number in range(12):
+        rated(agent, f"Question {number}?", f"Answer {number}.", 1)
+    plan = training_plan(agent)
+    frozen = freeze(agent, DataOptions(), method=plan.advice.method)
+    assert (plan.advice.method, rows(agent)["sft"]) == ("sft", frozen.train_rows + frozen.heldout_rows)
