@@ -1,7 +1,7 @@
 """Imitation of good answers: supervised fine-tuning, by TRL's SFTTrainer.
 
 Minimises the mean over rows of -log p(answer | prompt) a token of the answer, so that a long answer counts no more than a
-short one.
+short one. Of structured answers the template's tokens weigh less (template_tokens.py).
 
 Departs from TRL in these ways: rows are token ids already; the loss is a mean of means and not over all tokens of a pass; no
 entropy and no token accuracy is measured, which cost the whole vocabulary's scores.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from rl.lm.own_tokens import plain
 from rl.lm.resources import release_memory
 from rl.training import fitting
 from rl.training.preparing import Start, write_arrow
+from rl.training.template_tokens import WEIGHT, TemplateTokens
 
 COLUMNS: Final = ("prompt_ids", "answer_ids")
 RISING_STEPS: Final = 10
@@ -65,9 +67,12 @@ class Imitation(SFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor | tuple[Tensor, None]:
+        weights = inputs.pop("weights")[:, 1:]
         output = model(**inputs, use_cache=False, fused_lm_head=True)
+        # (B, T - 1): 0 where nothing is learned
+        weights = weights * output.label_mask
         # (B): -log p a token, of the tokens that are learned
-        losses = -output.log_probs.float().sum(1) / output.label_mask.sum(1).clamp(min=1)
+        losses = -(output.log_probs.float() * weights).sum(1) / weights.sum(1).clamp(min=WEIGHT)
         return (losses.mean(), None) if return_outputs else losses.mean()
 
 
@@ -77,7 +82,8 @@ def make_trainer(
     """``rows``: as ``good_rows`` makes them; ``of_sft``: arguments of TRL's SFTConfig in place of the run's own."""
     fixed: dict[str, Any] = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
     parts = fitting.parts(start, model, rows, SFTConfig, config, "sft", **{**fixed, **of_sft})
-    return Imitation(data_collator=collate, **parts)
+    template = TemplateTokens(row["answer_ids"] for row in iter(rows)) if start.job.kind == "structured" else None
+    return Imitation(data_collator=partial(collate, template=template), **parts)
 
 
 def steady_schedule(config: TrainingConfig, rows: int) -> dict[str, Any]:
@@ -85,9 +91,13 @@ def steady_schedule(config: TrainingConfig, rows: int) -> dict[str, Any]:
     return {"lr_scheduler_type": "linear", "warmup_steps": min(RISING_STEPS, max(1, config.steps(rows) // 4))}
 
 
-def collate(examples: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """``input_ids``, ``attention_mask`` and ``labels``, (B, T)."""
+def collate(examples: list[dict[str, Any]], template: TemplateTokens | None = None) -> dict[str, Tensor]:
+    """``input_ids``, ``attention_mask``, ``labels`` and ``weights``, (B, T)."""
     batch: dict[str, Tensor] = pad_sequences([(row["prompt_ids"], row["answer_ids"]) for row in examples])
+    batch["weights"] = torch.ones(batch["labels"].shape)
+    for row, weights in zip(examples, batch["weights"], strict=True):
+        begin, answer = len(row["prompt_ids"]), row["answer_ids"]
+        weights[begin : begin + len(answer)] = torch.tensor(template.weights(answer) if template else 1.0)
     return batch
 
 
