@@ -97,10 +97,7 @@ class FormatterHere:
 
 
 @pytest.fixture(autouse=True)
-def _texts_are_formatted_however_busy_the_machine_is(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
+def _units_format_texts_themselves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if tier_of(request.node) == "unit":
         monkeypatch.setattr(formatting, "FORMATTER", FormatterHere())
 

@@ -79,6 +79,11 @@ def console() -> Console:
     return Console()
 
 
+@pytest.fixture(autouse=True)
+def _pages_wait_for_formatted_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rl.web.formatting.PAGE_SECONDS", PATIENCE_SECONDS)
+
+
 @pytest.fixture
 def context(browser: Browser, console: Console, transactional_db: None) -> Iterator[BrowserContext]:
     """A profile of its own: no cookie and no localStorage of another test. Its pages are closed before the database is

@@ -70,7 +70,8 @@ CPU_SECONDS = 10.0
 
 @pytest.fixture
 def formatter(monkeypatch) -> Iterator[Formatter]:
-    """A new one, as in a process that has just started."""
+    """A new one, as in a process that has just started; pages wait for it however busy the machine is."""
+    monkeypatch.setattr(formatting, "PAGE_SECONDS", 60.0)
     made = Formatter()
     monkeypatch.setattr(formatting, "FORMATTER", made)
     yield made
@@ -109,6 +110,7 @@ def one_that_says_nothing() -> subprocess.Popen[str]:
 
 def test_a_child_that_never_starts_holds_a_page_no_longer_than_that_time(formatter: Formatter, monkeypatch):
     monkeypatch.setattr(formatting, "START_SECONDS", 0.1)
+    monkeypatch.setattr(formatting, "PAGE_SECONDS", 0.1)
     monkeypatch.setattr(formatting, "_start_child", one_that_says_nothing)
     assert AS_IT_IS in Page().format("*one*")
     assert not formatter._has_started.is_set()

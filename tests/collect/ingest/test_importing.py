@@ -141,7 +141,7 @@ def test_wrong_names_are_refused_before_anything_is_read(tmp_path, db):
 def test_a_small_file_is_read_once_and_a_large_one_twice_with_the_same_outcome(agent, tmp_path, monkeypatch):
     opened: list[str] = []
     rows_of = importing_rows.rows
-    monkeypatch.setattr(importing_rows, "rows", lambda path, lists=(): opened.append(path.name) or rows_of(path, lists))
+    monkeypatch.setattr(importing_rows, "rows", lambda path, *more: opened.append(path.name) or rows_of(path, *more))
     outcomes = []
     for number, small in enumerate((10**9, 0)):
         monkeypatch.setattr("rl.collect.ingest.importing.SMALL", small)
