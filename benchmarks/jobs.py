@@ -17,24 +17,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from jobs_site import Site
+from jobs_site import Site, set_up
 
 SIZES: Final = (5, 10, 25, 50, 100, 200)
-ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
     options = _parser().parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
-        _set_up(folder)
+        set_up(folder)
         document = measure(options, folder)
     text = json.dumps(document, indent=1, ensure_ascii=False)
     if options.output:
@@ -54,17 +52,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output", type=Path, help="write it here too")
     return parser
-
-
-def _set_up(folder: Path) -> None:
-    """Django's settings, for the models that are asked in this process."""
-    own = Site(folder / "asking")
-    own.folder.mkdir(parents=True, exist_ok=True)
-    os.environ.update(own.environment | {"DJANGO_SETTINGS_MODULE": "backend.settings"})
-    sys.path.insert(0, str(ROOT))
-    import django
-
-    django.setup()
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:

@@ -30,12 +30,24 @@ evaluation = version.evaluations.order_by("created_at").first() if version else 
 report = evaluation.report if evaluation else {}
 print(json.dumps({
     "method": run.method, "state": run.state, "error": run.error, "steps": run.config["epochs"],
+    "rate": run.config["learning_rate"],
     "weights": str(weights_directory(version)) if version else "", "folder": str(run.directory),
     "verdict": evaluation.verdict if evaluation else "", "reason": report.get("reason", ""),
     "right": report.get("right"), "asked": report.get("prompts"), "folds": run.training_set.stats.get("folds", 0),
     "kind": run.training_set.stats.get("answer_kind", {}).get("kind", ""),
 }))
 """
+
+
+def set_up(folder: Path) -> None:
+    """Django's settings, for the models that are asked in this process."""
+    own = Site(folder / "asking")
+    own.folder.mkdir(parents=True, exist_ok=True)
+    os.environ.update(own.environment | {"DJANGO_SETTINGS_MODULE": "backend.settings"})
+    sys.path.insert(0, str(ROOT))
+    import django
+
+    django.setup()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +86,10 @@ class Site:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         self.manage("import_traces", "--format", form, "--agent", self.agent, str(file))
 
-    def train(self, *options: str) -> dict[str, Any]:
-        """By ``train_mpo``, with nothing set; seconds from command to verdict."""
+    def train(self, *options: str, method: str = "mpo") -> dict[str, Any]:
+        """By the command, with nothing set but the options; seconds from command to verdict."""
         before, started = os.times(), time.monotonic()
-        done = self.manage("train_mpo", "--agent", self.agent, *options, check=False)
+        done = self.manage(f"train_{method}", "--agent", self.agent, *options, check=False)
         after, seconds = os.times(), time.monotonic() - started
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
         report = json.loads(

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import systems_rows
-from jobs import _set_up
-from jobs_site import Site
+from jobs_site import Site, set_up
 
 AGENTS: Final = {"filer": "FILER", "prioritizer": "PRIORITIZER", "widgets": "widgets"}
 """Job to agent: OCD's decisions, and the widget choice of Command Center, of which ``--rows`` are questions."""
@@ -34,7 +33,7 @@ def main() -> None:
     options = _parser().parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
-        _set_up(folder)
+        set_up(folder)
         document = measure(options, folder)
     print(json.dumps(document, indent=1, ensure_ascii=False) if options.json else _say(document))
 

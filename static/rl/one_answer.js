@@ -97,7 +97,7 @@ export class OneAnswer {
     for (const thumb of this.turn.querySelectorAll(".thumb")) thumb.ariaPressed = String(value !== null && Number(thumb.value) === value);
     for (const other of this.#part(".values").querySelectorAll("button")) other.ariaPressed = String(other.value === text);
     this.turn.classList.toggle("corrected", Boolean(text));
-    if (text) this.#say(`Saved. ${this.#isChosen ? "It will answer messages like this one so from now on." : "The next training learns it."}`);
+    if (text) this.#say(`Saved. ${this.#isChosen ? "Messages that read like this one are answered so from now on." : "The next training learns it."}`);
     else this.#say(value === null ? "Taken back." : "Thank you, saved.");
   }
 

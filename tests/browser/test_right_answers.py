@@ -218,7 +218,7 @@ def test_an_answer_is_corrected_by_a_click_and_a_like_question_answered_so_at_on
     expect(last(talk, "values").get_by_role("button")).to_have_text(["shipping 35 %", "legal 25 %"])
     look(talk)
     talk.get_by_role("button", name="shipping").click()
-    expect(last(talk, "saved")).to_have_text("Saved. It will answer messages like this one so from now on.")
+    expect(last(talk, "saved")).to_have_text("Saved. Messages that read like this one are answered so from now on.")
     expect(talk.locator("#votes-text")).to_have_text("1 of 100 votes to the next training")
     assert words() == [("My parcel from Berlin has not arrived", "correction", None, "shipping")]
     look(talk)

@@ -74,6 +74,15 @@ def test_a_text_that_was_corrected_itself_is_all_but_decided():
     assert support.get("cards", 0.0) < 3
 
 
+def test_what_the_model_has_not_learned_counts_more_for_like_texts_and_nothing_for_others():
+    text, other = TASK + "I lost the card. What can I do?", TASK + "zebra"
+    learned, unlearned = remembered().support(text), remembered().support(text, unlearned=1)
+    assert SAID[0][1] == best(unlearned) == "cards"
+    assert unlearned["cards"] > learned["cards"] + 1
+    assert {**unlearned, "cards": 0.0} == {**learned, "cards": 0.0}
+    assert remembered().support(other, unlearned=1) == remembered().support(other)
+
+
 def test_what_all_texts_have_in_common_says_nothing():
     assert max(remembered().support(TASK + "zebra").values(), default=0.0) < 0.5
 

@@ -31,7 +31,7 @@ _ACCEPTS: Final = (
 )
 _COLUMNS: Final = (
     *("kind", "choice", "text", "user_id", "api_key__kind", "trace_id", "trace__prompt_key", "trace__response"),
-    *("other_trace_id", "other_trace__response"),
+    *("other_trace_id", "other_trace__response", "created_at"),
 )
 
 
@@ -42,6 +42,7 @@ class AcceptedAnswer(NamedTuple):
     """The answer that was edited, liked or better."""
     is_trusted: bool
     """Whoever said so signed in, has a secret key, or was imported: nobody in a browser alone."""
+    said_at: datetime
 
 
 def read_accepted(agent: Agent, most: int, newest: int = NEWEST) -> Iterator[AcceptedAnswer]:
@@ -56,7 +57,8 @@ def read_accepted(agent: Agent, most: int, newest: int = NEWEST) -> Iterator[Acc
         if answer and key not in seen:
             seen.add(key)
             in_browser = row["api_key__kind"] == ApiKey.Kind.PUBLISHABLE
-            yield AcceptedAnswer(*key, row[f"{side}_id"], row["user_id"] is not None or not in_browser)
+            is_trusted = row["user_id"] is not None or not in_browser
+            yield AcceptedAnswer(*key, row[f"{side}_id"], is_trusted, row["created_at"])
 
 
 def newest_feedback(agent: Agent, newest: int = NEWEST) -> QuerySet[Feedback, Any]:

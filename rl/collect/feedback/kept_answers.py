@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from django.db.models import Q
@@ -36,6 +37,14 @@ class ClosedAnswers:
     """At most MOST_PROMPTS, the newest first."""
     listed: tuple[str, ...] = ()
     """Those that prompts list, where that alone tells of the set: whoever asks without the list is not answered from it."""
+    said_at: tuple[datetime, ...] = ()
+    """When each of ``answered`` was accepted."""
+
+    def support(self, prompt: Sequence[Message], learned_at: datetime | None) -> dict[str, float]:
+        """What was corrected of like questions. ``learned_at``: when the rows of the version that answers were chosen; None
+        for the base model."""
+        unlearned = sum(moment > learned_at for moment in self.said_at) if learned_at else 0
+        return self.remembered.support(question(prompt), unlearned=unlearned)
 
     def answers(self, prompt: Sequence[Message], system_prompt: str) -> bool:
         return is_asked_for(self.listed, prompt, system_prompt)
@@ -46,6 +55,7 @@ class Accepted(NamedTuple):
     answer: str
     is_trusted: bool
     """Whoever said so may bring answers that nobody gave before."""
+    said_at: datetime
 
 
 def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
@@ -57,12 +67,12 @@ def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
     if not values:
         return None
     spelled = {normalise(value): value for value in values}
-    known = tuple(
-        (question(row.prompt), spelled[name]) for row in accepted if (name := normalise(row.answer)) in spelled
-    )
+    of_set = [row for row in accepted if normalise(row.answer) in spelled]
+    known = tuple((question(row.prompt), spelled[normalise(row.answer)]) for row in of_set)
     newest = Trace.objects.filter(agent=agent).order_by("-created_at", "id").values_list("prompt", flat=True)
     prompts = tuple({question(prompt): prompt for prompt in newest[: 2 * MOST_PROMPTS]}.values())[:MOST_PROMPTS]
-    return ClosedAnswers(values, reason, known, Remembered(known, map(question, prompts)), prompts, listed)
+    remembered = Remembered(known, map(question, prompts))
+    return ClosedAnswers(values, reason, known, remembered, prompts, listed, tuple(row.said_at for row in of_set))
 
 
 def read_values(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -125,7 +135,7 @@ def newest_accepted(agent: Agent) -> Iterator[Accepted]:
         asked = question(prompts.get(row.trace_id, ()))
         if asked and asked not in seen:
             seen.add(asked)
-            yield Accepted(prompts[row.trace_id], row.answer, row.is_trusted)
+            yield Accepted(prompts[row.trace_id], row.answer, row.is_trusted, row.said_at)
 
 
 @dataclass(frozen=True, slots=True)

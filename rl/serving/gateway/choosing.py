@@ -4,7 +4,7 @@ A llama.cpp process of ours tells how likely each answer is to go on from the qu
 biased so that all options are among those that it lists). What the base model thinks of an answer whatever is asked, its
 mean over past questions, is taken off (Zhao et al., 2021, "Calibrate before use"), and what was corrected of like questions
 comes on top (``Remembered``): a correction counts from the next answer on. An adapter has learned how frequent each answer
-is, so nothing is taken off. Other servers are given the set (``forms.py``).
+is, so nothing is taken off, and what was corrected since counts more. Other servers are given the set (``forms.py``).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Chooser:
         async with turns.of(exchange):
             ids, tree = await self._read(route, closed, exchange.request.for_upstream(route))
             means = self._known_means(route, closed, tree)
-            support = closed.remembered.support(question(exchange.request.messages))
+            support = closed.support(exchange.request.messages, route.served.learned_at)
             trust = self._known_trust(route, closed, tree, means)
             choice = await self._choose(route, tree, ids, means, support, trust)
         exchange.choosing = {

@@ -34,6 +34,8 @@ class Served:
     """Answers of which the judge picks one."""
     thinks: bool = False
     """As the version was trained, or as the agent says of its base model."""
+    learned_at: datetime | None = None
+    """When the rows were chosen that it was trained on; None for the base model."""
 
     @property
     def reached(self) -> Upstream:

@@ -14,6 +14,7 @@ from typing import Final
 
 from django.db import DatabaseError, close_old_connections, connections
 from django.db.models import F
+from django.db.models.functions import Coalesce
 
 from rl.base.background import end_all
 from rl.base.errors import UsageError
@@ -46,7 +47,8 @@ def load(reader: Reader | None = None) -> Snapshot:
     """``reader``: of what answers are kept to; without it nothing is known of that."""
     deployed = defaultdict(list)
     deployments = Deployment.objects.select_related("agent", "version").annotate(
-        trained=F("version__run__config__thinks")
+        trained=F("version__run__config__thinks"),
+        learned_at=Coalesce("version__run__training_set__created_at", "version__created_at"),
     )
     for deployment in deployments.order_by("-created_at", "-pk"):
         upstream, problem = None, ""
@@ -56,7 +58,9 @@ def load(reader: Reader | None = None) -> Snapshot:
             problem = str(error)
         knows, version = deployment.target == Deployment.Target.OLLAMA, (deployment.version_id, deployment.version_name)
         thinks = bool(deployment.trained) if deployment.version_id else deployment.agent.thinks
-        served = Served(*version, upstream, problem, deployment.alias, knows, deployment.best_of, thinks)
+        served = Served(
+            *version, upstream, problem, deployment.alias, knows, deployment.best_of, thinks, deployment.learned_at
+        )
         deployed[deployment.agent_id].append(served)
     splits = _splits()
     if reader:

@@ -103,7 +103,7 @@ def answer_form(request: HttpRequest, agent: Agent, user: User, trace: UUID) -> 
     """What corrects an answer by one click or one field, and whether the next like question is answered so at once."""
     shown, form = find_trace(agent, trace), find_form(agent)
     values = likely_values(form, shown)
-    is_chosen = bool(values and shown.details.get("chosen"))
+    is_chosen = bool(values) and "remembered" in (shown.details.get("chosen") or {})
     controls = controls_of(form, shown, agent.system_prompt)
     return JsonResponse({"form": controls, "values": values, "is_chosen": is_chosen})
 

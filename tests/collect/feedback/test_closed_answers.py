@@ -34,6 +34,20 @@ def test_the_first_correction_tells_the_set_where_the_prompt_lists_it(agent: Age
     assert closed.remembered.support(TASK + "my card was lost, I lost my card")["cards"] > 3
 
 
+def test_what_was_corrected_since_a_version_learned_counts_more_for_it(agent: Agent):
+    """Not for one that has learned it, nor for the base model, of which the mean over questions is known."""
+    events = [correct(agent, f"{text} no longer works", "cards") for text in ("My card", "The chip", "Paying", "This")]
+    events.append(correct(agent, "Letters reach me in Finnish since Monday", "identity"))
+    events.append(correct(agent, "Too little money came out", "cash"))
+    closed = read_closed_answers(agent)
+    assert closed is not None
+    asked = [{"role": "user", "content": TASK + "Since Friday the letters reach me in Danish"}]
+    times = (events[-3].created_at, events[-1].created_at, None)
+    unlearned, learned, of_base = (closed.support(asked, at)["identity"] for at in times)
+    assert unlearned > learned + 2
+    assert learned == of_base
+
+
 def test_who_asks_without_the_list_is_not_answered_from_it(agent: Agent):
     rate(make_trace(agent, "Do you like cats, dogs or birds?", "dogs"), 1)
     closed = read_closed_answers(agent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -26,6 +26,7 @@ from rl.serving.upstreams import Upstream
 KEY = KnownKey(1, True, None)
 VALUES = ("cards", "cash", "identity", "cash back")
 PAST = tuple([{"role": "user", "content": f"past {number}"}] for number in range(6))
+NOON = datetime(2030, 5, 1, 12, tzinfo=UTC)
 Shares = dict[str, float]
 
 
@@ -60,11 +61,13 @@ def exchange(
     past: Any = (),
     version: int | None = None,
     values: tuple[str, ...] = VALUES,
+    said_at: tuple[datetime, ...] = (),
+    learned_at: datetime | None = None,
     **body: Any,
 ) -> Exchange:
-    closed = ClosedAnswers(values, "", tuple(corrected), Remembered(list(corrected)), past)
+    closed = ClosedAnswers(values, "", tuple(corrected), Remembered(list(corrected)), past, said_at=said_at)
     upstream = Upstream("http://llama.example/v1", "m", server=1)
-    served = Served(version, "v1" if version else "base", upstream)
+    served = Served(version, "v1" if version else "base", upstream, learned_at=learned_at)
     agent = KnownAgent(1, "route", datetime.now(UTC), "", 64, (served,), closed=closed)
     sent = {"model": "route", "messages": [{"role": "user", "content": content}], **body}
     return Exchange(KEY, parse_request(json.dumps(sent).encode(), {}, KEY), Route(agent, served))
@@ -105,6 +108,24 @@ def test_a_like_question_that_was_corrected_decides_at_once(llama: LlamaDouble):
     corrected = [("I lost my identity card", "identity")]
     said = asyncio.run(answer(llama, exchange("I lost my identity card again", corrected=corrected)))
     assert text(said[0]) == "identity"
+
+
+def test_a_trained_version_follows_what_was_corrected_since_in_like_words(llama: LlamaDouble):
+    """It is as sure of another answer as ever, and has learned the other corrections."""
+    llama.shares[""] = {"c": 0.97, "i": 0.03}
+    newest = ("Since Monday your letters reach me in Finnish, I never chose it", "identity")
+    learned = [
+        (f"{text} no longer works", "cards") for text in ("My card", "The chip", "Paying", "This", "Contactless")
+    ]
+
+    def asked(learned_at: datetime) -> Exchange:
+        about = "Since Friday the letters reach me in Danish, I did not choose that"
+        at = {"said_at": (NOON, *(NOON - timedelta(hours=1) for _ in learned)), "learned_at": learned_at}
+        return exchange(about, corrected=[newest, *learned], version=7, **at)
+
+    before, after = asked(NOON - timedelta(minutes=1)), asked(NOON + timedelta(minutes=1))
+    said = asyncio.run(answer(llama, before, after))
+    assert [text(one) for one in said] == ["identity", "cash"]
 
 
 def test_of_the_base_model_the_mean_over_past_questions_is_taken_off_and_of_an_adapter_it_is_not(llama: LlamaDouble):

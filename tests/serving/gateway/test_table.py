@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from rl.models import Agent, ApiKey, Arm, Deployment, Experiment, ModelVersion, TrainingRun
+from rl.models import Agent, ApiKey, Arm, Deployment, Experiment, ModelVersion, TrainingRun, TrainingSet
 from rl.serving.gateway import table
 from rl.serving.gateway.routing import Snapshot
 from rl.serving.gateway.table import load
@@ -180,6 +180,20 @@ def test_it_knows_which_versions_think_and_what_the_agent_says_of_its_base_model
     Deployment.objects.create(agent=agent, version=None, target="openai", url=URL)
     found = {one.version: one.thinks for one in load().agents["support-chat"].deployed}
     assert found == {"v1": True, "v2": False, "v3": False, "v4": False, "base": True}
+
+
+@pytest.mark.django_db
+@pytest.mark.database
+def test_it_knows_when_the_rows_of_a_version_were_chosen(agent: Agent):
+    """A version that was brought from elsewhere has none: it counts from when it came."""
+    trained, brought = (deployed(agent, name) for name in ("v1", "v2"))
+    rows = TrainingSet.objects.create(
+        agent=agent, method="dpo", content_hash="1", train_rows=1, heldout_rows=1, feedback_count=1, val_split=0.2
+    )
+    TrainingRun.objects.create(agent=agent, method="dpo", version=trained, config={}, options={}, training_set=rows)
+    Deployment.objects.create(agent=agent, version=None, target="openai", url=URL)
+    found = {one.version: one.learned_at for one in load().agents["support-chat"].deployed}
+    assert found == {"v1": rows.created_at, "v2": brought.created_at, "base": None}
 
 
 @pytest.mark.django_db

@@ -186,7 +186,7 @@ def test_an_answer_of_another_agent_is_not_rated_here(talker: Client, agent: Age
 @pytest.fixture
 def letter(agent: Agent) -> Trace:
     Agent.objects.filter(pk=agent.pk).update(answer_values=["billing", "shipping", "legal"])
-    chosen = {"among": 3, "shares": {"billing": 0.7, "legal": 0.2, "shipping": 0.1}}
+    chosen = {"among": 3, "remembered": 0, "shares": {"billing": 0.7, "legal": 0.2, "shipping": 0.1}}
     return make_trace(agent, "Where is my parcel?", "billing", details={"chosen": chosen})
 
 
@@ -212,6 +212,9 @@ def test_an_answer_comes_with_what_else_it_could_have_been(talker: Client, lette
         ("shipping", 0.1),
     ]
     assert told["is_chosen"]
+    letter.details["chosen"] = {"among": 3, "form": "guided_choice"}  # another server, which is told of no correction
+    letter.save()
+    assert not talker.get(f"{PAGE}answers/{letter.pk}/").json()["is_chosen"]
     other = make_trace(Agent.objects.create(name="other"))
     assert talker.get(f"{PAGE}answers/{other.pk}/").status_code == 400
 
