@@ -33,7 +33,7 @@ from crash_site import TRAINED, Site, small_disk
 
 TRAINS_FROM_MINUTES = 2.0
 SETTLE_SECONDS = 600.0
-START_SECONDS = 120.0
+START_SECONDS = 600.0
 ORPHAN_SECONDS = 30.0
 QUEUE_WORKS = """
 from django_q.tasks import async_task, result

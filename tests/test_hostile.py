@@ -18,6 +18,6 @@ def test_honest_users_are_answered_and_lose_nothing_while_others_attack():
     """How long they wait is measured by the benchmark; here they must not wait for ever."""
     program = str(settings.BASE_DIR / "benchmarks/hostile.py")
     command = [sys.executable, program, "--minutes", "0.15", "--seed", "1", "--patience", "60"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no violation" in done.stdout

@@ -33,7 +33,7 @@ print(sorted(heavy & set(sys.modules)))
 
 def test_urls_admin_tasks_and_commands_load_without_a_machine_learning_package():
     result = subprocess.run(
-        [sys.executable, "-c", LOOK], cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", LOOK], cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=1800
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "[]"

@@ -26,7 +26,7 @@ def test_every_way_that_is_timed_computes_the_same(tmp_path: Path):
     files = ["--json", str(tmp_path / "figures.json"), "--picture", str(tmp_path / "figures.svg")]
     command = [sys.executable, "-m", "benchmarks", "--short", *files]
     ended = subprocess.run(
-        command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, timeout=1800, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr[-2000:]
     assert "all ways in float32 agree to 0.0001" in ended.stdout

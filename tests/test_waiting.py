@@ -12,6 +12,8 @@ from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parent
 WAITS = {"wait", "join", "wait_for", "acquire", "communicate", "settimeout", "wait_procs", "to_thread", "until"}
+WHOLE_COMMAND = 600
+"""Seconds, at the least, of waits for more than one step."""
 ENDS = 2
 """What is meant to end without what it waits for, or is asked again, takes so many seconds at the most."""
 PRODUCT = "OllamaDeployer"
@@ -19,14 +21,18 @@ PRODUCT = "OllamaDeployer"
 
 
 def short_waits(text: str) -> Iterator[tuple[int, float]]:
-    """Lines that wait for longer than ENDS and not for PATIENCE_SECONDS, and for how long."""
+    """Lines that wait for longer than ENDS and not for PATIENCE_SECONDS, or for more than that and not for WHOLE_COMMAND,
+    and for how long."""
     for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
         name = ast.unparse(call.func).rpartition(".")[2]
-        given = [keyword.value for keyword in call.keywords if keyword.arg == "timeout" and name != PRODUCT]
+        limits = ("timeout", "seconds") if name in WAITS else ("timeout",)
+        given = [keyword.value for keyword in call.keywords if keyword.arg in limits and name != PRODUCT]
         given += call.args[-1:] if name in WAITS else []
         for value in given:
             seconds = value.value if isinstance(value, ast.Constant) else None
-            if isinstance(seconds, int | float) and ENDS < seconds < PATIENCE_SECONDS:
+            if isinstance(seconds, int | float) and (
+                ENDS < seconds < PATIENCE_SECONDS or PATIENCE_SECONDS < seconds < WHOLE_COMMAND
+            ):
                 yield value.lineno, seconds
 
 
@@ -38,8 +44,9 @@ def test_no_test_waits_shorter_than_a_busy_machine_may_take() -> None:
 def test_such_waits_are_found() -> None:
     text = (
         "done.wait(5)\nhttpx.post(url, timeout=30)\ndone.wait(0.1)\nthread.join()\nthread.join(60)\ndone.wait(True)\n"
+        "run(command, timeout=300)\nrun(command, timeout=1800)\nwait_for(row, seconds=120)\n"
     )
-    assert [*short_waits(text)] == [(1, 5), (2, 30)]
+    assert [*short_waits(text)] == [(1, 5), (2, 30), (7, 300), (9, 120)]
 
 
 def test_waiting_ends_at_last(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,15 +158,15 @@ def links(agent: Agent, run: TrainingRun, port: int) -> dict[str, str]:
 
 
 class Site:
-    """The site with the gateway, and the queue, as processes."""
+    """The site with the gateway, and the queue, as processes; what they say goes to standard error."""
 
     def __init__(self, port: int) -> None:
         self.address = f"http://127.0.0.1:{port}"
         manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
         environment = {**os.environ, "SITE_URL": self.address}
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-        self._site = subprocess.Popen([*manage, "serve", "--port", str(port)], env=environment)
-        self._queue = subprocess.Popen([*manage, "qcluster"], env=environment)
+        self._site = subprocess.Popen([*manage, "serve", "--port", str(port)], env=environment, stdout=sys.stderr)
+        self._queue = subprocess.Popen([*manage, "qcluster"], env=environment, stdout=sys.stderr)
 
     def wait(self) -> None:
         """Until the site ends. Raises RatchetError when it failed."""

@@ -34,7 +34,7 @@ Shown = list[dict[str, str]]
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -75,7 +75,7 @@ class Site:
     def run(self, *arguments: str, expect: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs ``manage.py`` and checks its exit code."""
         process = self.fork(*arguments, **environment)
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=1800)
         assert process.returncode == expect, f"exit {process.returncode}\n{output}\n{errors}"
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 

@@ -42,6 +42,7 @@ def ask(client: OpenAI, message: str, **options: Any) -> Any:
 
 
 def test_the_first_correction_changes_the_next_like_answer(served: Site):
+    served.run("shell", "--no-imports", "-c", SAYS_WHAT_IT_LIKES)
     with serving(served) as url:
         secret = served.json("api_key", "create", "--name", "app", "--kind", "secret")["key"]
         client = OpenAI(base_url=f"{url}/v1", api_key=secret, max_retries=0)
@@ -71,6 +72,10 @@ def test_the_first_correction_changes_the_next_like_answer(served: Site):
         assert ask(client, "I lost my card, what now?").choices[0].message.content not in TEAMS
 
 
+SAYS_WHAT_IT_LIKES = """
+from rl.models import Agent
+Agent.objects.filter(name="route").update(answer_values=[])
+"""
 SWITCH_OFF = """
 from rl.models import Agent
 Agent.objects.filter(name="route").update(keep_to_answers=False)
@@ -120,7 +125,7 @@ def test_answers_of_a_set_and_of_a_schema_are_all_well_formed(served: Site):
     assert schema["properties"]["about"].pop("maxLength") == 64
     secret = served.json("api_key", "create", "--name", "many", "--kind", "secret")["key"]
     with serving(served, API_REQUESTS_PER_MINUTE="1000000", LOG_LEVEL="CRITICAL") as url:
-        client = OpenAI(base_url=f"{url}/v1", api_key=secret, max_retries=0, timeout=120)
+        client = OpenAI(base_url=f"{url}/v1", api_key=secret, max_retries=0, timeout=1800)
         for number in range(ANSWERS):
             assert say(client, "route", number).choices[0].message.content in TEAMS
             said = say(client, "letters", number)

@@ -77,7 +77,7 @@ def test_a_hundred_ratings_lead_to_a_new_evaluated_version(site, running):
                 {"trace": trace["id"], "rater": "ann", "scale": "thumb", "value": int(thumb)},
             )
     run, trigger = site.wait_for(
-        "SELECT id, \"trigger\" FROM rl_trainingrun WHERE state IN ('succeeded', 'failed')", seconds=240
+        "SELECT id, \"trigger\" FROM rl_trainingrun WHERE state IN ('succeeded', 'failed')", seconds=1800
     )
     log = (site.data / "runs" / str(run) / "log.txt").read_text()
     assert site.query('SELECT state, "trigger" FROM rl_trainingrun') == [("succeeded", "online")], log

@@ -42,7 +42,7 @@ def run(client_python: Path, live_server, secret_key: str):
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=1800,
                 check=False,
             )
         assert done.returncode == 0, done.stderr

@@ -33,7 +33,7 @@ def in_the_middle(site: Site, kind: str) -> Forked:
     """An export that stands still with something in one of its hidden folders. One that was too fast is made again."""
     while True:
         process = site.fork("export_model", "--agent", "support-chat", "--format", kind)
-        until(lambda process=process: has_begun(site) or process.returncode is not None, 120, every=0.005)
+        until(lambda process=process: has_begun(site) or process.returncode is not None, 600, every=0.005)
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGSTOP)
             if has_begun(site):
@@ -59,7 +59,7 @@ def test_the_site_leaves_alone_what_is_being_exported(trained: Site):
     with serving(trained):
         assert half_written(trained) == before
         process.send_signal(signal.SIGCONT)
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=1800)
     assert (process.returncode, half_written(trained)) == (0, []), errors
 
 

@@ -409,7 +409,7 @@ def test_nothing_is_started_anew_while_somebody_else_starts_or_ends_servers(serv
     psutil.Process(served.pid).send_signal(signal.SIGSTOP)
     with llama_server._lock(lambda: None):
         assert not llama_server.revive(served.pk)
-    assert llama_server.revive(served.pk)
+    until(lambda: llama_server.revive(served.pk))
 
 
 def test_who_goes_away_frees_the_slot(served: Deployment):

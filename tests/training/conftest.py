@@ -117,7 +117,7 @@ def train_until_killed(train: Callable[[TrainingJob, Report], object], job: Trai
     """Trains in a process of its own, which gets SIGKILL when ``step`` is reported."""
     process = SERVER.Process(target=_train_until, args=(train, job, step))
     process.start()
-    process.join(120)
+    process.join(1800)
     assert process.exitcode == -signal.SIGKILL
 
 

@@ -117,7 +117,7 @@ def test_a_large_file_is_never_in_memory(double: OllamaDouble, tmp_path: Path):
         cwd=settings.BASE_DIR,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1800,
     )
     assert result.returncode == 0, result.stderr
     assert int(result.stdout) < 8 << 20

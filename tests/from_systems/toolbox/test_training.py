@@ -274,7 +274,7 @@ except Exception as error:
 @pytest.mark.process
 def test_a_script_of_ones_own_needs_no_command_of_ours(tmp_path: Path):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)], cwd=site.BASE_DIR, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], cwd=site.BASE_DIR, capture_output=True, text=True, timeout=1800
     )
     assert done.stdout.strip() == "UsageError False", done.stderr
 

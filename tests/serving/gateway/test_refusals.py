@@ -58,9 +58,9 @@ def test_a_revoked_key_stops_within_seconds(gateway: Gateway):
         " VALUES ('short', 'secret', '[]', '[\"ingest\"]', 'sk_short', ?, 0, datetime('now'))",
         digest,
     )
-    until(lambda: send(gateway, key=key).status_code == 200, seconds=6)
+    until(lambda: send(gateway, key=key).status_code == 200)
     gateway.site.change("UPDATE rl_apikey SET revoked_at = datetime('now') WHERE name = 'short'")
-    until(lambda: send(gateway, key=key).status_code == 401, seconds=6)
+    until(lambda: send(gateway, key=key).status_code == 401)
 
 
 def test_a_key_asks_with_the_scope_ingest_and_lists_with_ingest_or_read(gateway: Gateway):

@@ -37,7 +37,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ).hex()
     watched = Path(__file__).with_name("watched.py")
     command = [sys.executable, "-I", "-S", str(watched), str(settings.BASE_DIR), json.dumps(samples)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
