@@ -91,7 +91,8 @@ class AgentAdmin(admin.ModelAdmin):
             "Training": "pair_type prompt_template answer_template preset training_overrides",
             "Raters": "second_answers rater_cap",
             "Rewards and labels": "reward_weights default_reward_weights decision_weights default_decision_weights "
-            "answer_format answer_kind answer_values answer_schema keep_to_answers label_threshold auto_label_threshold",
+            "answer_format answer_kind answer_values answer_schema keep_to_answers larger_agent unsure_below "
+            "label_threshold auto_label_threshold",
             "Online learning": "online_learning min_samples_to_retrain retrain_interval_hours auto_export auto_deploy",
             "Gate and serving": "gate_margin guard_limits judge export_quantization deploy_target keep_versions",
         }

@@ -172,6 +172,19 @@ class Agent(models.Model):
         default=True,
         help_text="Where its answers are of a closed set, or JSON with fields, it is made to say nothing else.",
     )
+    larger_agent = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Whose model is asked where the own one is unsure which answer of a closed set is right.",
+    )
+    unsure_below = models.FloatField(
+        default=0.6,
+        validators=[MinValueValidator(0), MaxValueValidator(1)],
+        help_text="Share of the best answer below which the larger agent is asked.",
+    )
     label_threshold = models.FloatField(
         default=0.6,
         validators=[MinValueValidator(0), MaxValueValidator(1)],
@@ -277,6 +290,8 @@ class Agent(models.Model):
         before = type(self).objects.filter(pk=self.pk).values_list("name", flat=True).first()
         if before is not None and before != self.name and self.training_sets.exists():
             raise ValidationError({"name": "cannot change any more: it decides which prompts are held out for testing"})
+        if self.pk is not None and self.larger_agent_id == self.pk:
+            raise ValidationError({"larger_agent": "must be another agent"})
         if isinstance(self.training_overrides, dict):
             _as_validation_error(self.training_config)
 

@@ -32,6 +32,7 @@ AGENT = {
     "decision_weights": "",
     "answer_format": "",
     "label_threshold": "0.6",
+    "unsure_below": "0.6",
     "auto_label_threshold": "",
     "gate_margin": "0",
     "guard_limits": "",

@@ -66,6 +66,17 @@ def test_a_preset_with_short_rows_keeps_them_short():
     assert own.training_config().max_length == 900
 
 
+def test_an_agent_that_is_unsure_asks_another_one():
+    agent = Agent.objects.create(name="small", base_model="tiny")
+    agent.larger_agent = agent
+    with pytest.raises(ValidationError, match="must be another agent"):
+        agent.full_clean()
+    agent.larger_agent = Agent.objects.create(name="large", base_model="tiny")
+    agent.full_clean()
+    agent.larger_agent.delete()
+    assert Agent.objects.get(name="small").larger_agent is None
+
+
 def test_an_unknown_quantization_is_refused():
     with pytest.raises(ValidationError, match="q9_9"):
         Agent(name="x", export_quantization="q9_9").full_clean()

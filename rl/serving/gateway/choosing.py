@@ -4,7 +4,8 @@ A llama.cpp process of ours tells how likely each answer is to go on from the qu
 biased so that all options are among those that it lists). What the base model thinks of an answer whatever is asked, its
 mean over past questions, is taken off (Zhao et al., 2021, "Calibrate before use"), and what was corrected of like questions
 comes on top (``Remembered``): a correction counts from the next answer on. An adapter has learned how frequent each answer
-is, so nothing is taken off, and what was corrected since counts more. Other servers are given the set (``forms.py``).
+is, so nothing is taken off, and what was corrected since counts more. Other servers are given the set (``forms.py``); so is
+the model of a larger agent where this one is unsure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import math
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import httpx
@@ -27,7 +28,7 @@ from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.forms import MOST_KEPT, Forms, Key, keep, names_no_form, server_of
 from rl.serving.gateway.refusals import Refusal
-from rl.serving.gateway.routing import Route
+from rl.serving.gateway.routing import Route, Served
 from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import Piece, call
 
@@ -86,15 +87,34 @@ class Chooser:
             support = closed.support(exchange.request.messages, route.served.learned_at)
             trust = self._known_trust(route, closed, tree, means)
             choice = await self._choose(route, tree, ids, means, support, trust)
+        share = choice.shares[choice.answer]
+        if route.agent.larger and share < route.agent.unsure_below:
+            asked = await self._ask_larger(turns, exchange, route.agent.larger, round(share, 4))
+            if asked is not None:
+                return asked
         exchange.choosing = {
             "among": len(closed.values),
-            "share": round(choice.shares[choice.answer], 4),
+            "share": round(share, 4),
             "shares": {answer: round(share, 4) for answer, share in choice.shares.items()},
             "remembered": len(closed.remembered),
             "calibrated": bool(means),
             "trust": trust,
         }
         return completion_of(choice, exchange, len(ids), len(tree.tokens[choice.answer]))
+
+    async def _ask_larger(self, turns: Turns, exchange: Exchange, larger: Served, share: float) -> Piece | None:
+        """None where it does not answer, or nothing of the set. ``share``: of the best answer of the own model, by which a
+        queue finds those that are unsure."""
+        asked = replace(exchange, route=replace(exchange.route, served=larger))
+        try:
+            document = await self.forms.choose(turns, asked)
+        except Refusal as error:
+            log.warning("%s is unsure, and %s does not answer: %s", exchange.route.model, larger.version, error.message)
+            return None
+        if not asked.choosing:
+            return None
+        exchange.route, exchange.choosing = asked.route, {**asked.choosing, "asked": larger.version, "share": share}
+        return document
 
     async def _read(self, route: Route, closed: ClosedAnswers, body: Mapping[str, Any]) -> tuple[list[int], AnswerTree]:
         """The tokens of the question, as the model's template writes it, and those of the answers behind it."""

@@ -77,6 +77,7 @@ class Exchange:
             "best_of": self.judging,
             "chosen": self.choosing,
             "kept": self.keeping,
+            "model_version": self.choosing.get("asked"),  # none of this agent's
         }
         return {
             "agent_id": route.agent.id,

@@ -102,6 +102,10 @@ class KnownAgent:
     """The set that its answers are chosen from."""
     structure: StructuredAnswers | None = None
     """The schema that its answers keep to. Neither: it says what it likes."""
+    larger: Served | None = None
+    """What is asked where this one is unsure which answer of the set is right; its ``version`` is its agent's name."""
+    unsure_below: float = 0.0
+    """The share of the best answer, 0 to 1."""
 
     def serving(self, version_id: int | None) -> Served | None:
         """The deployment of a version that answers, else one that does not."""

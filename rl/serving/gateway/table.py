@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
@@ -30,6 +30,7 @@ REFRESH_SECONDS: Final = 0.7
 FRESH_SECONDS: Final = 0.2
 """From the beginning of a reading to the next, however many requests ask for what is unknown."""
 PATIENCE_SECONDS: Final = 2.0
+_COLUMNS: Final = ("name", "created_at", "response_length", "unsure_below", "larger_agent__name", *SETTINGS)
 log = logging.getLogger(__name__)
 
 
@@ -76,8 +77,10 @@ def load(reader: Reader | None = None) -> Snapshot:
             splits.get(row.pk),
             *_judge(row, deployed[row.pk], splits.get(row.pk)),
             *_read_kept(row, deployed[row.pk], reader),
+            _find_larger(row, deployed),
+            row.unsure_below,
         )
-        for row in Agent.objects.only(*("name", "created_at", "response_length", *SETTINGS))
+        for row in Agent.objects.select_related("larger_agent").only(*_COLUMNS)
     }
     columns = ("digest", "pk", "kind", "agent_id", "scopes", "expires_at")
     keys = {
@@ -92,6 +95,14 @@ def _read_kept(
 ) -> tuple[ClosedAnswers | None, StructuredAnswers | None]:
     kept = reader.of(agent) if reader and any(served.upstream for served in deployed) else None
     return kept if isinstance(kept, ClosedAnswers) else None, kept if isinstance(kept, StructuredAnswers) else None
+
+
+def _find_larger(agent: Agent, deployed: Mapping[int, Sequence[Served]]) -> Served | None:
+    """Its newest deployment that answers. It is told the system prompt of the agent that asks."""
+    larger = agent.larger_agent
+    answering = (served for served in deployed.get(larger.pk, ()) if served.upstream) if larger else ()
+    newest = next(iter(answering), None)
+    return Served(None, larger.name, newest.upstream) if larger and newest else None
 
 
 def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tuple[KnownJudge | None, str]:

@@ -27,6 +27,7 @@ KEY = KnownKey(1, True, None)
 VALUES = ("cards", "cash", "identity", "cash back")
 PAST = tuple([{"role": "user", "content": f"past {number}"}] for number in range(6))
 NOON = datetime(2030, 5, 1, 12, tzinfo=UTC)
+LARGER = Served(None, "big", Upstream("http://large.example/v1", "big-model"))
 Shares = dict[str, float]
 
 
@@ -37,9 +38,15 @@ class LlamaDouble:
         self.shares = shares
         self.bodies: list[dict[str, Any]] = []
         self.broken = False
+        self.larger = ""
+        """What the larger model says; nothing: it is out of order."""
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
+        if request.url.host == "large.example":
+            self.bodies.append(body)
+            given = {"index": 0, "message": {"role": "assistant", "content": self.larger}, "finish_reason": "stop"}
+            return httpx.Response(200 if self.larger else 500, json={"id": "1", "choices": [given]})
         if self.broken:
             return httpx.Response(500, json={"error": {"message": "out of order"}})
         if request.url.path == "/apply-template":
@@ -63,12 +70,15 @@ def exchange(
     values: tuple[str, ...] = VALUES,
     said_at: tuple[datetime, ...] = (),
     learned_at: datetime | None = None,
+    unsure_below: float = 0.0,
     **body: Any,
 ) -> Exchange:
     closed = ClosedAnswers(values, "", tuple(corrected), Remembered(list(corrected)), past, said_at=said_at)
     upstream = Upstream("http://llama.example/v1", "m", server=1)
     served = Served(version, "v1" if version else "base", upstream, learned_at=learned_at)
-    agent = KnownAgent(1, "route", datetime.now(UTC), "", 64, (served,), closed=closed)
+    agent = KnownAgent(
+        1, "route", datetime.now(UTC), "", 64, (served,), closed=closed, larger=LARGER, unsure_below=unsure_below
+    )
     sent = {"model": "route", "messages": [{"role": "user", "content": content}], **body}
     return Exchange(KEY, parse_request(json.dumps(sent).encode(), {}, KEY), Route(agent, served))
 
@@ -126,6 +136,30 @@ def test_a_trained_version_follows_what_was_corrected_since_in_like_words(llama:
     before, after = asked(NOON - timedelta(minutes=1)), asked(NOON + timedelta(minutes=1))
     said = asyncio.run(answer(llama, before, after))
     assert [text(one) for one in said] == ["identity", "cash"]
+
+
+def test_who_is_unsure_asks_a_larger_model_to_choose_and_its_answer_counts_for_no_version(llama: LlamaDouble):
+    llama.larger = "identity"
+    asked = exchange("Where is my money?", unsure_below=0.6, version=7)
+    (said,) = asyncio.run(answer(llama, asked))
+    assert text(said) == "identity"
+    assert llama.bodies[-1]["model"] == "big-model"
+    assert llama.bodies[-1]["structured_outputs"] == {"choice": [*VALUES]}
+    assert asked.choosing == {"among": 4, "form": "structured_outputs", "asked": "big", "share": 0.504}
+    stored = asked.document()
+    assert (stored["model_version_id"], stored["details"]["model_version"]) == (None, "big")
+
+
+@pytest.mark.parametrize(("unsure_below", "larger"), [(0.5, "identity"), (0.6, ""), (0.6, "Your identity, I think.")])
+def test_who_is_sure_enough_or_is_told_nothing_of_the_set_answers_alone(
+    llama: LlamaDouble, unsure_below: float, larger: str
+):
+    llama.larger = larger
+    asked = exchange("Where is my money?", unsure_below=unsure_below, version=7)
+    (said,) = asyncio.run(answer(llama, asked))
+    assert text(said) == "cash"
+    assert asked.document()["model_version_id"] == 7
+    assert asked.choosing["shares"]["cash"] == 0.504
 
 
 def test_of_the_base_model_the_mean_over_past_questions_is_taken_off_and_of_an_adapter_it_is_not(llama: LlamaDouble):

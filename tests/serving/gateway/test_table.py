@@ -184,6 +184,22 @@ def test_it_knows_which_versions_think_and_what_the_agent_says_of_its_base_model
 
 @pytest.mark.django_db
 @pytest.mark.database
+def test_it_knows_what_is_asked_where_an_agent_is_unsure(agent: Agent):
+    """Under the name of the larger agent, with the system prompt of the one that asks."""
+    large = Agent.objects.create(name="large", base_model="big")
+    Agent.objects.filter(pk=agent.pk).update(larger_agent=large, unsure_below=0.7)
+    assert load().agents["support-chat"].larger is None
+    Deployment.objects.create(agent=large, version=None, target="ollama", model_name="large:latest")
+    found = load().agents["support-chat"]
+    assert found.larger is not None
+    assert found.larger.upstream is not None
+    assert (found.larger.version, found.larger.upstream.model) == ("large", "large:latest")
+    assert (found.larger.version_id, found.larger.knows_system_prompt, found.unsure_below) == (None, False, 0.7)
+    assert load().agents["large"].larger is None
+
+
+@pytest.mark.django_db
+@pytest.mark.database
 def test_it_knows_when_the_rows_of_a_version_were_chosen(agent: Agent):
     """A version that was brought from elsewhere has none: it counts from when it came."""
     trained, brought = (deployed(agent, name) for name in ("v1", "v2"))
