@@ -17,8 +17,7 @@ from learning_models import Base
 from learning_raters import Label
 from peft import LoraConfig
 
-from rl.base.ratings import Vote
-from rl.base.records import DirectPreference, Message, RatedAnswer, silent
+from rl.base.records import DirectPreference, Message, RatedAnswer, Vote, silent
 from rl.config.automatic import settle
 from rl.config.presets import preset
 from rl.config.training_job import TrainingJob

@@ -9,8 +9,7 @@ import numpy as np
 from learning_models import Base
 from learning_raters import Label
 
-from rl.base.ratings import Vote
-from rl.base.records import silent
+from rl.base.records import Vote, silent
 from rl.judge.features import features_of
 from rl.judge.head import Head, fit
 from rl.judge.labels import Opinion

@@ -28,7 +28,7 @@ from rl.config.reward_weights import decision_weights
 from rl.dataset_builder.wording import Part, template_names
 from rl.evaluation.judges.servers import servers
 from rl.models import Agent, ApiKey, AuditEvent, usual_scopes
-from rl.models.agents import validate_overrides
+from rl.models.validators import validate_overrides
 from rl.operations import audit
 from rl.operations.keys import revoke
 from rl.rewards import REWARDS, default_weights

@@ -12,10 +12,9 @@ trained on only from the confidence on that a person chose for the agent.
 Imports: base, dataset_builder, judge, lm, models; Django.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from rl.auto_labels.learning import Learned, go_on, learn
 from rl.auto_labels.predicting import newest, predictor
 from rl.auto_labels.proposing import Proposed, propose
-
-__all__ = ["Learned", "Proposed", "go_on", "learn", "newest", "predictor", "propose"]

@@ -18,8 +18,7 @@ from django.utils import timezone
 from rl.auto_labels.predicting import HEAD, RATERS, load_reader, newest
 from rl.base.errors import BadFile, NotEnoughData
 from rl.base.leaves import leaf
-from rl.base.ratings import Vote
-from rl.base.records import Report, silent
+from rl.base.records import Report, Vote, silent
 from rl.dataset_builder import Split
 from rl.judge.labels import MOST_ROWS, Answers, Opinion
 from rl.models import Agent, Feedback, LabelModel, Trace, prompt_key

@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rl.base.messages import Message as Message
-from rl.base.ratings import AnswerRating, Vote
 from rl.base.training_result import TrainingResult as TrainingResult
 
 # --- feedback in -------------------------------------------------------------------------------------------------------
+
+
+class Vote(NamedTuple):
+    """Whether somebody is for something: an answer, or a row of a training set."""
+
+    rater: str
+    """A pseudonym."""
+    agrees: bool
+    about: str = ""
+    """``chosen`` or ``rejected``: a rating of that answer of a pair alone. Empty: of the whole."""
+
+
+class AnswerRating(NamedTuple):
+    feedback_id: int
+    value: float
+    """0 to 1."""
+    rater: str = ""
+    """A pseudonym; empty where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +209,10 @@ class FeedbackRecord:
     rated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRecord:
-    """One answer and what happened while it was made: all that a reward may look at."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """What happened while an answer was made, as far as it is known."""
 
-    id: str
-    agent: str
-    prompt: tuple[Message, ...]
-    response: str
-    prompt_key: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning_steps: tuple[ReasoningStep, ...] = ()
     tasks: tuple[TaskEvent, ...] = ()
@@ -212,6 +224,17 @@ class TraceRecord:
     cost: float | None = None
     duration_ms: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRecord(Happened):
+    """One answer and what happened while it was made: all that a reward may look at."""
+
+    id: str
+    agent: str
+    prompt: tuple[Message, ...]
+    response: str
+    prompt_key: str = ""
     feedback: tuple[FeedbackRecord, ...] = ()
     """Current events, in the order of their arrival."""
     proposed: tuple[bool, float] | None = None

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 Kind = Literal["closed", "structured", "free"]
-KINDS: Final[tuple[Kind, ...]] = ("closed", "structured", "free")
 FEWEST: Final = 8
 """Accepted answers from which on their kind is told."""
 MOST_NEW: Final = 0.3
@@ -81,7 +80,7 @@ FREE: Final = AnswerKind("free", "nothing is known of its answers")
 
 
 def find_kind(accepted: Iterable[str], declared: str = "") -> AnswerKind:
-    """``declared``: one of KINDS, where somebody said so; empty: found out."""
+    """``declared``: a Kind, where somebody said so; empty: found out."""
     answers = [answer for answer, _ in zip(accepted, range(FIRST), strict=False)]
     objects = [value for answer in answers if (value := whole_object(answer))]
     if declared == "free" or (not declared and len(answers) < FEWEST):

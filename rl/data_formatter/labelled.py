@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from rl.base.ratings import Vote
-from rl.base.records import JudgedAnswer, PreferencePair
+from rl.base.records import JudgedAnswer, PreferencePair, Vote
 from rl.data_formatter.jsonl import training_row
 from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER, LOW_CONFIDENCE
 from rl.data_formatter.runs import answer_messages, prompt_messages, tools_column

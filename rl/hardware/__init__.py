@@ -3,6 +3,7 @@
 Imports: base, config.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from rl.hardware.cost import TrainingEstimate, estimate
@@ -20,30 +21,3 @@ from rl.hardware.parts import Part, Workload
 from rl.hardware.precision import REPLACED, in_4bit, precision_here, precision_on, trains_in_bf16
 from rl.hardware.profiles import PROFILES, Recommendation, get_ryzen_optimized_config, recommend
 from rl.hardware.speed import ModelShape, Speed, assumed_speed
-
-__all__ = [
-    "GIB",
-    "PROFILES",
-    "REPLACED",
-    "Gpu",
-    "HardwareConfig",
-    "ModelShape",
-    "Part",
-    "Recommendation",
-    "Speed",
-    "TrainingEstimate",
-    "Workload",
-    "assumed_speed",
-    "choose_gpu",
-    "cpu_runs_bf16",
-    "detect_hardware",
-    "estimate",
-    "get_ryzen_optimized_config",
-    "in_4bit",
-    "precision_here",
-    "precision_on",
-    "recommend",
-    "require_device",
-    "trains_in_bf16",
-    "usable_cores",
-]

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rl.base.messages import in_words
-from rl.base.ratings import Vote
-from rl.base.records import Message
+from rl.base.records import Message, Vote
 from rl.data_formatter.opinions import stable_hash
 
 MOST_ROWS = 600

@@ -25,7 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from rl.base.ratings import Vote
+from rl.base.records import Vote
 from rl.judge.head import RESAMPLES, Head, fit, sigmoid
 from rl.judge.labels import FOLDS, LEAST_RATERS, Opinion, fold_of
 

@@ -5,7 +5,7 @@ import django.db.models.deletion
 import django.db.models.functions.text
 import django.utils.timezone
 import rl.models.access
-import rl.models.agents
+import rl.models.validators
 import uuid
 from django.conf import settings
 from django.db import migrations, models
@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
             name='Agent',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text="Letters, digits, '.', '_' and '-'.", max_length=64, validators=[rl.models.agents.validate_name])),
+                ('name', models.CharField(help_text="Letters, digits, '.', '_' and '-'.", max_length=64, validators=[rl.models.validators.validate_name])),
                 ('description', models.TextField(blank=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('base_model', models.CharField(blank=True, help_text='A hub id such as Qwen/Qwen2.5-1.5B-Instruct, or a directory. Empty: the tiny embedded model.', max_length=500)),
@@ -43,14 +43,14 @@ class Migration(migrations.Migration):
                 ('response_length', models.PositiveIntegerField(default=256, help_text='Most tokens of one answer.', validators=[django.core.validators.MinValueValidator(1)])),
                 ('pair_type', models.CharField(choices=[('preference', 'rated answers, picks and corrections'), ('widget', 'widget selection'), ('fixture', 'fixture selection'), ('both', 'widget and fixture selection')], default='preference', max_length=16)),
                 ('preset', models.CharField(choices=[('default', 'default'), ('small_gpu', 'small_gpu'), ('high_quality', 'high_quality'), ('cpu', 'cpu')], default='default', max_length=32)),
-                ('training_overrides', models.JSONField(blank=True, default=dict, help_text='Hyper-parameters that differ from the preset.', validators=[rl.models.agents.validate_overrides])),
+                ('training_overrides', models.JSONField(blank=True, default=dict, help_text='Hyper-parameters that differ from the preset.', validators=[rl.models.validators.validate_overrides])),
                 ('reward_weights', models.JSONField(blank=True, default=dict, help_text='Reward name to weight; empty: the defaults.')),
                 ('online_learning', models.BooleanField(default=True, help_text='Retrain by itself. Also needs ENABLE_ONLINE_LEARNING=1.')),
                 ('min_samples_to_retrain', models.PositiveIntegerField(default=100, help_text='New ratings that start a run.', validators=[django.core.validators.MinValueValidator(1)])),
                 ('retrain_interval_hours', models.PositiveIntegerField(default=24, help_text='Hours after which fewer new ratings start a run too.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(8760)])),
                 ('auto_export', models.BooleanField(default=True, help_text='Export a version that the gate promotes.')),
                 ('auto_deploy', models.BooleanField(default=False, help_text='Deploy a version that the gate promotes.')),
-                ('export_quantization', models.CharField(default='q8_0', help_text='One of f32, bf16, f16, q8_0, q6_k, q5_k_m, q4_k_m, q4_k_s, q3_k_l, q3_k_m, q3_k_s, q2_k.', max_length=16, validators=[rl.models.agents.validate_level])),
+                ('export_quantization', models.CharField(default='q8_0', help_text='One of f32, bf16, f16, q8_0, q6_k, q5_k_m, q4_k_m, q4_k_s, q3_k_l, q3_k_m, q3_k_s, q2_k.', max_length=16, validators=[rl.models.validators.validate_level])),
             ],
             options={
                 'ordering': ['name'],

@@ -2,7 +2,7 @@
 
 import django.core.validators
 import django.db.models.deletion
-import rl.models.agents
+import rl.models.validators
 from django.db import migrations, models
 
 
@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='agent',
             name='decision_weights',
-            field=models.JSONField(blank=True, default=dict, help_text="Time scale to component to weight, where it is not the default of the agent's type; 0 switches it off.", validators=[rl.models.agents.validate_decision_weights]),
+            field=models.JSONField(blank=True, default=dict, help_text="Time scale to component to weight, where it is not the default of the agent's type; 0 switches it off.", validators=[rl.models.validators.validate_decision_weights]),
         ),
         migrations.AddField(
             model_name='agent',
@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='agent',
             name='reward_weights',
-            field=models.JSONField(blank=True, default=dict, help_text='Reward name to weight, where it is not the default; 0 switches a reward off.', validators=[rl.models.agents.validate_reward_weights]),
+            field=models.JSONField(blank=True, default=dict, help_text='Reward name to weight, where it is not the default; 0 switches a reward off.', validators=[rl.models.validators.validate_reward_weights]),
         ),
         migrations.AddIndex(
             model_name='trace',

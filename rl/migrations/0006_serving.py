@@ -2,7 +2,7 @@
 
 import django.core.validators
 import django.db.models.deletion
-import rl.models.agents
+import rl.models.validators
 import rl.models.experiments
 from django.db import migrations, models
 
@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='agent',
             name='guard_limits',
-            field=models.JSONField(blank=True, default=dict, help_text='Guard rail to limit, where it is not the default; null switches a guard rail off.', validators=[rl.models.agents.validate_guard_limits]),
+            field=models.JSONField(blank=True, default=dict, help_text='Guard rail to limit, where it is not the default; null switches a guard rail off.', validators=[rl.models.validators.validate_guard_limits]),
         ),
         migrations.AddField(
             model_name='agent',

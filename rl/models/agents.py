@@ -14,55 +14,11 @@ from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
-from rl.base.slugs import check_slug
 from rl.config import AUTO, PRESETS, TrainingConfig, authority, check_overrides, preset
-from rl.config.guard_limits import check_guard_limits
 from rl.config.lengths import lengths_of
-from rl.config.levels import LEVELS, check_level
+from rl.config.levels import LEVELS
 from rl.config.methods import scoring_methods
-from rl.config.reward_weights import check_decision_weights, check_reward_weights
-from rl.config.schemas import check_answer_schema, check_answer_values
-
-
-def validate_name(value: str) -> None:
-    _as_validation_error(check_slug, value, "agent name")
-
-
-def validate_level(value: str) -> None:
-    _as_validation_error(check_level, value)
-
-
-def validate_overrides(value: object) -> None:
-    if not isinstance(value, dict):
-        raise ValidationError("must be a JSON object of hyper-parameters")
-    _as_validation_error(check_overrides, value)
-
-
-def validate_reward_weights(value: object) -> None:
-    _as_validation_error(check_reward_weights, value)
-
-
-def validate_decision_weights(value: object) -> None:
-    _as_validation_error(check_decision_weights, value)
-
-
-def validate_answer_values(value: object) -> None:
-    _as_validation_error(check_answer_values, value)
-
-
-def validate_answer_schema(value: object) -> None:
-    _as_validation_error(check_answer_schema, value)
-
-
-def validate_guard_limits(value: object) -> None:
-    _as_validation_error(check_guard_limits, value)
-
-
-def _as_validation_error(check: Any, *arguments: object) -> None:
-    try:
-        check(*arguments)
-    except UsageError as error:
-        raise ValidationError(str(error)) from error
+from rl.models import validators
 
 
 def default_base_model() -> str:
@@ -90,7 +46,9 @@ class Agent(models.Model):
         PLAIN = "plain", "plain text"
         TOOL_CALL = "tool_call", "tool calls"
 
-    name = models.CharField(max_length=64, validators=[validate_name], help_text="Letters, digits, '.', '_' and '-'.")
+    name = models.CharField(
+        max_length=64, validators=[validators.validate_name], help_text="Letters, digits, '.', '_' and '-'."
+    )
     description = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     plan_seen_at = models.DateTimeField(null=True, editable=False)
@@ -128,7 +86,7 @@ class Agent(models.Model):
     training_overrides = models.JSONField(
         default=dict,
         blank=True,
-        validators=[validate_overrides],
+        validators=[validators.validate_overrides],
         help_text="Hyper-parameters that differ from the preset.",
     )
 
@@ -136,13 +94,13 @@ class Agent(models.Model):
     reward_weights = models.JSONField(
         default=dict,
         blank=True,
-        validators=[validate_reward_weights],
+        validators=[validators.validate_reward_weights],
         help_text="Reward name to weight, where it is not the default; 0 switches a reward off.",
     )
     decision_weights = models.JSONField(
         default=dict,
         blank=True,
-        validators=[validate_decision_weights],
+        validators=[validators.validate_decision_weights],
         help_text="Time scale to component to weight, where it is not the default of the agent's type; 0 switches it off.",
     )
     answer_format = models.CharField(
@@ -158,13 +116,13 @@ class Agent(models.Model):
     answer_values = models.JSONField(
         default=list,
         blank=True,
-        validators=[validate_answer_values],
+        validators=[validators.validate_answer_values],
         help_text="The answers there are, a JSON list of texts, where they are of a closed set; empty: found out.",
     )
     answer_schema = models.JSONField(
         default=dict,
         blank=True,
-        validators=[validate_answer_schema],
+        validators=[validators.validate_answer_schema],
         help_text="The JSON schema of its answers, where they are JSON objects; fields come in the order of 'required'. "
         "Empty: learned from the accepted ones.",
     )
@@ -217,7 +175,7 @@ class Agent(models.Model):
     guard_limits = models.JSONField(
         default=dict,
         blank=True,
-        validators=[validate_guard_limits],
+        validators=[validators.validate_guard_limits],
         help_text="Guard rail to limit, where it is not the default; null switches a guard rail off.",
     )
 
@@ -253,7 +211,7 @@ class Agent(models.Model):
         help_text="Versions that stay deployed and exported, beside the one in use and the one before it.",
     )
     export_quantization = models.CharField(
-        max_length=16, default="q8_0", validators=[validate_level], help_text=f"One of {', '.join(LEVELS)}."
+        max_length=16, default="q8_0", validators=[validators.validate_level], help_text=f"One of {', '.join(LEVELS)}."
     )
 
     class Meta:
@@ -293,7 +251,7 @@ class Agent(models.Model):
         if self.pk is not None and self.larger_agent_id == self.pk:
             raise ValidationError({"larger_agent": "must be another agent"})
         if isinstance(self.training_overrides, dict):
-            _as_validation_error(self.training_config)
+            validators.as_validation_error(self.training_config)
 
     def training_config(self, method: str = "dpo", preset_name: str = "") -> TrainingConfig:
         """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone. Names of what the

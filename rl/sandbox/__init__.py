@@ -3,22 +3,10 @@
 Imports: base.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from rl.sandbox.backends import BACKENDS, available, ensure_available, run
 from rl.sandbox.contract import Limits, Result
 from rl.sandbox.grading import Grade, TestCase, grade
 from rl.sandbox.programs import LANGUAGES
-
-__all__ = [
-    "BACKENDS",
-    "LANGUAGES",
-    "Grade",
-    "Limits",
-    "Result",
-    "TestCase",
-    "available",
-    "ensure_available",
-    "grade",
-    "run",
-]

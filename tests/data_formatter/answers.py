@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.base.ratings import AnswerRating
-from rl.base.records import DirectPreference, JudgedAnswer, Message, RatedAnswer, WidgetChoice
+from rl.base.records import AnswerRating, DirectPreference, JudgedAnswer, Message, RatedAnswer, WidgetChoice
 
 NEEDS: dict[str, Any] = {"type": "query", "domains": ["industrial"], "entities": {"devices": ["Pump 4", "Pump 5"]}}
 SCENARIOS = ("alerts", "comparison", "kpi", "trend")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rl.base.ratings import Vote
+from rl.base.records import Vote
 from rl.judge.labels import Opinion
 from rl.judge.raters import DOUBTED, cross_fit, cross_fit_by_trust, share_of, trust_raters, weigh_opinions
 

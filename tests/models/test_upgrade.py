@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "sqlite", reason="the run on SQLite tries both"),
 ]
 ALIAS = "upgrade"
-FIRST, LAST = "0001_initial", "0023_thinks"
+FIRST, LAST = "0001_initial", "0024_larger_agent"
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 SPECIFIC: dict[str, dict[str, Any]] = {
     "agent": {

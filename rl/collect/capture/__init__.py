@@ -3,11 +3,10 @@
 Imports: base.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from rl.collect.capture.cleaning import Redact
 from rl.collect.capture.collector import TraceCollector
 from rl.collect.capture.execution_trace import ExecutionTrace, OpenTrace
 from rl.collect.capture.hooking import Hook, hook_into_agent
-
-__all__ = ["ExecutionTrace", "Hook", "OpenTrace", "Redact", "TraceCollector", "hook_into_agent"]

@@ -4,6 +4,7 @@ A module reads (``read(path)``), and ``rl.collect.ingest.importing`` stores what
 together has a ``run`` of its own.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +57,3 @@ def scaled_reader(name: str, scales: Sequence[str]) -> Read:
     if not hasattr(module, "read_scales"):
         raise UsageError(f"--scale says what the scores of langfuse_score mean; {name} has none")
     return partial(module.read, scales=module.read_scales(scales))
-
-
-__all__ = ["BY_ITSELF", "IMPORTERS", "ImportReport", "Read", "importer", "reader", "scaled_reader"]

@@ -22,12 +22,11 @@ from rl.base.errors import BadFile, UsageError
 from rl.collect.importers import chat, fields
 from rl.collect.importers.fields import NotForUs, Refused
 from rl.collect.importers.report import KEPT
-from rl.collect.importers.rows import TABLES as SUFFIXES
+from rl.collect.importers.rows import TABLES as SUFFIXES  # noqa: F401  for those who ask for it
 from rl.collect.importers.rows import Record, records, rows
 from rl.collect.limits import MAX_METRIC_LENGTH, MAX_RATER_LENGTH, MAX_WHOLE_NUMBER
 from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace, Rejected
 
-__all__ = ["SUFFIXES", "read", "read_scales"]
 _LISTS = ("data",)
 _ANSWERS = ("", "GENERATION")
 """Types of observations; a trace has none."""

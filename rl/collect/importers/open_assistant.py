@@ -15,10 +15,9 @@ from typing import Any
 from rl.collect.importers import chat
 from rl.collect.importers.fields import NotForUs, Refused, identity, number, others
 from rl.collect.importers.rivals import over
-from rl.collect.importers.rows import SUFFIXES, records
+from rl.collect.importers.rows import SUFFIXES, records  # noqa: F401  SUFFIXES, for those who ask for it
 from rl.collect.traces.imported import ImportedTrace
 
-__all__ = ["SUFFIXES", "read"]
 _ROLES = {"prompter": "user", "assistant": "assistant"}
 _READ_AS = {
     **dict.fromkeys(("message_tree_id", "thread_id", "message_id"), "the id"),

@@ -13,10 +13,8 @@ from typing import Any
 from rl.collect.importers import chat
 from rl.collect.importers.columns import Columns
 from rl.collect.importers.fields import Refused
-from rl.collect.importers.rows import SUFFIXES, records
+from rl.collect.importers.rows import SUFFIXES, records  # noqa: F401  SUFFIXES, for those who ask for it
 from rl.collect.traces.imported import ImportedTrace
-
-__all__ = ["SUFFIXES", "read"]
 
 
 def _chat(row: dict[str, Any], where: str) -> list[ImportedTrace]:

@@ -10,10 +10,9 @@ from typing import Any
 
 from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, obj, others
-from rl.collect.importers.rows import SUFFIXES, records
+from rl.collect.importers.rows import SUFFIXES, records  # noqa: F401  SUFFIXES, for those who ask for it
 from rl.collect.traces.imported import ImportedTrace
 
-__all__ = ["SUFFIXES", "read"]
 _BETTER, _WORSE = "preferred_output", "non_preferred_output"
 _READ_AS = {"input": "the chat before the answer", _BETTER: "the better answer", _WORSE: "the worse answer"}
 

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 from rl.collect.importers import chat
 from rl.collect.importers.fields import NotForUs, Refused, count, from_text, identity, moment, notes, obj, tags, text
-from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records, rows
+from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records, rows  # noqa: F401  SUFFIXES, for those who ask for it
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
-__all__ = ["SUFFIXES", "read"]
 LONGEST_CHAT = 500
 """Messages from the first one to the answer."""
 _THUMBS = {"1": 1.0, "-1": 0.0}

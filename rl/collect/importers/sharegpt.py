@@ -15,10 +15,9 @@ from typing import Any
 from rl.collect.importers import chat
 from rl.collect.importers.columns import CHOSEN, REJECTED, Columns
 from rl.collect.importers.fields import Refused, identity, others
-from rl.collect.importers.rows import SUFFIXES, records
+from rl.collect.importers.rows import SUFFIXES, records  # noqa: F401  SUFFIXES, for those who ask for it
 from rl.collect.traces.imported import ImportedTrace
 
-__all__ = ["SUFFIXES", "read"]
 _CHAT = ("conversations", "conversation")
 _SPEAKERS = {
     "user": ("human", "user", "prompter"),

@@ -25,10 +25,9 @@ from rl.collect.importers import chat, rivals
 from rl.collect.importers.chat import Talk
 from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns, from_cell, is_rendered, turns_of
 from rl.collect.importers.fields import Refused, number
-from rl.collect.importers.rows import SUFFIXES, records
+from rl.collect.importers.rows import SUFFIXES, records  # noqa: F401  SUFFIXES, for those who ask for it
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
-__all__ = ["SUFFIXES", "read"]
 _SYSTEM = "system:import"
 """Rewards come from programs."""
 _ELSEWHERE = {

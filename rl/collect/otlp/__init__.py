@@ -4,9 +4,8 @@ own ``gen_ai.*``, OpenInference's ``llm.*`` and ``ai.*`` of Vercel's AI SDK.
 Imports: base.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from rl.collect.otlp.mapping import NO_CONTENT, FoundAnswer, LooseSpan, Mapped, map_spans, slug
 from rl.collect.otlp.wire import JSON, PROTOBUF, decode
-
-__all__ = ["JSON", "NO_CONTENT", "PROTOBUF", "FoundAnswer", "LooseSpan", "Mapped", "decode", "map_spans", "slug"]

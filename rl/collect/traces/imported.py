@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
-from rl.base.records import Message, ReasoningStep, TaskEvent, ToolCall
+from rl.base.records import Happened, Message
 from rl.collect.limits import MAX_ID_LENGTH, MAX_MESSAGES, MAX_WHOLE_NUMBER, ROLES
 from rl.collect.storable import unstorable
 
@@ -39,7 +39,7 @@ class ImportedFeedback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedTrace:
+class ImportedTrace(Happened):
     where: str
     """As a person finds it in the file: ``line 12``, ``entry e00001``."""
     external_id: str
@@ -53,17 +53,6 @@ class ImportedTrace:
     session_id: str = ""
     model_version: str = ""
     """A version's name; one that Ratchet does not know is kept in the details."""
-    tool_calls: tuple[ToolCall, ...] = ()
-    reasoning_steps: tuple[ReasoningStep, ...] = ()
-    tasks: tuple[TaskEvent, ...] = ()
-    state: Any = None
-    action: Any = None
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    llm_calls: int | None = None
-    cost: float | None = None
-    duration_ms: int | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
     occurred_at: datetime | None = None
     """In UTC; None: not known."""
     feedback: tuple[ImportedFeedback, ...] = ()

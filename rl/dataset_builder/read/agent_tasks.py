@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from rl.dataset_builder.read.replays import replay_source
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.demo.agent_tasks import CODE_TASKS, SEARCH_TASKS
 from rl.environments import environment_class
-from rl.environments.curriculum import ORDER, census, hardest_first
 from rl.environments.settings import EnvironmentSettings
 from rl.environments.tasks.reading import dataset_of
 from rl.models import Agent, Episode
@@ -91,3 +91,31 @@ def _success_rates(agent: Agent, environment: str) -> Mapping[str, float]:
     solved = Case(When(success=True, then=Value(1.0)), default=Value(0.0), output_field=FloatField())
     of_tasks = Episode.objects.filter(pk__in=newest.values("pk")).order_by().values("task_id")
     return dict(of_tasks.annotate(rate=Avg(solved)).values_list("task_id", "rate"))
+
+
+SOMETIMES, UNTRIED, NEVER, ALWAYS = "sometimes solved", "never tried", "never solved", "always solved"
+ORDER = (SOMETIMES, UNTRIED, NEVER, ALWAYS)
+"""A group whose episodes all end alike teaches nothing: first the tasks that do teach, then those of which nobody knows."""
+Task = Mapping[str, Any]
+
+
+def hardest_first(tasks: Iterable[Task], rates: Mapping[str, float]) -> list[Task]:
+    """``rates``: task_id to the share of its episodes that solved it, 0 to 1; one that was never tried has none. Within
+    SOMETIMES the hardest comes first; equals stay in the order given."""
+
+    def rank(task: Task) -> tuple[int, float]:
+        rate = rates.get(task["task_id"])
+        return ORDER.index(_kind(rate)), rate or 0.0
+
+    return sorted(tasks, key=rank)
+
+
+def census(tasks: Iterable[Task], rates: Mapping[str, float]) -> Counter[str]:
+    """How many tasks of each kind of ORDER there are."""
+    return Counter(_kind(rates.get(task["task_id"])) for task in tasks)
+
+
+def _kind(rate: float | None) -> str:
+    if rate is None:
+        return UNTRIED
+    return NEVER if rate <= 0 else ALWAYS if rate >= 1 else SOMETIMES

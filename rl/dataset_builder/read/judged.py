@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from django.db.models import Exists, F, FilteredRelation, FloatField, Func, OuterRef, Q, QuerySet, TextField, Value
 
 from rl.base.messages import asks_nothing
-from rl.base.ratings import AnswerRating
-from rl.base.records import JudgedAnswer
+from rl.base.records import AnswerRating, JudgedAnswer
 from rl.collect.command_center import widget_choice
 from rl.data_formatter.runs import without_thought
 from rl.dataset_builder.read.groups import NO_WORDS, Tally

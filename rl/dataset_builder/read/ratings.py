@@ -17,8 +17,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
-from rl.base.ratings import Vote
-from rl.base.records import DirectPreference, Message, RatedAnswer
+from rl.base.records import DirectPreference, Message, RatedAnswer, Vote
 from rl.collect.command_center import widget_choice
 from rl.data_formatter.opinions import BROKEN_OFF
 from rl.data_formatter.runs import without_thought

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rl.base.ratings import Vote
-from rl.base.records import JudgedAnswer, PreferencePair
+from rl.base.records import JudgedAnswer, PreferencePair, Vote
 from rl.data_formatter.labelled import pair_row, single_row
 from rl.data_formatter.opinions import ONLY_DISLIKED, ONLY_LIKED
 from rl.data_formatter.runs import answer_key

@@ -1,5 +1,6 @@
 """Many episodes at once, in this process or in several. No Django, no torch."""
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -12,8 +13,6 @@ from rl.environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
     from rl.environments.program.programs import Programs
-
-__all__ = ["PROGRAM", "Crew", "Move", "Opening", "crew"]
 
 PROGRAM = "program"
 """The environment whose episodes go by themselves."""

@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.dialects import MOST_CALLS, action_of, document_of, dump_json, parse_json, request_of
-
-__all__ = ["CLOSING", "MOST_CALLS", "OPENING", "SHAPE", "read_action", "write_calls"]
+from rl.environments.dialects import MOST_CALLS, action_of, document_of, dump_json, parse_json, request_of  # noqa: F401
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 _CALL = re.compile(re.escape(OPENING) + r"(.*?)(?:" + re.escape(CLOSING) + r"|\Z)", re.DOTALL)

@@ -10,10 +10,9 @@ from typing import Any
 
 from rl.base.records import Message
 from rl.collect.importers.fields import Refused, content_hash, identity, moment, notes, number, required_text, text
-from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records
+from rl.collect.importers.rows import SUFFIXES, Record, Rejected, records  # noqa: F401  SUFFIXES, for those who ask for it
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
-__all__ = ["RATER", "SUFFIXES", "read", "scored_answer"]
 RATER = "n3"
 """N3 does not say who scored."""
 _READ_AS = {

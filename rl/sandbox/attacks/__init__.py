@@ -3,6 +3,7 @@
 ``manage.py sandbox check`` tries all of them here; the tests try them with every backend.
 """
 
+# ruff: noqa: F401  for others to import from here
 from __future__ import annotations
 
 from typing import Final
@@ -19,5 +20,3 @@ AREAS: Final[dict[str, tuple[Attack, ...]]] = {
     "kernel": kernel.ATTACKS,
 }
 ATTACKS: Final = tuple(attack for area in AREAS.values() for attack in area)
-
-__all__ = ["AREAS", "ATTACKS", "Attack", "AttackResult"]

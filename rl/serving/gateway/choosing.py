@@ -103,8 +103,7 @@ class Chooser:
         return completion_of(choice, exchange, len(ids), len(tree.tokens[choice.answer]))
 
     async def _ask_larger(self, turns: Turns, exchange: Exchange, larger: Served, share: float) -> Piece | None:
-        """None where it does not answer, or nothing of the set. ``share``: of the best answer of the own model, by which a
-        queue finds those that are unsure."""
+        """None where it does not answer, or nothing of the set. ``share``: of the own model's best answer."""
         asked = replace(exchange, route=replace(exchange.route, served=larger))
         try:
             document = await self.forms.choose(turns, asked)

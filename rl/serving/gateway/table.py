@@ -100,9 +100,8 @@ def _read_kept(
 def _find_larger(agent: Agent, deployed: Mapping[int, Sequence[Served]]) -> Served | None:
     """Its newest deployment that answers. It is told the system prompt of the agent that asks."""
     larger = agent.larger_agent
-    answering = (served for served in deployed.get(larger.pk, ()) if served.upstream) if larger else ()
-    newest = next(iter(answering), None)
-    return Served(None, larger.name, newest.upstream) if larger and newest else None
+    of_larger = deployed.get(larger.pk, ()) if larger else ()
+    return next((Served(None, larger.name, row.upstream) for row in of_larger if larger and row.upstream), None)
 
 
 def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tuple[KnownJudge | None, str]:

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rl.collect.traces.episodes import store_episodes
 from rl.dataset_builder import task_source
-from rl.dataset_builder.read.agent_tasks import NEWEST, by_success, measured_rates
+from rl.dataset_builder.read.agent_tasks import NEWEST, by_success, census, hardest_first, measured_rates
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.environments.settings import EnvironmentSettings
 from rl.models import Agent, TrainingRun
@@ -94,3 +94,31 @@ def test_only_who_asks_for_it_gets_another_order(agent, run, curriculum):
     assert (found.train[0]["task_id"] == last) is curriculum
     assert sorted(task["task_id"] for task in found.train) == sorted(task["task_id"] for task in plain.train)
     assert found.held_out == plain.held_out
+
+
+def named(names: str) -> list[dict[str, str]]:
+    return [{"task_id": name} for name in names]
+
+
+def ids(found: list) -> str:
+    return "".join(task["task_id"] for task in found)
+
+
+def test_the_hardest_that_are_sometimes_solved_come_first():
+    assert ids(hardest_first(named("abc"), {"a": 0.9, "b": 0.1, "c": 0.5})) == "bca"
+
+
+def test_then_those_never_tried_then_those_never_solved_and_last_those_always_solved():
+    rates = {"a": 1.0, "b": 0.0, "d": 0.25}
+    assert ids(hardest_first(named("abcd"), rates)) == "dcba"
+    assert dict(census(named("abcd"), rates)) == {
+        "sometimes solved": 1,
+        "never tried": 1,
+        "never solved": 1,
+        "always solved": 1,
+    }
+
+
+def test_equals_stay_in_the_order_of_the_file():
+    assert ids(hardest_first(named("zyx"), {})) == "zyx"
+    assert ids(hardest_first(named("dcba"), {"d": 0.5, "c": 0.5, "b": 0.0, "a": 0.0})) == "dcba"
