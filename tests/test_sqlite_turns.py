@@ -62,6 +62,7 @@ def insert(wrapper: DatabaseWrapper, words: list[str]) -> None:
             cursor.executemany("INSERT INTO words VALUES (%s)", [[word] for word in words])
 
 
+@pytest.mark.process
 def test_who_has_waited_longest_is_next():
     turns, order = Turns(), []
     assert turns.take(0)
@@ -86,6 +87,7 @@ def test_who_has_gone_is_passed_over():
     assert turns.take(0)
 
 
+@pytest.mark.process
 def test_transactions_of_a_process_begin_in_the_order_in_which_they_were_asked_for(connect):
     first, order = connect(), []
     begin(first)

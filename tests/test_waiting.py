@@ -49,6 +49,7 @@ def test_such_waits_are_found() -> None:
     assert [*short_waits(text)] == [(1, 5), (2, 30), (7, 300), (9, 120)]
 
 
+@pytest.mark.process
 def test_waiting_ends_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.waiting.PATIENCE_SECONDS", 0.0)
     assert until(lambda: 7) == 7

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tests.deeds import SLEEP, WATCH
+
 PATIENCE_SECONDS = 60.0
 Found = TypeVar("Found")
 
@@ -16,7 +18,9 @@ def until(
     every: float = 0.02,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Found:
-    """What ``found`` gives, as soon as it is something. Fails after ``seconds``, PATIENCE_SECONDS at the least."""
+    """What ``found`` gives, as soon as it is something. Fails after ``seconds``, PATIENCE_SECONDS at the least. Counts as a
+    sleep also where it was there at once, which is luck."""
+    WATCH.note(SLEEP)
     deadline = time.monotonic() + max(seconds, PATIENCE_SECONDS)
     while not (value := found()):
         assert time.monotonic() < deadline, "it did not happen"
