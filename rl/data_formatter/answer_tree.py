@@ -102,8 +102,7 @@ NEARLY: Final = 0.7
 """Likeness from which on a text counts as nearly the same."""
 NEARLY_WEIGHT: Final = 30.0
 ALIKE: Final = 0.15
-"""Likeness from which on a text counts more that the model has not learned: of 24 pairs of messages that said one thing in
-two ways, the first corrected, a version from 40 corrections then answered the second rightly in 21, and in 12 without."""
+"""Likeness from which on a text counts more that the model has not learned; measured in docs/gateway.md."""
 UNLEARNED_WEIGHT: Final = 10.0
 FEWEST_TEXTS: Final = 6
 """Texts that tell which of their runs say something, and which are the same in all of them. With fewer, the sentences with

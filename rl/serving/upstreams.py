@@ -37,14 +37,15 @@ class Upstream:
 
 def upstream_of(deployment: Deployment) -> Upstream:
     """Raises UsageError for a deployment that nothing serves, or whose API key is not in the environment."""
-    model = deployment.model_name
+    model, schema = deployment.model_name, ("response_format",)
     if deployment.target == Deployment.Target.OLLAMA:
-        ollama = Upstream(f"{settings.OLLAMA_URL}/v1", model, choice_forms=("response_format",))
+        ollama = Upstream(f"{settings.OLLAMA_URL}/v1", model, choice_forms=schema)
         return _apply_profile(ollama, deployment, "num_ctx", "num_parallel")
     if deployment.target == Deployment.Target.NONE or not deployment.url:
         raise UsageError(f"{deployment.version_name} of {deployment.agent.name} is not served by anything")
     if deployment.target == Deployment.Target.LLAMA_CPP:
-        ours = Upstream(f"{deployment.url}/v1", model, _bearer(server_key(deployment)), server=deployment.pk)
+        key = _bearer(server_key(deployment))
+        ours = Upstream(f"{deployment.url}/v1", model, key, server=deployment.pk, choice_forms=schema)
         return _apply_profile(ours, deployment, "context", "slots")
     headers = _bearer(_from_environment(deployment.api_key_env)) if deployment.api_key_env else {}
     return Upstream(f"{deployment.url}/v1", model, headers)

@@ -14,6 +14,7 @@ from rl.models import Agent, ApiKey, Arm, Deployment, Experiment, ModelVersion, 
 from rl.serving.gateway import table
 from rl.serving.gateway.routing import Snapshot
 from rl.serving.gateway.table import load
+from rl.serving.upstreams import upstream_of
 
 
 @pytest.fixture
@@ -196,6 +197,14 @@ def test_it_knows_what_is_asked_where_an_agent_is_unsure(agent: Agent):
     assert (found.larger.version, found.larger.upstream.model) == ("large", "large:latest")
     assert (found.larger.version_id, found.larger.knows_system_prompt, found.unsure_below) == (None, False, 0.7)
     assert load().agents["large"].larger is None
+
+
+@pytest.mark.parametrize("target", ["llama_cpp", "ollama"])
+def test_servers_that_pass_over_a_choice_are_given_a_set_as_a_schema_at_once(target: str):
+    """They would say what they like, at any length, before the next form is tried."""
+    agent = Agent(name="large", base_model="big")
+    row = Deployment(pk=1, agent=agent, target=target, url="http://127.0.0.1:1", model_name="m")
+    assert upstream_of(row).choice_forms == ("response_format",)
 
 
 @pytest.mark.django_db
