@@ -51,7 +51,7 @@ def _nothing_is_left(data_dir: Path) -> Iterator[None]:
 
 
 def servers() -> list[psutil.Process]:
-    """Of this test's DATA_DIR."""
+    """Of this test's DATA_DIR; one that was just begun has its command line only when it has become a program of its own."""
     folder = str(django_settings.DATA_DIR / "servers")
     found = psutil.process_iter(["cmdline", "status"])
     return [one for one in found if folder in (one.info["cmdline"] or []) and one.info["status"] != "zombie"]
@@ -126,7 +126,7 @@ def test_deploying_again_replaces_the_process_and_keeps_the_row(agent: Agent, se
     again = deploy(agent, served.version, target="llama_cpp", profile="ryzen")
     assert (again.pk, again.settings["slots"], again.settings["context"]) == (served.pk, 4, 4096)
     assert not before.is_running() or before.status() == "zombie"
-    assert [process.pid for process in servers()] == [again.pid]
+    until(lambda: [process.pid for process in servers()] == [again.pid])
 
 
 def test_a_name_that_goes_to_another_version_ends_the_old_server(
@@ -134,7 +134,7 @@ def test_a_name_that_goes_to_another_version_ends_the_old_server(
 ):
     old = deploy(agent, make_version("v15"), target="llama_cpp", model_name="support")
     new = deploy(agent, make_version("v25"), target="llama_cpp", model_name="support")
-    assert [process.pid for process in servers()] == [new.pid]
+    until(lambda: [process.pid for process in servers()] == [new.pid])
     assert list(Deployment.objects.all()) == [new]
     assert not llama_server.is_alive(old)
 
@@ -183,7 +183,7 @@ def test_a_bad_file_is_one_error_and_the_version_in_use_goes_on(
         deploy(agent, bad, target="llama_cpp")
     assert "\n" not in str(caught.value)
     assert list(Deployment.objects.values_list("version__name", "alias")) == [("v15", "champion")]
-    assert [process.pid for process in servers()] == [served.pid]
+    until(lambda: [process.pid for process in servers()] == [served.pid])
     bad.refresh_from_db()
     assert bad.stage == ModelVersion.Stage.EXPORTED
 
@@ -268,7 +268,7 @@ def test_a_process_that_no_row_names_is_ended(served: Deployment):
     stray = spawn(served)
     assert llama_server.supervise() == {"started": 0, "given_up": 0, "ended": 1}
     assert stray.process.wait(60) is not None
-    assert [process.pid for process in servers()] == [served.pid]
+    until(lambda: [process.pid for process in servers()] == [served.pid])
 
 
 def test_the_server_of_another_machine_is_left_alone(served: Deployment):
@@ -337,7 +337,7 @@ def test_a_training_that_needs_the_memory_gets_it_and_gives_it_back(served: Depl
         assert llama_server.supervise() == {"started": 0, "given_up": 0, "ended": 0}
     served.refresh_from_db()
     assert served.url == address
-    assert [process.pid for process in servers()] == [served.pid]
+    until(lambda: [process.pid for process in servers()] == [served.pid])
     assert told == [
         f"taken out of memory while this run trains: {served.model_name}",
         f"loaded again: {served.model_name}",
@@ -351,13 +351,13 @@ def test_a_training_that_was_killed_keeps_no_model_from_its_users(served: Deploy
     TrainingRun.objects.filter(pk=run.pk).update(state=TrainingRun.State.FAILED)
     llama_server.supervise()
     served.refresh_from_db()
-    assert [process.pid for process in servers()] == [served.pid]
+    until(lambda: [process.pid for process in servers()] == [served.pid])
     assert "unloaded_for" not in served.settings
 
 
 def test_without_the_setting_a_training_unloads_nothing(served: Deployment, run: TrainingRun):
     with memory_for_training(run, silent):
-        assert [process.pid for process in servers()] == [served.pid]
+        until(lambda: [process.pid for process in servers()] == [served.pid])
 
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
@@ -373,7 +373,7 @@ def _soon_sure(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_works_is_left_alone(served: Deployment):
     assert not is_stuck(upstream_of(served), 20)
     assert not llama_server.revive(served.pk)
-    assert [process.pid for process in servers()] == [served.pid]
+    until(lambda: [process.pid for process in servers()] == [served.pid])
 
 
 def test_a_server_that_ended_or_starts_is_not_stuck(served: Deployment):
@@ -392,7 +392,7 @@ def test_a_server_that_stands_still_is_started_anew_at_the_same_address(served: 
     assert (again.url, again.settings["restarts"], again.pid != served.pid) == (served.url, 0, True)
     until(lambda: llama_server._answers(again.url))
     assert ask(again, "/chat/completions", HELLO)["usage"]["completion_tokens"] == 2
-    assert [process.pid for process in servers()] == [again.pid]
+    until(lambda: [process.pid for process in servers()] == [again.pid])
 
 
 def test_a_grammar_that_never_ends_holds_a_server_up_until_it_is_started_anew(served: Deployment):
