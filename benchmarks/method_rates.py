@@ -18,6 +18,7 @@ import json
 import random
 import shlex
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -42,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
         set_up(folder)
-        task = _job(options) if options.task == "job" else _taste(options)
+        task = _Job(options) if options.task == "job" else _Taste(options)
         for method in options.methods:
             for rate in options.rates:
                 print(json.dumps(measure(task, folder, method, rate, options)), flush=True)
@@ -63,23 +64,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-class _Task:
+class _Task(ABC):
+    """Holds the rows that are learned, and scores a version."""
+
     def __init__(self, name: str, rows: list[dict[str, Any]], pairs: Pairs) -> None:
         from learning_models import load_base
 
         self.name, self.rows, self.pairs, self.base = name, rows, pairs, load_base()
 
+    @abstractmethod
     def score(self, weights: Path) -> float:
-        raise NotImplementedError
+        """Asks the version what nobody has rated."""
 
 
 class _Job(_Task):
-    def __init__(self, rows: list[dict[str, Any]], test: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
+        import jobs_test
+
         from rl.data_formatter.answer_kinds import find_kind
 
+        lines = options.train.read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+        test = jobs_test.read_test(options.test)
         rng, labels = random.Random(0), sorted({label for _, label in test})
         wrong = [rng.choice([other for other in labels if other != label]) for _, label in test]
-        super().__init__("job", rows, [(*asked, other) for asked, other in zip(test, wrong, strict=True)])
+        super().__init__(
+            "job", rows[: options.rows], [(*asked, other) for asked, other in zip(test, wrong, strict=True)]
+        )
         self.test, self.kind = test, find_kind([label for _, label in test])
 
     def score(self, weights: Path) -> float:
@@ -96,9 +107,8 @@ class _Taste(_Task):
         given = read_answers()
         prompts, self.taste = list(given), TASTES[TASTE]
         rated = {prompt: given[prompt] for prompt in prompts[:LABELLED]}
-        picks = labels(self.taste, rated, 2 * options.rows, 0, 0.0, 0.0)[
-            : options.rows
-        ]  # the first half of labels are picks
+        # the first half of labels are picks
+        picks = labels(self.taste, rated, 2 * options.rows, 0, 0.0, 0.0)[: options.rows]
         unseen = {prompt: given[prompt] for prompt in prompts[LABELLED:]}
         pairs = [
             (prompt, *sorted(pair, key=self.taste, reverse=True))
@@ -119,17 +129,6 @@ class _Taste(_Task):
         with loading.with_weights(self.base.model, weights) as model:
             new = answer(self.base, model, self.unseen, 1, GREEDY, 0)
         return round(win_rate(self.taste, [one for (one,) in new], [one for (one,) in self.before]), 3)
-
-
-def _job(options: argparse.Namespace) -> _Task:
-    import jobs_test
-
-    rows = [json.loads(line) for line in options.train.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return _Job(rows[: options.rows], jobs_test.read_test(options.test))
-
-
-def _taste(options: argparse.Namespace) -> _Task:
-    return _Taste(options)
 
 
 def _row(prompt: str, chosen: str, rejected: str) -> dict[str, Any]:

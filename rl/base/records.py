@@ -211,7 +211,7 @@ class FeedbackRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """What happened while an answer was made, as far as it is known."""
+    """Tells what happened while an answer was made, as far as it is known."""
 
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning_steps: tuple[ReasoningStep, ...] = ()

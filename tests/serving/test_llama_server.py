@@ -51,7 +51,8 @@ def _nothing_is_left(data_dir: Path) -> Iterator[None]:
 
 
 def servers() -> list[psutil.Process]:
-    """Of this test's DATA_DIR; one that was just begun has its command line only when it has become a program of its own."""
+    """Lists those of this test's DATA_DIR; one that was just begun has its command line only when it has become a program
+    of its own."""
     folder = str(django_settings.DATA_DIR / "servers")
     found = psutil.process_iter(["cmdline", "status"])
     return [one for one in found if folder in (one.info["cmdline"] or []) and one.info["status"] != "zombie"]

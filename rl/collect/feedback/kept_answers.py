@@ -41,7 +41,7 @@ class ClosedAnswers:
     """When each of ``answered`` was accepted."""
 
     def support(self, prompt: Sequence[Message], learned_at: datetime | None) -> dict[str, float]:
-        """What was corrected of like questions. ``learned_at``: when the rows of the answering version were chosen."""
+        """Tells what was corrected of like questions. ``learned_at``: when the answering version's rows were chosen."""
         unlearned = sum(moment > learned_at for moment in self.said_at) if learned_at else 0
         return self.remembered.support(question(prompt), unlearned=unlearned)
 
