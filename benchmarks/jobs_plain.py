@@ -14,6 +14,7 @@ from learning_models import Base
 from peft import LoraConfig
 
 from rl.data_formatter.answer_kinds import AnswerKind
+from rl.lm import loading
 
 RATES: Final = (3e-4, 5e-4, 1e-3)
 PASSES: Final = (2, 4, 8)
@@ -52,7 +53,7 @@ def train(base: Base, rows: Sequence[dict[str, Any]], folder: Path, rate: float,
             save_strategy="no",
             report_to=[],
             disable_tqdm=True,
-            use_cpu=True,
+            use_cpu=loading.device().type == "cpu",
             bf16=False,
             seed=0,
             logging_steps=1000,

@@ -86,7 +86,7 @@ def _train_stock(base: Base, rows: list[dict[str, Any]], folder: Path, seed: int
         report_to=[],
         disable_tqdm=True,
         logging_steps=20,
-        use_cpu=True,
+        use_cpu=loading.device().type == "cpu",
     )
     model = loading.load_base(base.folder, "fp32")
     running = trainer(

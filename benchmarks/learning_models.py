@@ -55,7 +55,7 @@ def answer(
         # (B, P) to (B * N, P + T)
         ids = base.tokenizer.apply_chat_template(
             chats, add_generation_prompt=True, return_dict=True, return_tensors="pt", padding=True
-        )
+        ).to(model.device)
         output = model.generate(**ids, max_new_tokens=TOKENS, num_return_sequences=answers, **how)
         given = [
             whole(text)
@@ -80,7 +80,7 @@ def sample_fixture(base: Base, prompts: Sequence[str], target: Path, seed: int) 
 
 @torch.inference_mode()
 def perplexity(base: Base, model: Any) -> float:
-    ids = base.tokenizer(TEXT.read_text(encoding="utf-8"), return_tensors="pt").input_ids
+    ids = base.tokenizer(TEXT.read_text(encoding="utf-8"), return_tensors="pt").input_ids.to(model.device)
     logits = model(input_ids=ids, use_cache=False).logits[0, :-1].float()
     return float(torch.nn.functional.cross_entropy(logits, ids[0, 1:]).exp())
 
