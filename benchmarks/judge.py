@@ -96,11 +96,12 @@ def measure(
 def see(texts: Texts) -> np.ndarray:
     from rl.base.records import Message, silent
     from rl.config.embedded_models import SMOLLM2
-    from rl.judge.features import features_by_base
+    from rl.judge.features import Reader
     from rl.lm import base_models
 
     conversations = [([Message(role="user", content=prompt)], text) for prompt, text in texts]
-    return features_by_base(base_models.resolve(SMOLLM2, silent), conversations, max_length=MOST_TOKENS, report=silent)
+    reader = Reader(base_models.resolve(SMOLLM2, silent), max_length=MOST_TOKENS, report=silent)
+    return reader.features(conversations, silent)
 
 
 def bag_of_words(texts: Texts) -> np.ndarray:

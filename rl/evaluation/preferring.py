@@ -121,7 +121,7 @@ def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, margins: Verdic
         agreement = fresh.judge.agreement
         source = (
             f"fresh answers to questions that neither has learned from, compared by {fresh.judge.name}, which agrees with "
-            f"people on {agreement.value:.0%} of {fresh.judge.prompts} prompts"
+            f"people on {agreement.value:.0%} of {fresh.judge.prompts} prompts (the longer answer: {fresh.judge.longer:.0%})"
         )
         return "fresh", _on_shares(fresh, source, terms)
     return "margins", margins

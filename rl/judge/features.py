@@ -1,4 +1,5 @@
-"""What a judge sees of an answer: its words as the base model embeds them, the model's state at its end, and its length.
+"""What a judge sees of an answer: its words as the base model embeds them, the model's state at its end, its length and its
+form (``rl.judge.form``).
 
 The embeddings are averaged over the answer's tokens; the state is that of the answer's last token after half of the layers,
 with all of the prompt and the answer before it. Deeper layers cost twice as much and judge no better; figures are in
@@ -18,6 +19,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.records import Message, Report, silent
+from rl.judge import form
 from rl.judge.labels import Conversation
 from rl.lm import loading
 from rl.lm.divergence import without_adapter
@@ -28,15 +30,7 @@ from rl.lm.token_tree.sharing import shared_tokens, shares_tokens, tree_attentio
 from rl.lm.trunk import layers_of
 
 Features = np.ndarray
-"""float32 (N, 2 H + 1): mean embedding, state, logarithm of the number of tokens."""
-
-
-def features_by_base(
-    base_model: str, conversations: Sequence[Conversation], *, max_length: int, report: Report, precision: str = "auto"
-) -> Features:
-    """Loads the base model for this once. Raises what ``Reader`` raises."""
-    reader = Reader(base_model, max_length=max_length, report=report, precision=precision)
-    return reader.features(conversations, report)
+"""float32 (N, 2 H + 1 + WIDTH): mean embedding, state, logarithm of the number of tokens, form."""
 
 
 class Reader:
@@ -81,26 +75,33 @@ def features_of(
     # encoding takes no time beside the model: its steps would look like the model's
     for row, ids in zip(rows, encode(tokenizer, rows, len(rows), without(report, "step"), SINGLE), strict=True):
         if "refused" in ids:
-            asked = [message["content"] for message in row["prompt"] if message["role"] == "user"]
-            question = Message(role="user", content=asked[-1] if asked else "")
+            question = Message(role="user", content=_last_question(row["prompt"]))
             ids = next(encode(tokenizer, [{**row, "prompt": [question]}], 1, silent, SINGLE))
         prompt, answer = ids["prompt_ids"], ids["completion_ids"][: max(1, max_length - 1)]
         sequences.append((prompt[max(0, len(prompt) + len(answer) - max_length) :], answer))
     features = np.zeros((len(rows), _width(base)), dtype=np.float32)
+    for number, (prompt, text) in enumerate(conversations):
+        features[number, -form.WIDTH :] = form.form_of(_last_question(prompt), text)
     done = 0
     with without_adapter(model), nullcontext() if shares_tokens(base) else shared_tokens(base, report):
         for batch in make_passes(base, sequences, range(len(rows)), TOKENS_PER_BATCH[loading.device().type]):
-            features[batch] = _features_of_batch(base, [sequences[index] for index in batch])
+            features[batch, : -form.WIDTH] = _features_of_batch(base, [sequences[index] for index in batch])
             done += len(batch)
             report("step", {"step": done, "total_steps": len(rows), "metrics": {}})
     return features
 
 
+def _last_question(prompt: Sequence[Message]) -> str:
+    asked = [message["content"] for message in prompt if message["role"] == "user"]
+    return asked[-1] if asked else ""
+
+
 def _width(model: PreTrainedModel) -> int:
-    return 2 * int(model.config.get_text_config().hidden_size) + 1
+    return 2 * int(model.config.get_text_config().hidden_size) + 1 + form.WIDTH
 
 
-def _features_of_batch(model: PreTrainedModel, sequences: Sequence[PromptAndAnswer]) -> Features:
+def _features_of_batch(model: PreTrainedModel, sequences: Sequence[PromptAndAnswer]) -> np.ndarray:
+    """(B, 2 H + 1): all but the form."""
     inputs = pad_sequences(sequences, next(model.parameters()).device)
     answered = (inputs["labels"] != -100)[:, :, None].float()  # (B, T, 1)
     # mean embedding of the answer's tokens: (B, T, H) to (B, H)

@@ -6,9 +6,9 @@ One fit of pairs, single labels and scores, a ridge regression on the logistic s
             + sum of w_i [-y_i log p_i - (1 - y_i) log(1 - p_i)],  p = sigmoid(r + c)   labels 0 or 1, scores between
             + |theta|^2 / 2,   r = theta . x
 
-x are the features, each brought to mean 0 and deviation 1, the block of embeddings and that of states weighing the same and
-the length by itself. The same is fitted to RESAMPLES samples of the prompts, drawn with repetition: how far these heads are
-apart says how little the labels fix.
+x are the features, each brought to mean 0 and deviation 1, the form's cut off; embeddings and states together weigh as much
+as the form, and the length by itself. The same is fitted to RESAMPLES samples of the prompts, drawn with repetition: how
+far these heads are apart says how little the labels fix.
 
 Shapes: N answers, D features, J opinions, M dimensions that the opinions' features span, R heads: the first from all labels.
 """
@@ -25,11 +25,15 @@ from torch import Tensor
 
 from rl.base.errors import BadFile, UsageError
 from rl.base.files import replacing
+from rl.judge.form import WIDTH
 from rl.judge.labels import Opinion
 
 RESAMPLES = 12
 LENGTH = 0.3
 """What the deviation of the length weighs beside a block of features."""
+MOST_UNLIKE = 3.0
+"""Deviations from the mean at which a number of the form ends: nobody has said anything of what is more unlike the answers
+that were learned from."""
 _CONSTANT = 3.0
 """The scale of the constant c of labels: large, so that it is hardly drawn to zero."""
 _NEWTON_STEPS, _STEPS_OF_A_SAMPLE = 40, 2
@@ -37,7 +41,7 @@ _NEWTON_STEPS, _STEPS_OF_A_SAMPLE = 40, 2
 _CLOSE, _SMALL = 1e-4, 1e-6
 """A step of Newton's after which the next would be far smaller; a deviation that is none."""
 SEED = 2026
-_READS = 2
+_READS = 3
 """How answers are read (``rl.judge.features``), by a number that changes with it."""
 _ARRAYS = ("mean", "scale", "weights", "constants")
 """What a file holds beside the base model's name."""
@@ -64,7 +68,7 @@ class Head:
                 f"the judge reads {len(self.mean)} numbers of an answer, and the base model here gives "
                 f"{features.shape[-1]}: it has learned on another base model ({self.base_model or 'not known'})"
             )
-        return self.weights @ ((features - self.mean) * self.scale).T
+        return self.weights @ _standardise(features, self.mean, self.scale).T
 
     def goodness(self, features: np.ndarray) -> np.ndarray:
         """(N,): the probability of a good label."""
@@ -78,7 +82,7 @@ def fit(features: np.ndarray, opinions: Sequence[Opinion], resamples: int = RESA
         raise ValueError("no opinions to learn from")
     seen = sorted({row for opinion in opinions for row in (opinion.answer, opinion.other) if row is not None})
     mean, scale = features[seen].mean(0), _scale(features[seen])
-    scaled = (features - mean) * scale
+    scaled = _standardise(features, mean, scale)
     # design: x_better - x_worse of a pair, x and the constant of a label; (J, D + 1)
     design = np.zeros((len(opinions), features.shape[1] + 1))
     for row, opinion in enumerate(opinions):
@@ -98,10 +102,17 @@ def fit(features: np.ndarray, opinions: Sequence[Opinion], resamples: int = RESA
     return Head(mean, scale, heads[:, :-1], heads[:, -1] * _CONSTANT)
 
 
+def _standardise(features: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    scaled = (features - mean) * scale
+    most = MOST_UNLIKE * WIDTH**-0.5
+    scaled[:, -WIDTH:] = scaled[:, -WIDTH:].clip(-most, most)
+    return scaled
+
+
 def _scale(features: np.ndarray) -> np.ndarray:
-    half = (features.shape[1] - 1) // 2
+    states = features.shape[1] - 1 - WIDTH
     deviation = features.std(0)
-    blocks = np.concatenate([np.full(2 * half, 1 / np.sqrt(2 * half)), [LENGTH]])
+    blocks = np.concatenate([np.full(states, states**-0.5), [LENGTH], np.full(WIDTH, WIDTH**-0.5)])
     # what never varies says nothing
     return np.asarray(np.where(deviation > _SMALL, blocks / np.maximum(deviation, _SMALL), 0.0))
 

@@ -17,6 +17,7 @@ from rl.evaluation.stats.budget import at_look
 from rl.models import Agent, Deployment, Evaluation, ModelVersion
 from tests.admin.records import make_loop, make_version
 from tests.browser.conftest import LiveSite, sign_in
+from tests.evaluation.measures.test_fresh import contrasts_of
 from tests.web.pages.test_version_page import FRESH, sample
 
 pytestmark = pytest.mark.process
@@ -69,6 +70,7 @@ def fresh_answers(share: float) -> Fresh:
     judge = check(
         "a judge that has learned from its users' ratings",
         Judged([(key, [0.85 if number < 69 else 0.15] * 2) for number, key in enumerate(keys)], [], 240),
+        contrasts_of(keys),
     )
     assert judge
     shares = [min(0.98, max(0.02, share + (number % 5 - 2) / 12)) for number in range(36)]
@@ -90,6 +92,6 @@ def test_the_sentence_stands_above_all_else(
     page.goto(f"{live_site.url}/admin/rl/modelversion/{evaluation.version_id}/change/")
     row = page.locator(".field-is_it_better")
     expect(row).to_contain_text(sentence)
-    expect(row).to_contain_text("which agrees with people on 88% of 78 prompts")
+    expect(row).to_contain_text("which agrees with people on 88% of 78 prompts (the longer answer: 26%)")
     if share == 0.53:
         expect(row).to_contain_text("would show")

@@ -14,6 +14,7 @@ from rl.evaluation.preferring import Picks, Terms, count_picks, weigh
 from rl.evaluation.stats.budget import at_look
 from rl.models import Agent, Feedback, ModelVersion, Trace
 from rl.models.traces import GATEWAY
+from tests.evaluation.measures.test_fresh import contrasts_of
 
 MARGINS = Verdict("undecided", Interval(0.0, -0.1, 0.1), 90, "No difference between the two versions.")
 SHOWN: dict[str, Any] = {"difference": {"value": 0.0, "low": -0.1, "high": 0.1}, "pairs": 9, "prompts": 9}
@@ -24,7 +25,9 @@ def terms(look: int = 1) -> Terms:
 
 
 def fresh(share: float, right: int = 36, prompts: int = 40):
-    judge = check("a judge", Judged([(f"q{n}", [0.8 if n < right else 0.2] * 2) for n in range(40)], [], 40))
+    keys = [f"q{n}" for n in range(40)]
+    judged = Judged([(key, [0.8 if n < right else 0.2] * 2) for n, key in enumerate(keys)], [], 40)
+    judge = check("a judge", judged, contrasts_of(keys))
     assert judge
     spread = [min(0.98, max(0.02, share + (number % 5 - 2) / 20)) for number in range(prompts)]
     texts = [(f"new {number}", f"old {number}") for number in range(prompts)]
@@ -69,7 +72,7 @@ def test_a_judge_that_could_not_be_asked_leaves_it_open_unless_people_have_picke
 def test_better_unchanged_and_worse_get_three_verdicts(share, decision):
     verdict = weigh(None, fresh(share), MARGINS, SHOWN, terms()).verdict
     assert verdict.decision == decision
-    assert "which agrees with people on 90% of 40 prompts" in verdict.reason
+    assert "which agrees with people on 90% of 40 prompts (the longer answer: 25%)" in verdict.reason
     assert verdict.reason.count(". ") == 1
 
 

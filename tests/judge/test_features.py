@@ -8,7 +8,8 @@ import torch
 from peft import PeftModel
 
 from rl.base.records import silent
-from rl.judge.features import features_by_base, features_of
+from rl.judge.features import Reader, features_of
+from rl.judge.form import form_of
 from rl.lm import loading
 from rl.lm.trunk import layers_of
 from tests.export.tiny_models import build_adapter
@@ -32,7 +33,7 @@ def see(loaded, conversations, most: int = 256):
     return features_of(model, tokenizer, conversations, max_length=most, report=silent)
 
 
-def test_an_answer_is_its_mean_embedding_its_last_state_and_its_length(loaded):
+def test_an_answer_is_its_mean_embedding_its_last_state_its_length_and_its_form(loaded):
     tokenizer, model = loaded
     seen = see(loaded, CONVERSATIONS[:1])[0]
     prompt, text = CONVERSATIONS[0]
@@ -46,8 +47,9 @@ def test_an_answer_is_its_mean_embedding_its_last_state_and_its_length(loaded):
     with torch.inference_mode():
         states = model(torch.tensor([whole]), output_hidden_states=True).hidden_states
     middle = states[(len(layers_of(model)) - 1) // 2 + 1]
-    np.testing.assert_allclose(seen[width:-1], middle[0, -1], atol=1e-4)
-    assert seen[-1] == pytest.approx(np.log(len(answer)))
+    np.testing.assert_allclose(seen[width : 2 * width], middle[0, -1], atol=1e-4)
+    assert seen[2 * width] == pytest.approx(np.log(len(answer)))
+    np.testing.assert_allclose(seen[2 * width + 1 :], form_of("Where is my parcel?", text), rtol=1e-6)
 
 
 def test_answers_are_seen_alike_alone_and_together(loaded):
@@ -87,5 +89,5 @@ def test_the_model_runs_whole_again_afterwards(loaded):
 
 
 def test_a_base_model_is_loaded_by_its_name(loaded, tiny_base):
-    by_name = features_by_base(str(tiny_base), CONVERSATIONS, max_length=256, report=silent, precision="fp32")
-    np.testing.assert_allclose(by_name, see(loaded, CONVERSATIONS), atol=1e-5)
+    reader = Reader(str(tiny_base), max_length=256, report=silent, precision="fp32")
+    np.testing.assert_allclose(reader.features(CONVERSATIONS, silent), see(loaded, CONVERSATIONS), atol=1e-5)

@@ -7,18 +7,24 @@ import pytest
 
 from rl.base.errors import BadFile
 from rl.judge import head
+from rl.judge.form import WIDTH
 from rl.judge.head import Opinion, fit
 from rl.judge.labels import FOLDS, fold_of
 from rl.judge.raters import cross_fit
 
 pytestmark = pytest.mark.learn
 
-ANSWERS, WIDTH = 240, 17
+ANSWERS, COLUMNS = 240, 17
+
+
+def of_one_form(seen: np.ndarray) -> np.ndarray:
+    """(N, D) and the columns of the form, in which no answer differs from another."""
+    return np.pad(seen, ((0, 0), (0, WIDTH))).astype(np.float32)
 
 
 @pytest.fixture
 def features() -> np.ndarray:
-    return np.random.default_rng(1).normal(size=(ANSWERS, WIDTH)).astype(np.float32)
+    return of_one_form(np.random.default_rng(1).normal(size=(ANSWERS, COLUMNS)))
 
 
 def pairs(features: np.ndarray, worth: np.ndarray, count: int = 100) -> list[Opinion]:
@@ -59,6 +65,16 @@ def test_a_label_that_most_answers_have_moves_the_constant_and_not_the_ratings(f
     assert fit(features, opinions).goodness(features)[:100].mean() == pytest.approx(0.9, abs=0.05)
 
 
+def test_a_form_like_none_that_was_learned_from_is_rated_like_the_most_unlike_that_was():
+    rng = np.random.default_rng(3)
+    seen = np.hstack([rng.normal(size=(ANSWERS, COLUMNS)), rng.normal(size=(ANSWERS, WIDTH))])
+    learned = fit(seen, pairs(seen, seen[:, -1]))
+    far, farther = seen[:1].copy(), seen[:1].copy()
+    far[0, -1], farther[0, -1] = 5, 5000
+    assert learned.ratings(far)[0] == pytest.approx(learned.ratings(farther)[0])
+    assert learned.ratings(far)[0] > learned.ratings(seen[:1])[0]
+
+
 def test_an_opinion_without_weight_teaches_nothing(features):
     worth = features[:, 3]
     opinions = pairs(features, worth)
@@ -80,11 +96,12 @@ def test_the_same_labels_give_the_same_heads(features):
 
 
 def test_more_dimensions_than_labels_are_no_obstacle():
-    wide = np.random.default_rng(2).normal(size=(40, 1001)).astype(np.float32)
+    wide = np.random.default_rng(2).normal(size=(40, 1001))
     wide[:, 7] *= 5
+    wide = of_one_form(wide)
     worth = wide[:, 7]
     learned = fit(wide, pairs(wide, worth, 20))
-    assert learned.weights.shape[1] == 1001
+    assert learned.weights.shape[1] == 1001 + WIDTH
     assert np.isfinite(learned.weights).all()
 
 

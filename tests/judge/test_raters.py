@@ -8,6 +8,7 @@ import pytest
 from rl.base.records import Vote
 from rl.judge.labels import Opinion
 from rl.judge.raters import DOUBTED, cross_fit, cross_fit_by_trust, share_of, trust_raters, weigh_opinions
+from tests.judge.test_head import of_one_form
 
 pytestmark = pytest.mark.learn
 
@@ -16,7 +17,7 @@ RATERS = [f"rater {number}" for number in range(10)]
 
 def answers(count: int = 200, seed: int = 0) -> np.ndarray:
     """(N, 9): what is good is the first number."""
-    return np.random.default_rng(seed).normal(size=(count, 9)).astype(np.float32)
+    return of_one_form(np.random.default_rng(seed).normal(size=(count, 9)))
 
 
 def opinions(features: np.ndarray, turned: set[str], noise: float = 0.1, seed: int = 1) -> list[Opinion]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rl.judge import head
+from rl.judge.form import WIDTH
 from rl.models import Agent, LabelModel
 
 
@@ -16,8 +17,9 @@ def make_judge(agent: Agent, base: Path, taste: float = 1.0, accuracy: float = 0
     row = LabelModel.objects.create(
         agent=agent, labels=40, heldout_labels=20, heldout_accuracy=accuracy, majority_share=0.5
     )
-    width = 2 * json.loads((base / "config.json").read_text())["hidden_size"] + 1
-    length_alone = np.eye(1, width, width - 1)[0]
+    states = 2 * json.loads((base / "config.json").read_text())["hidden_size"]
+    width = states + 1 + WIDTH
+    length_alone = np.eye(1, width, states)[0]
     head.save(
         head.Head(np.zeros(width), length_alone, np.full((13, width), taste), np.zeros(13), agent.base_model), row.path
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
@@ -25,12 +25,12 @@ from rl.base.records import GeneratedAnswer
 from rl.evaluation.held_out import contrasts
 from rl.evaluation.judges import Duel, Judge, Judged, Preferences
 from rl.evaluation.stats.intervals import student_t
-from rl.judge.labels import FOLDS, fold_of
+from rl.judge.labels import FOLDS, fold_of, text_of
 
 FEWEST_CHECKS = 8
 """Prompts whose labels tell how good the judge is."""
 Row = Mapping[str, Any]
-_FORMATTED = re.compile(r"^\s*(?:[-*•#]|\d+\.)\s|\*\*|```", re.MULTILINE)
+_FORMATTED = re.compile(r"^[ \t]*(?:[-*•#]|\d+\.)\s|\*\*|```", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Calibration:
     delta: float
     """How much more often it agrees with people than it is sure to."""
     delta_error: float
+    longer: float
+    """Share of the prompts at which people prefer the answer with more words: what a judge must know more than."""
 
     @property
     def beats_chance(self) -> bool:
@@ -117,14 +119,15 @@ def measure(
     ]
     duels = [Duel(row["prompt"], row["prompt_key"], new, old) for row, new, old in both]
     judged = judge.compare(labelled, known, duels)
-    calibration = check(judge.name, judged) if judged else None
+    calibration = check(judge.name, judged, known) if judged else None
     if judged is None or calibration is None:
         return None
     return estimate(calibration, judged.duels, [(new, old) for _, new, old in both])
 
 
-def check(name: str, judged: Judged) -> Calibration | None:
-    """None with fewer than two prompts at which the judge takes a side."""
+def check(name: str, judged: Judged, contrasts: Sequence[Row]) -> Calibration | None:
+    """``contrasts``: those that the judge was checked on, and others. None with fewer than two prompts at which it takes a
+    side."""
     hits: defaultdict[str, list[float]] = defaultdict(list)
     excess: defaultdict[str, list[float]] = defaultdict(list)
     for prompt, of_heads in judged.checks:
@@ -139,7 +142,17 @@ def check(name: str, judged: Judged) -> Calibration | None:
     right = math.fsum(fmean(values) for values in hits.values())
     agreement = wilson(min(right, len(hits)), len(hits))
     error = stdev(means) / math.sqrt(len(means))
-    return Calibration(name, agreement, len(hits), judged.opinions, fmean(means), error)
+    longer = _longer_wins(row for row in contrasts if row["prompt_key"] in hits)
+    return Calibration(name, agreement, len(hits), judged.opinions, fmean(means), error, longer)
+
+
+def _longer_wins(contrasts: Iterable[Row]) -> float:
+    """The mean over prompts; of the same length is half."""
+    hits: defaultdict[str, list[float]] = defaultdict(list)
+    for row in contrasts:
+        better, worse = (len(text_of(row[side]).split()) for side in ("chosen", "rejected"))
+        hits[row["prompt_key"]].append((better > worse) + (better == worse) / 2)
+    return fmean(map(fmean, hits.values()))
 
 
 def estimate(judge: Calibration, preferences: Sequence[Preferences], texts: Sequence[tuple[str, str]]) -> Fresh:

@@ -22,7 +22,7 @@ from rl.base.messages import tools_of
 from rl.base.records import Report
 from rl.evaluation.judges import Duel, Judged, Preferences
 from rl.evaluation.torch.answering import WhileLoaded
-from rl.judge.features import features_by_base
+from rl.judge.features import Reader
 from rl.judge.labels import Answers, opinions_of, text_of
 from rl.judge.raters import cross_fit_by_trust
 from rl.lm import loading
@@ -157,7 +157,7 @@ def judge(
     fresh = [(answers.add(duel.prompt, duel.first), answers.add(duel.prompt, duel.second)) for duel in duels]
     if not opinions:
         return None
-    features = features_by_base(base_model, answers.conversations, max_length=max_length, report=report)
+    features = Reader(base_model, max_length=max_length, report=report).features(answers.conversations, report)
     report("stage", {"name": "judging the answers"})
     judge = cross_fit_by_trust(features, opinions)
     if judge is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -24,9 +26,25 @@ def checked(preferences: list[list[float]], prompts: list[str]) -> Judged:
     return Judged(list(zip(prompts, preferences, strict=True)), [], len(prompts))
 
 
+def contrasts_of(prompts: Iterable[str]) -> list[dict[str, Any]]:
+    """Of every fourth prompt people prefer the longer answer."""
+    return [
+        {
+            "prompt_key": prompt,
+            "chosen": [{"role": "assistant", "content": "a b c" if number % 4 == 0 else "a"}],
+            "rejected": [{"role": "assistant", "content": "d e"}],
+        }
+        for number, prompt in enumerate(prompts)
+    ]
+
+
 def sure_judge(p: float = 0.8, right: int = 32, of: int = 40):
     """Always p sure; it agrees with people on ``right`` of ``of`` prompts."""
-    known = check("a judge", checked([heads(p if number < right else 1 - p) for number in range(of)], PROMPTS[:of]))
+    known = check(
+        "a judge",
+        checked([heads(p if number < right else 1 - p) for number in range(of)], PROMPTS[:of]),
+        contrasts_of(PROMPTS),
+    )
     assert known
     return known
 
@@ -55,11 +73,18 @@ def test_a_judge_that_guesses_does_not_beat_chance_and_neither_does_one_with_few
     assert sure_judge(right=32).beats_chance
     assert not sure_judge(right=21).beats_chance
     assert not sure_judge(right=7, of=7).beats_chance
-    assert check("a judge", checked([heads(0.8)], ["q1"])) is None
+    assert check("a judge", checked([heads(0.8)], ["q1"]), contrasts_of(["q1"])) is None
+
+
+def test_how_often_the_longer_answer_wins_stands_beside_it():
+    assert sure_judge().longer == 0.25
+    assert sure_judge(of=39).longer == pytest.approx(10 / 39)  # of the prompts that it was checked on
 
 
 def test_pairs_of_one_prompt_count_as_one():
-    judge = check("a judge", checked([heads(0.8)] * 30 + [heads(0.2)], ["q1"] * 30 + ["q2"]))
+    judge = check(
+        "a judge", checked([heads(0.8)] * 30 + [heads(0.2)], ["q1"] * 30 + ["q2"]), contrasts_of(["q1", "q2"])
+    )
     assert judge
     assert (judge.prompts, judge.agreement.value) == (2, 0.5)
 
@@ -69,7 +94,8 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
     rng, covered = random.Random(3), 0
     for _ in range(300):
         labels = [heads(0.8 if rng.random() < 0.7 else 0.2) for _ in range(60)]
-        judge = check("a judge", checked(labels, [f"q{number}" for number in range(60)]))
+        keys = [f"q{number}" for number in range(60)]
+        judge = check("a judge", checked(labels, keys), contrasts_of(keys))
         sides = [0.8 if rng.random() < 0.65 else 0.2 for _ in range(50)]
         measured = estimate(judge, [[p, p] for p in sides], texts([(9, 9)] * 50)).interval()
         truth = 0.65 * 0.7 + 0.35 * 0.3
@@ -79,7 +105,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
 
 def test_a_tie_agrees_by_half_and_says_nothing_about_how_sure_the_judge_may_be():
     """Of a model on a server, whose two questions may be answered by the same side."""
-    judge = check("a judge", checked([[1.0]] * 15 + [[0.0]] * 5 + [[0.5]] * 20, PROMPTS))
+    judge = check("a judge", checked([[1.0]] * 15 + [[0.0]] * 5 + [[0.5]] * 20, PROMPTS), contrasts_of(PROMPTS))
     assert judge
     assert (judge.agreement.value, judge.delta) == (pytest.approx(25 / 40), pytest.approx(-0.25))
     assert estimate(judge, [[1.0]] * 10 + [[0.5]] * 10, texts([(9, 9)] * 20)).share == pytest.approx(0.625)
