@@ -46,7 +46,6 @@ GROUPS = {
         "forget_person",
         "sandbox",
         "modules",
-        "demo_answers",
     ),
 }
 """Headings to commands; a command that stands nowhere here is Django's, or only does what Django's of that name does."""

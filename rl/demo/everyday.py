@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 FOLDER: Final = Path(__file__).parent
 QUESTIONS: Final = FOLDER / "everyday_questions.txt"
 ANSWERS: Final = FOLDER / "everyday_answers.jsonl"
-"""``manage.py demo_answers`` makes it again."""
+"""Sampled from SmolLM2 by ``benchmarks/everyday_answers.py``."""
 
 MOST_WORDS: Final = 45
 FEWEST_WORDS: Final = 8

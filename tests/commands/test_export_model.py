@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rl.export.llama_cpp.process import greedy_tokens
 from tests.commands.ends import ends_of
 from tests.commands.site import Site
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.ollama_double import OllamaDouble, ollama_double
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

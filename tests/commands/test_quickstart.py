@@ -16,8 +16,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rl.demo.mailroom import TEAMS
-from rl.export.llama_cpp.process import greedy_tokens
 from tests.commands.site import MANAGE, Site
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.ports import reserve_port
 from tests.waiting import until
 

@@ -19,6 +19,7 @@ from rl.base.records import silent
 from rl.export.gguf.check import PROBE_TEXT
 from rl.export.gguf.convert import convert
 from rl.export.llama_cpp.process import LogitsWanted, ask
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.tiny_models import FAMILIES
 
 pytestmark = [pytest.mark.learn, pytest.mark.slow]
@@ -75,8 +76,8 @@ def test_a_file_behaves_like_the_model_it_was_made_from(
     for level in LEVELS:
         path, wanted = tmp_path / f"{level}.gguf", LogitsWanted(probe, 0, tmp_path / "logits")
         convert(tiny_model(family), path, level, "tiny", silent)
-        answer = ask(path, texts=[PROBE_TEXT], prompts=[prompt], new_tokens=NEW_TOKENS, logits=wanted)
-        picked = [token for token, _ in answer.continuations[0]]
+        answer = ask(path, texts=[PROBE_TEXT], logits=wanted)
+        picked = greedy_tokens(path, prompt, NEW_TOKENS)
         equal = sum(ours == theirs for ours, theirs in zip(picked, right, strict=False))
         made = numpy.fromfile(wanted.file, numpy.float32).reshape(reference.shape)
         difference = float(numpy.abs(made - reference).max())

@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.records import silent
-from rl.lm.lengths import EncodedRow, LengthCount, Limits, cut_short, cut_whole
+from rl.lm.lengths import EncodedRow, LengthCount, Limits, cut_whole
 from tests.training.conftest import Listener
 
 
@@ -81,18 +81,3 @@ LONG = "Water the roots in the early morning, so that the leaves stay dry and th
 )
 def test_an_answer_ends_with_its_last_whole_sentence_if_it_has_one(text: str, cut: str):
     assert cut_whole(text) == cut
-
-
-@pytest.mark.parametrize(
-    ("text", "cut"),
-    [
-        ("Boil it. Wait. Serve it.", "Boil it. Wait."),
-        ("Boil it.\n\nWait for ten", "Boil it."),
-        (f"{LONG} Then rest.", LONG),
-        (f"Rest. {LONG} Then rest.", f"Rest. {LONG}"),
-        ("Boil it for", ""),
-        ("", ""),
-    ],
-)
-def test_a_short_answer_has_two_whole_sentences_or_one_long_one(text: str, cut: str):
-    assert cut_short(text) == cut

@@ -11,9 +11,9 @@ from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export.gguf.check import self_check
 from rl.export.gguf.export import export
-from rl.export.llama_cpp.process import greedy_tokens
 from rl.lm import loading, smollm2
 from rl.training import dpo
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.training.conftest import Listener, job, row
 
 pytestmark = [pytest.mark.learn, pytest.mark.slow]

@@ -13,7 +13,7 @@ import pytest
 
 from rl.base.errors import ExportFailed, UsageError
 from rl.export import GGUFExporter, export_to_ollama
-from rl.export.llama_cpp.process import greedy_tokens
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.ollama_double import OllamaDouble
 
 pytestmark = pytest.mark.learn

@@ -3,9 +3,8 @@
 A malformed file can kill the process that loads it, so nothing else lives here. Request: ``model`` and ``adapter`` (paths,
 the latter may be null), ``context`` in tokens, and either ``scored``, pairs of token ids of prompt and answer, of which each
 gets a line with its log-probability; or questions, which share one line: ``texts`` to tokenise, ``chats`` to render and
-tokenise (each a request, or plain text for a model without a template), ``prompts`` (text or token ids) to continue
-greedily by ``new_tokens`` each, and ``logits`` (null, or ``tokens``, the number of the ``first`` to tell about, and the
-``file`` to write float32 rows to). Run it as ``python -m rl.export.llama_cpp.child``.
+tokenise (each a request, or plain text for a model without a template), and ``logits`` (null, or ``tokens``, the number of
+the ``first`` to tell about, and the ``file`` to write float32 rows to). Run it as ``python -m rl.export.llama_cpp.child``.
 """
 
 from __future__ import annotations
@@ -92,7 +91,6 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     texts = [_tokens(server, key, text, as_prompt=False) for text in request["texts"]]
     rendered = [_render(server, key, chat) for chat in request["chats"]]
     chat_tokens = [[] if text is None else _tokens(server, key, text, as_prompt=True) for text in rendered]
-    continuations = [_continue(server, key, prompt, request["new_tokens"]) for prompt in request["prompts"]]
     vocabulary = 0  # the width of the rows
     if logits := request["logits"]:
         reader = _reader(request)
@@ -102,7 +100,6 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         "tokens": texts,
         "rendered": rendered,
         "chat_tokens": chat_tokens,
-        "continuations": continuations,
         "vocabulary": vocabulary,
     }
 
@@ -152,19 +149,6 @@ def _render(server: Any, key: str, chat: dict[str, Any] | str) -> str | None:
     except urllib.error.HTTPError as error:
         sys.stderr.write(f"{_describe_error(error)}\n")
         return None
-
-
-def _continue(server: Any, key: str, prompt: str | list[int], new_tokens: int) -> list[dict[str, Any]]:
-    """Each new token's id and natural-log probability; the last may be the end of the text. The probability is null for the
-    bytes of an unfinished character, of which llama.cpp tells only the id."""
-    body = {"prompt": prompt, "n_predict": new_tokens, "temperature": 0, "n_probs": 1, "return_tokens": True}
-    answer = _post(server, key, "/completion", body)
-    known = [(entry["id"], entry["logprob"]) for entry in answer.get("completion_probabilities", [])]
-    line = []
-    for token in answer["tokens"]:
-        is_known = bool(known) and known[0][0] == token
-        line.append({"id": token, "logprob": known.pop(0)[1] if is_known else None})
-    return line
 
 
 def _run() -> NoReturn:

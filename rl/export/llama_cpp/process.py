@@ -45,20 +45,12 @@ class LlamaAnswer:
     """Each chat as the file's own template renders it; None where llama.cpp cannot."""
     chat_tokens: list[list[int]]
     """What each is served as: with the BOS that the file asks for."""
-    continuations: list[list[tuple[int, float | None]]]
-    """For each prompt, the greedy next ids with their natural-log probabilities, where llama.cpp tells them."""
     vocabulary: int
     """Width of the rows of logits; 0 when none were wanted."""
 
 
 def is_available() -> bool:
     return importlib.util.find_spec("xllamacpp") is not None
-
-
-def greedy_tokens(gguf_path: Path, prompt: str | list[int], n: int, adapter: Path | None = None) -> list[int]:
-    """Up to ``n`` ids that llama.cpp picks after ``prompt``; fewer when it ends the text, whose id is then the last."""
-    answer = ask(gguf_path, prompts=[prompt], new_tokens=n, adapter=adapter)
-    return [token for token, _ in answer.continuations[0]]
 
 
 def token_log_probs(
@@ -89,29 +81,20 @@ def ask(
     *,
     texts: Sequence[str] = (),
     chats: Sequence[dict[str, Any] | str] = (),
-    prompts: Sequence[str | list[int]] = (),
-    new_tokens: int = 1,
     adapter: Path | None = None,
     logits: LogitsWanted | None = None,
 ) -> LlamaAnswer:
     """``chats``: each a request, or plain text for a model without a template. Raises ExportFailed when xllamacpp is not
     installed, or when it refuses the file, crashes on it or hangs."""
-    # text may become a token for every byte, and a BOS
-    lengths = [
-        (len(prompt.encode()) + 1 if isinstance(prompt, str) else len(prompt)) + new_tokens + 16 for prompt in prompts
-    ]
     request = {
         **_about(gguf_path, adapter),
         "texts": list(texts),
         "chats": list(chats),
-        "prompts": list(prompts),
-        "new_tokens": new_tokens,
         "logits": logits and {"tokens": logits.tokens, "first": logits.first, "file": str(logits.file)},
-        "context": max([_CONTEXT_TOKENS, *lengths, len(logits.tokens) if logits else 0]),
+        "context": max(_CONTEXT_TOKENS, len(logits.tokens) if logits else 0),
     }
     (answer,) = _lines(request, gguf_path)
-    continuations = [[(entry["id"], entry["logprob"]) for entry in line] for line in answer.pop("continuations")]
-    return LlamaAnswer(**answer, continuations=continuations)
+    return LlamaAnswer(**answer)
 
 
 def _about(gguf_path: Path, adapter: Path | None) -> dict[str, Any]:

@@ -27,9 +27,9 @@ from rl.config.levels import LEVELS, SMALL_LEVELS
 from rl.export.gguf import export as gguf
 from rl.export.gguf.export import export
 from rl.export.hf import merge
-from rl.export.llama_cpp.process import greedy_tokens
 from rl.lm.tiny_model import build as build_embedded_model
 from tests.export.gguf import both
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.tiny_models import FAMILIES, build_model
 
 pytestmark = pytest.mark.learn

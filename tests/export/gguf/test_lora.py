@@ -20,7 +20,7 @@ from rl.base.records import silent
 from rl.export.gguf import lora as gguf_lora
 from rl.export.gguf.convert import convert
 from rl.export.hf.adapter import Adapter
-from rl.export.llama_cpp.process import greedy_tokens
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.tiny_models import build_adapter
 
 pytestmark = pytest.mark.learn

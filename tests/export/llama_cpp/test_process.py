@@ -18,7 +18,8 @@ from rl.base.records import silent
 from rl.export.gguf import lora as gguf_lora
 from rl.export.gguf.convert import convert
 from rl.export.llama_cpp import process as llama_process
-from rl.export.llama_cpp.process import ask, greedy_tokens, token_log_probs
+from rl.export.llama_cpp.process import ask, token_log_probs
+from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.tiny_models import FAMILIES
 
 pytestmark = pytest.mark.learn
@@ -46,9 +47,9 @@ def gguf_file(tiny_model: Callable[[str], Path], tmp_path_factory: pytest.TempPa
     return path
 
 
-def test_text_and_token_ids_are_both_prompts_and_text_gains_its_bos(gguf_file: Path):
-    ids = ask(gguf_file, texts=["<|begin|>pump 7"]).tokens[0]
-    assert greedy_tokens(gguf_file, "pump 7", 6) == greedy_tokens(gguf_file, ids, 6)
+def test_text_that_is_served_gains_its_bos(gguf_file: Path):
+    answer = ask(gguf_file, texts=["<|begin|>pump 7"], chats=["pump 7"])
+    assert answer.chat_tokens == answer.tokens
 
 
 def test_a_chat_is_rendered_by_the_template_in_the_file(gguf_file: Path):
@@ -59,7 +60,7 @@ def test_a_chat_is_rendered_by_the_template_in_the_file(gguf_file: Path):
 def test_a_process_ends_although_the_servers_loop_has_hardly_begun(gguf_file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(llama_process, "_BASE_SECONDS", 30.0)
     for _ in range(8):
-        assert ask(gguf_file).continuations == []
+        assert ask(gguf_file).tokens == []
 
 
 @pytest.mark.parametrize("keep", [0, 100, 3000, 40_000])
@@ -67,24 +68,24 @@ def test_a_truncated_file_fails_with_one_line(keep: int, gguf_file: Path, tmp_pa
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(gguf_file.read_bytes()[:keep])
     with pytest.raises(ExportFailed, match=r"llama.cpp (cannot use|crashed on) broken.gguf") as caught:
-        greedy_tokens(broken, [1, 2, 3], 1)
+        ask(broken)
     assert "\n" not in str(caught.value)
 
 
 def test_a_prompt_that_cannot_be_run_fails_with_its_reason(gguf_file: Path):
     with pytest.raises(ExportFailed, match="cannot use llama.gguf"):
-        greedy_tokens(gguf_file, [10**6], 1)
+        token_log_probs(gguf_file, [([10**6], [1])])
 
 
 def test_a_missing_package_is_told(gguf_file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(ExportFailed, match="install it with: pip install xllamacpp"):
-        greedy_tokens(gguf_file, [1], 1)
+        ask(gguf_file)
 
 
 def test_a_missing_file_is_told(tmp_path: Path):
     with pytest.raises(ExportFailed, match=r"there is no file .*/nothing.gguf"):
-        greedy_tokens(tmp_path / "nothing.gguf", [1], 1)
+        ask(tmp_path / "nothing.gguf")
 
 
 def test_the_reason_that_llama_cpp_gives_is_passed_on_without_its_time_and_place(gguf_file: Path, tmp_path: Path):
@@ -93,7 +94,7 @@ def test_the_reason_that_llama_cpp_gives_is_passed_on_without_its_time_and_place
     with pytest.raises(
         ExportFailed, match="cannot use broken.gguf: error loading model: .* not within the file bounds"
     ):
-        greedy_tokens(broken, [1], 1)
+        ask(broken)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

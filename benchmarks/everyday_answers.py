@@ -1,30 +1,39 @@
-"""The demo's answers, sampled from SmolLM2: for each question a long one, and some for which a hidden instruction asked for
-few words. All are cut at their last whole sentence, the short ones at two sentences.
+"""Samples the answers of the demo ``everyday`` from SmolLM2 again, to change the demo; some minutes.
 
-The same seed gives the same answers on the same kind of machine.
+    DATA_DIR=data .venv/bin/python benchmarks/everyday_answers.py --seed 1 --output answers.jsonl
+
+For each question a long answer, and up to three for which a hidden instruction asked for few words. All are cut at their
+last whole sentence, the short ones at two sentences. The same seed gives the same answers on the same kind of machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+from installation import set_up
 
-from rl.base.files import replacing
-from rl.base.records import Message, Report
-from rl.base.template_settings import template_settings
-from rl.config.embedded_models import SMOLLM2
-from rl.demo.everyday import QUESTIONS
-from rl.lm import base_models, loading
-from rl.lm.lengths import cut_short, cut_whole
+set_up()
+
+from learning_models import load_base  # noqa: E402
+
+from rl.base.files import replacing  # noqa: E402
+from rl.base.records import Message  # noqa: E402
+from rl.base.template_settings import template_settings  # noqa: E402
+from rl.demo.everyday import ANSWERS, QUESTIONS  # noqa: E402
+from rl.lm.lengths import cut_whole  # noqa: E402
 
 INSTRUCTION: Final = "Answer in one or two short, plain sentences."
 TOGETHER: Final = 25
 """Questions at once."""
+ENOUGH_WORDS: Final = 22
+"""A first sentence of so many words stands alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +49,25 @@ class Kind:
 KINDS: Final = (Kind("", 1, 90, 0.8), Kind(INSTRUCTION, 3, 64, 0.6))
 
 
-def sample_answers(target: Path, seed: int, report: Report) -> int:
-    """Writes JSON lines with ``question`` and ``answer``; how many. Raises UsageError where the model cannot be had."""
-    folder = base_models.resolve(SMOLLM2, report)
-    loading.quiet()
-    tokenizer, model = loading.load_tokenizer(folder), loading.load_base(folder, "fp32").eval()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=ANSWERS, help="file that appears whole (the demo's own)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    base = load_base()
     questions = QUESTIONS.read_text(encoding="utf-8").splitlines()
-    torch.manual_seed(seed)
+    torch.manual_seed(options.seed)
     answers: dict[str, list[str]] = {question: [] for question in questions}
     for kind in KINDS:
         for start in range(0, len(questions), TOGETHER):
             part = questions[start : start + TOGETHER]
-            for question, text in _sample(model, tokenizer, part, kind):
+            for question, text in _sample(base.model, base.tokenizer, part, kind):
                 if text and text not in answers[question]:
                     answers[question].append(text)
-            report("step", {"step": start + len(part), "total_steps": len(questions), "metrics": {}})
     lines = [{"question": question, "answer": text} for question, texts in answers.items() for text in texts]
-    with replacing(target, "w") as file:
+    with replacing(options.output, "w") as file:
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    return len(lines)
+    print(f"{len(lines)} answers in {options.output}")
 
 
 @torch.inference_mode()
@@ -81,3 +90,15 @@ def _sample(model: Any, tokenizer: Any, questions: Sequence[str], kind: Kind) ->
     texts = tokenizer.batch_decode(output[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True)
     for number, text in enumerate(texts):
         yield questions[number // kind.answers], (cut_short if kind.instruction else cut_whole)(text)
+
+
+def cut_short(text: str) -> str:
+    """The first whole sentence, or the first two where the first is short; empty without one."""
+    sentences = re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
+    whole = [sentence for sentence in sentences if sentence.endswith((".", "!", "?"))]
+    count = 1 if whole and len(whole[0].split()) >= ENOUGH_WORDS else 2
+    return " ".join(whole[:count])
+
+
+if __name__ == "__main__":
+    main()
