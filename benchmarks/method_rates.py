@@ -6,9 +6,9 @@
 Every cell is a training from the command line on a site of its own. Of the job the first ``--rows`` rows are learned, and
 right answers to the test file are counted, said freely. The taste is that for brief answers (learning_raters.py):
 ``--rows`` picks are learned, and the figure is the share of answers to prompts without ratings that the taste prefers to
-the base model's. ``grpo`` and ``ppo`` learn from a reward model of the same rows, with its own rate. A reward model's
-figure is the share of pairs that it orders rightly: of a right and a wrong answer to each question of the test file, or of
-stored answers to prompts without ratings.
+the base model's. ``kto`` learns from the same answers as liked and disliked ones, ``grpo`` and ``ppo`` from a reward model
+of the same rows, with its own rate. A reward model's figure is the share of pairs that it orders rightly: of a right and a
+wrong answer to each question of the test file, or of stored answers to prompts without ratings.
 """
 
 from __future__ import annotations
@@ -138,10 +138,16 @@ def _row(prompt: str, chosen: str, rejected: str) -> dict[str, Any]:
     }
 
 
+def _thumbs(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Its two sides as a liked and a disliked answer."""
+    sides = (("chosen", True), ("rejected", False))
+    return [{"prompt": row["prompt"], "completion": row[name], "label": liked} for name, liked in sides]
+
+
 def measure(task: _Task, folder: Path, method: str, rate: str, options: argparse.Namespace) -> dict[str, Any]:
     site = Site(folder / f"{task.name}-{method}-{rate}")
     site.open()
-    site.add(task.rows)
+    site.add([side for row in task.rows for side in _thumbs(row)] if method == "kto" else task.rows)
     chosen = [] if rate == OWN else ["--learning-rate", rate]
     if method in REWARDED:
         of_model = site.train(method="reward_model")
