@@ -27,9 +27,8 @@ CORES = os.cpu_count() or 1
 ORDER = ("-p", "randomly", "--randomly-seed", str(random.randrange(2**32)))
 """Another each time, and said: with the same words pytest gives it again."""
 UNIT = ("--tier", "unit", *ORDER, "--forks", str(min(4, CORES)))
-PROCESS = ("--tier", "process", "--forks", str(min(6, CORES + 3)))
+PROCESS, LEARN = (("--tier", tier, "--forks", str(min(4, CORES + 1))) for tier in ("process", "learn"))
 """More than there are cores: browsers, servers and installers are waited for while other tests compute."""
-LEARN = ("--tier", "learn", "--forks", str(min(4, CORES + 1)))
 LUCK = 3
 """More tests than this that fail at first are no bad luck."""
 LIST = "tests/flaky.md"

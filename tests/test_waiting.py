@@ -36,6 +36,22 @@ def short_waits(text: str) -> Iterator[tuple[int, float]]:
                 yield value.lineno, seconds
 
 
+def counted_waits(text: str) -> list[int]:
+    """Lines of loops that sleep some times and then give up: how long that is depends on a machine."""
+    loops = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.For))
+    names = {
+        loop.lineno: [ast.unparse(call.func) for call in ast.walk(loop) if isinstance(call, ast.Call)] for loop in loops
+    }
+    return [line for line, called in names.items() if "range" in called and "time.sleep" in called]
+
+
+def test_no_test_counts_its_waiting() -> None:
+    files = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")}
+    assert {str(path): found for path, text in files.items() if (found := counted_waits(text))} == {}
+    assert counted_waits("for _ in range(200):\n    if up():\n        break\n    time.sleep(0.1)\n") == [1]
+    assert counted_waits("for word in words:\n    time.sleep(0.1)\n") == []
+
+
 def test_no_test_waits_shorter_than_a_busy_machine_may_take() -> None:
     files = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")}
     assert {str(path): found for path, text in files.items() if (found := [*short_waits(text)])} == {}

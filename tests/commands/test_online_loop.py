@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from rl.demo.support import demo_answers
 from tests.commands.site import Site, kill_session
 from tests.ports import reserve_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -29,21 +30,18 @@ def running(site: Site, port: int, tmp_path: Path):
         site.fork("serve", "--port", str(port), **environment),
         site.fork("qcluster", **environment),
     ]
-    _wait_until_up(port)
+    until(partial(is_up, port))
     yield f"http://127.0.0.1:{port}"
     for process in processes:
         kill_session(process)
 
 
-def _wait_until_up(port: int) -> None:
-    for _ in range(200):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2)
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the site did not come up")
+def is_up(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2)
+    except OSError:
+        return False
+    return True
 
 
 def post(address: str, key: str, body: dict) -> dict:

@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,6 +16,7 @@ from rl.base.errors import UsageError
 from rl.environments.tools import ToolFailed, ToolRegistry
 from tests.environments.tools.mcp.conftest import SERVER
 from tests.ports import reserve_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -34,13 +34,14 @@ class Web:
 
     def start(self) -> None:
         self.process = subprocess.Popen([*SERVER, str(self.port)], stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError("the server does not listen")
+        until(self.listens)
+
+    def listens(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return False
+        return True
 
     def stop(self) -> None:
         self.process.kill()
