@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 _CALL, _END = "<tool_call>", "</tool_call>"
@@ -33,6 +33,11 @@ class RequestedCall(NamedTuple):
 
 def has_calls(messages: Iterable[Mapping[str, Any]]) -> bool:
     return any(message.get("tool_calls") for message in messages)
+
+
+def last_question(prompt: Sequence[Message]) -> str:
+    """Returns what the user said last; empty where no user said anything."""
+    return next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
 
 
 def asks_nothing(prompt: Iterable[Mapping[str, Any]]) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from rl.base.messages import Message as Message
+from rl.base.messages import last_question
 from rl.base.training_result import TrainingResult as TrainingResult
 
 # --- feedback in -------------------------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ class TraceRecord(Happened):
     @property
     def question(self) -> str:
         """The last user message."""
-        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), "")
+        return last_question(self.prompt)
 
 
 # --- training ----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""What a judge sees of an answer: its words as the base model embeds them, the model's state at its end, its length and its
-form (``rl.judge.form``).
+"""A judge sees of an answer its words as the base model embeds them, the model's state at its end, its length and its form
+(``rl.judge.form``).
 
 The embeddings are averaged over the answer's tokens; the state is that of the answer's last token after half of the layers,
 with all of the prompt and the answer before it. Deeper layers cost twice as much and judge no better; figures are in
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rl.base.messages import last_question
 from rl.base.records import Message, Report, silent
 from rl.judge import form
 from rl.judge.labels import Conversation
@@ -75,13 +76,13 @@ def features_of(
     # encoding takes no time beside the model: its steps would look like the model's
     for row, ids in zip(rows, encode(tokenizer, rows, len(rows), without(report, "step"), SINGLE), strict=True):
         if "refused" in ids:
-            question = Message(role="user", content=_last_question(row["prompt"]))
+            question = Message(role="user", content=last_question(row["prompt"]))
             ids = next(encode(tokenizer, [{**row, "prompt": [question]}], 1, silent, SINGLE))
         prompt, answer = ids["prompt_ids"], ids["completion_ids"][: max(1, max_length - 1)]
         sequences.append((prompt[max(0, len(prompt) + len(answer) - max_length) :], answer))
     features = np.zeros((len(rows), _width(base)), dtype=np.float32)
     for number, (prompt, text) in enumerate(conversations):
-        features[number, -form.WIDTH :] = form.form_of(_last_question(prompt), text)
+        features[number, -form.WIDTH :] = form.form_of(last_question(prompt), text)
     done = 0
     with without_adapter(model), nullcontext() if shares_tokens(base) else shared_tokens(base, report):
         for batch in make_passes(base, sequences, range(len(rows)), TOKENS_PER_BATCH[loading.device().type]):
@@ -89,11 +90,6 @@ def features_of(
             done += len(batch)
             report("step", {"step": done, "total_steps": len(rows), "metrics": {}})
     return features
-
-
-def _last_question(prompt: Sequence[Message]) -> str:
-    asked = [message["content"] for message in prompt if message["role"] == "user"]
-    return asked[-1] if asked else ""
 
 
 def _width(model: PreTrainedModel) -> int:

@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import Func, IntegerField, Q, TextField
 from django.utils import timezone
 
+from rl.base.messages import last_question
 from rl.base.records import Message
 from rl.models.agents import Agent
 
@@ -188,7 +189,7 @@ class Trace(models.Model):
     @property
     def question(self) -> str:
         """The last user message, for people's eyes."""
-        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), "")
+        return last_question(self.prompt)
 
 
 class RunPart(models.Model):

@@ -16,7 +16,7 @@ RATERS = [f"rater {number}" for number in range(10)]
 
 
 def answers(count: int = 200, seed: int = 0) -> np.ndarray:
-    """(N, 9): what is good is the first number."""
+    """Returns (N, 9 + WIDTH); the first number says what is good."""
     return of_one_form(np.random.default_rng(seed).normal(size=(count, 9)))
 
 

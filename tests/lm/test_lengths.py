@@ -66,9 +66,6 @@ def test_an_answer_that_leaves_no_room_for_a_prompt_is_a_wrong_setting():
         Limits(512, 64, 64)
 
 
-LONG = "Water the roots in the early morning, so that the leaves stay dry and the soil can take it in long before noon."
-
-
 @pytest.mark.parametrize(
     ("text", "cut"),
     [

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db.models import Q
 
+from rl.base.messages import last_question
 from rl.base.records import Choosing, Message
 from rl.collect.feedback.judged_answers import read_accepted
 from rl.config.schemas import LONGEST_VALUE, MOST_VALUES, BadSchema, Schemas
@@ -43,7 +44,7 @@ class ClosedAnswers:
     def support(self, prompt: Sequence[Message], learned_at: datetime | None) -> dict[str, float]:
         """Tells what was corrected of like questions. ``learned_at``: when the answering version's rows were chosen."""
         unlearned = sum(moment > learned_at for moment in self.said_at) if learned_at else 0
-        return self.remembered.support(question(prompt), unlearned=unlearned)
+        return self.remembered.support(last_question(prompt), unlearned=unlearned)
 
     def answers(self, prompt: Sequence[Message], system_prompt: str) -> bool:
         return is_asked_for(self.listed, prompt, system_prompt)
@@ -67,10 +68,10 @@ def read_closed_answers(agent: Agent) -> ClosedAnswers | None:
         return None
     spelled = {normalise(value): value for value in values}
     of_set = [row for row in accepted if normalise(row.answer) in spelled]
-    known = tuple((question(row.prompt), spelled[normalise(row.answer)]) for row in of_set)
+    known = tuple((last_question(row.prompt), spelled[normalise(row.answer)]) for row in of_set)
     newest = Trace.objects.filter(agent=agent).order_by("-created_at", "id").values_list("prompt", flat=True)
-    prompts = tuple({question(prompt): prompt for prompt in newest[: 2 * MOST_PROMPTS]}.values())[:MOST_PROMPTS]
-    remembered = Remembered(known, map(question, prompts))
+    prompts = tuple({last_question(prompt): prompt for prompt in newest[: 2 * MOST_PROMPTS]}.values())[:MOST_PROMPTS]
+    remembered = Remembered(known, map(last_question, prompts))
     return ClosedAnswers(values, reason, known, remembered, prompts, listed, tuple(row.said_at for row in of_set))
 
 
@@ -82,11 +83,6 @@ def read_values(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def is_asked_for(listed: tuple[str, ...], prompt: Sequence[Message], system_prompt: str) -> bool:
     """Whether a question lists them; every question where something else tells of the set, and ``listed`` is empty."""
     return not listed or listed_answers(_whole(prompt, system_prompt), listed[0]) == listed
-
-
-def question(prompt: Sequence[Message]) -> str:
-    """What the user said last."""
-    return next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
 
 
 def _is_open(agent: Agent) -> bool:
@@ -131,7 +127,7 @@ def newest_accepted(agent: Agent) -> Iterator[Accepted]:
     prompts = dict(Trace.objects.filter(pk__in=[row.trace_id for row in accepted]).values_list("pk", "prompt"))
     seen: set[str] = set()
     for row in accepted:
-        asked = question(prompts.get(row.trace_id, ()))
+        asked = last_question(prompts.get(row.trace_id, ()))
         if asked and asked not in seen:
             seen.add(asked)
             yield Accepted(prompts[row.trace_id], row.answer, row.is_trusted, row.said_at)
@@ -230,7 +226,7 @@ def choosing_for(agent: Agent, rows: Iterable[Mapping[str, Any]]) -> Choosing | 
         return None
     if _Target.LLAMA_CPP not in targets:
         return Choosing(closed.values, {}, by_model_alone=True)
-    asked = {row["prompt_key"]: question(row["prompt"]) for row in stored}
+    asked = {row["prompt_key"]: last_question(row["prompt"]) for row in stored}
     supports = {key: closed.remembered.support(text, of_others=True) for key, text in asked.items()}
     answered = dict(reversed(closed.answered))
     accepted = {key: answered[text] for key, text in asked.items() if text in answered}

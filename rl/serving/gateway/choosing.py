@@ -21,8 +21,9 @@ from typing import Any, Final
 import httpx
 
 from rl.base.background import end_all
+from rl.base.messages import last_question
 from rl.base.template_settings import template_settings
-from rl.collect.feedback.kept_answers import ClosedAnswers, question
+from rl.collect.feedback.kept_answers import ClosedAnswers
 from rl.data_formatter.answer_tree import END, AnswerTree, Parting, Scores, choose_option, fit_trust
 from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.exchange import Exchange
@@ -223,7 +224,7 @@ class Chooser:
             except Refusal as error:  # too long a question, say
                 log.warning("%s: a past question tells nothing of its answers: %s", route.model, error.message)
                 continue
-            past.append((question(prompt), of_prompt[partings[0].prefix]))
+            past.append((last_question(prompt), of_prompt[partings[0].prefix]))
             for prefix, of_parting in of_prompt.items():
                 scores[prefix].append(of_parting)
         enough = {prefix: of_prefix for prefix, of_prefix in scores.items() if len(of_prefix) >= FEWEST_MEANT}

@@ -27,7 +27,7 @@ def checked(preferences: list[list[float]], prompts: list[str]) -> Judged:
 
 
 def contrasts_of(prompts: Iterable[str]) -> list[dict[str, Any]]:
-    """Of every fourth prompt people prefer the longer answer."""
+    """Makes one of each prompt; people prefer the longer answer to every fourth."""
     return [
         {
             "prompt_key": prompt,
