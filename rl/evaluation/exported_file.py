@@ -25,7 +25,6 @@ from rl.evaluation.gate import decide
 from rl.evaluation.held_out import never_learned
 from rl.evaluation.measures.preference import Row, accuracy_of, figures, sample
 from rl.evaluation.stats.intervals import counts_of, difference_interval, prompt_changes
-from rl.evaluation.stats.sample_size import describe_evidence
 from rl.export.llama_cpp import process as llama_process
 from rl.export.release import artifact_path
 from rl.models import Artifact, Evaluation, ModelVersion, TrainingSet
@@ -144,7 +143,7 @@ def _store_verdict(artifact: Artifact, of_weights: Evaluation, scores: _Scores) 
         "level": artifact.quantization,
         "reason": loss or praise,
         "difference": asdict(difference_interval(counts_of(changes))),
-        **describe_evidence(changes, margin),
+        "margin": margin,
         "models": {name: figures(pair_scores) for name, pair_scores in models.items()},
     }
     with transaction.atomic():

@@ -132,9 +132,6 @@ def test_what_else_the_prompts_say_stands_beside_the_interval(agent, make_versio
     agent.gate_margin = 0.02
     report = evaluate(make_version("v1", adapter), write_set(agent, PAIRS), silent).report
     assert report["margin"] == 0.02
-    assert {"gained", "lost", "p", "mid_p"} == report["mcnemar"].keys()
-    assert report["bootstrap"]["value"] == pytest.approx(report["difference"]["value"])
-    assert report["prompts_for_power"]["power"] == 0.8
     assert len(report["sampled"]) == 3
     assert {rail["name"] for rail in report["guards"]["rails"]} == GUARD_LIMITS.keys()
 

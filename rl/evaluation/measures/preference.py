@@ -24,8 +24,7 @@ from rl.base.records import Report
 from rl.evaluation import MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import Verdict
 from rl.evaluation.held_out import HeldOut
-from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy, prompt_changes
-from rl.evaluation.stats.sample_size import describe_evidence
+from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy
 from rl.models import Feedback
 
 WORST_EXAMPLES = 10
@@ -115,7 +114,7 @@ def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, A
     return {
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
-        **describe_evidence(prompt_changes(scores.new, scores.current), margin),
+        "margin": margin,
         "models": {
             name: {**figures(pair_scores), "per_token": _per_token(scores.raw[name])}
             for name, pair_scores in of_models.items()

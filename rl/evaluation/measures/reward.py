@@ -19,7 +19,6 @@ from rl.evaluation import MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import FIELDS, REWARD, RIGHT, SUCCESS, Verdict, decide_means
 from rl.evaluation.guards.measure import Guards
 from rl.evaluation.stats.intervals import mean_interval
-from rl.evaluation.stats.sample_size import describe_evidence
 from rl.evaluation.subject import Measured, Subject, evaluation_fields
 
 MOST_PROMPTS = 200
@@ -130,7 +129,7 @@ def describe(earnings: Earnings, verdict: Verdict, measure: str, margin: float, 
         "measure": measure,
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
-        **describe_evidence(earnings.changes, margin, are_shares=measure != "reward"),
+        "margin": margin,
         "models": {name: {"reward": asdict(_interval(earnings.rewards[name]))} for name in MODELS},
         "unscored": earnings.unscored,
         "worst": [

@@ -6,37 +6,21 @@ successes may be fractions; a mean of several outcomes varies less than one outc
 
 Letters: n prompts, z and t the two-sided critical values at the confidence.
 
-Bootstrap intervals, clustered by prompt: prompts are drawn again, with all of their pairs.
-
-Bias-corrected and accelerated (BCa; Efron 1987, J. Am. Stat. Assoc. 82:171-185): changes are skewed where a model gains much
-and loses little, and a plain percentile interval then lies to one side. Of a mean, the acceleration has a closed form and
-costs nothing.
-
-The interval's ends are the quantiles of the resampled means at Phi(z0 + (z0 + z) / (1 - a (z0 + z))): z the normal
-quantile of (1 +- confidence) / 2, z0 the bias, a the acceleration.
-
-McNemar's exact test looks at prompts on which two models differ: if they were equally good, each would fall to one or the
-other by the throw of a coin. The mid-p value of Fagerland, Lydersen and Laake (2013, BMC Med. Res. Methodol. 13:91) takes
-half of the probability of what was seen off each tail; the exact test rejects too seldom. Fisher's randomisation test of
-paired changes is exact for any number of prompts, at any level, where the two versions could change names; intervals
-promise too much where few prompts have to show 99.9 %: eight gains of eight prompts are one case in 256 of mere chance.
+Fisher's randomisation test of paired changes is exact for any number of prompts, at any level, where the two versions could
+change names; intervals promise too much where few prompts have to show 99.9 %: eight gains of eight prompts are one case in
+256 of mere chance.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 
 from rl.base.measurements import Interval, PairScore, wilson, z_of
-
-RESAMPLES = 2000
-SEED = 2026
-"""The same changes give the same interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,94 +129,8 @@ def _means(pairs: Iterable[tuple[str, float]]) -> list[float]:
     return [fmean(values) for values in by_prompt.values()]
 
 
-def bootstrap_interval(
-    changes: Sequence[float], confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
-) -> Interval | None:
-    """For the mean of ``changes``, one number a prompt. None for fewer than two, and for one that is not a finite number; a
-    point where all are equal."""
-    if len(changes) < 2 or not all(map(math.isfinite, changes)):
-        return None
-    value = fmean(changes)
-    if min(changes) == max(changes):
-        return Interval(value, value, value)
-    generator, n = random.Random(seed), len(changes)  # noqa: S311  statistics, not secrets
-    # Rounded, so that equal means of thirds compare equal, whatever the order in which they were added.
-    means = sorted(round(sum(generator.choices(changes, k=n)) / n, 12) for _ in range(resamples))
-    low, high = (
-        _corrected_share(share, means, value, changes) for share in ((1 - confidence) / 2, (1 + confidence) / 2)
-    )
-    return Interval(value, _quantile(means, low), _quantile(means, high))
-
-
-def _corrected_share(share: float, means: Sequence[float], value: float, changes: Sequence[float]) -> float:
-    """The share of the resamples at which the interval ends, where an unbiased, symmetric one would end at ``share``."""
-    normal = NormalDist()
-    # z0: how far the value lies from the median of the resamples, as a normal quantile. Equal means count half; the share
-    # below is never quite 0 or 1, whose quantiles are infinite
-    rounded = round(value, 12)
-    below = sum(mean < rounded for mean in means) + means.count(rounded) / 2
-    bias = normal.inv_cdf(min(max(below, 0.5), len(means) - 0.5) / len(means))
-    # a: a sixth of the skewness of the mean, from leaving out one prompt after another
-    deviations = [change - value for change in changes]
-    spread = math.fsum(deviation * deviation for deviation in deviations)
-    acceleration = math.fsum(deviation**3 for deviation in deviations) / (6 * spread**1.5)
-    shifted = bias + normal.inv_cdf(share)
-    return normal.cdf(bias + shifted / (1 - acceleration * shifted))
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    # linear between the two nearest, as NumPy does
-    position = share * (len(ordered) - 1)
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
-
-
 STEPS = 20
 """Changes are rounded to so many parts of the largest; the test is exact for the rounded ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class McNemar:
-    gained: int
-    """Prompts on which the new model does better."""
-    lost: int
-    """The reverse."""
-    p: float
-    """Two-sided and exact, 0 to 1."""
-    mid_p: float
-    """Two-sided; what to compare with 0.05."""
-
-
-def mcnemar(changes: Sequence[float]) -> McNemar:
-    """``changes``: one number a prompt; of prompts with several pairs only the sign counts."""
-    gained, lost = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
-    p, mid_p = mcnemar_p(gained, lost)
-    return McNemar(gained, lost, p, mid_p)
-
-
-def mcnemar_p(gained: int, lost: int) -> tuple[float, float]:
-    """The two-sided exact and mid-p values. Raises ValueError for counts below zero."""
-    if gained < 0 or lost < 0:
-        raise ValueError(f"{gained} gained, {lost} lost")
-    # fewer ~ Binomial(n, 1/2) if the models are equally good
-    n, fewer = gained + lost, min(gained, lost)
-    if n == 0:
-        return 1.0, 1.0
-    # by logarithms: from n = 1075 on 0.5 to the power of n is too small for a float
-    logarithm = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2)
-    seen = tail = term = math.exp(logarithm)
-    if gained == lost:
-        return 1.0, 1 - seen / 2
-    # downwards, each term from the one before: P(k - 1) = P(k) k / (n - k + 1), until it rounds away
-    for k in range(fewer, 0, -1):
-        if term <= tail * 1e-17:
-            break
-        term *= k / (n - k + 1)
-        tail += term
-    # two-sided: both tails, which are equal
-    p = min(1.0, 2 * tail)
-    return p, p - seen
 
 
 def sign_flip_p(changes: Sequence[float]) -> float:
