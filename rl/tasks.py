@@ -16,6 +16,8 @@ from rl.models import TrainingRun
 from rl.operations import audit
 
 logger = logging.getLogger(__name__)
+EXPORT_SECONDS = 1200
+"""The longest that an export may take in the queue; its lease is longer."""
 
 
 def start_run(run_id: int) -> bool:
@@ -68,6 +70,28 @@ def look_at_promotions() -> list[str]:
     from rl.serving import probation
 
     return [taken.version.name for taken in probation.tick()]
+
+
+def look_at_duels() -> list[int]:
+    """Once a minute: acts on what people's picks have decided about new versions, each in a task of its own."""
+    from django_q.tasks import async_task
+
+    from rl.runs import duels
+
+    due = [evaluation.pk for evaluation in duels.candidates() if duels.is_due(evaluation)]
+    for number in due:
+        async_task("rl.tasks.settle_duels", number, timeout=EXPORT_SECONDS)
+    return due
+
+
+def settle_duels(evaluation_id: int) -> str:
+    """The verdict of people's picks; empty where the version is gone. Exports it where they promote it."""
+    from rl.models import Evaluation
+    from rl.runs import duels
+
+    rows = Evaluation.objects.select_related("version__agent", "version__run", "against")
+    evaluation = rows.filter(pk=evaluation_id).first()
+    return str(duels.settle(evaluation).verdict) if evaluation else ""
 
 
 def look_at_raters() -> list[int]:
@@ -156,6 +180,7 @@ def ensure_schedules(**kwargs: Any) -> None:
         "supervise_servers",
         "look_at_experiments",
         "look_at_promotions",
+        "look_at_duels",
         "look_at_raters",
         "make_second_answers",
         "deliver_answers",

@@ -22,6 +22,7 @@ def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():
         "look_at_experiments",
         "look_at_promotions",
         "look_at_raters",
+        "look_at_duels",
         "make_second_answers",
         "deliver_answers",
         "deliver_webhooks",

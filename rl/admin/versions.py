@@ -54,7 +54,7 @@ class EvaluationInline(ReadOnlyInline):
     fk_name = "version"
     fields = [
         *("verdict", "pairs", "prompts", "accuracy", "base_accuracy", "against_accuracy"),
-        *("ratings_needed", "measured_model", "created_at"),
+        *("measured_model", "created_at"),
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
@@ -145,7 +145,7 @@ records(
     select="version__agent artifact",
     search="version__name version__agent__name",
     fields="of_version measured_model compared_with rows colour reason evidence pairs prompts accurate base in_use "
-    "ratings_needed guard_rails answers figures created_at",
+    "guard_rails answers figures created_at",
     of_version=link_column("version", lambda evaluation: evaluation.version),
     compared_with=column("compared with", lambda row: change_link(ModelVersion, row.against_id, row.against)),
     rows=link_column("training_set", lambda evaluation: str(evaluation.training_set_id)[:8]),

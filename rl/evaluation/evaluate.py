@@ -17,12 +17,13 @@ from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
 from rl.config.methods import PAIRS, scoring_methods
 from rl.dataset_builder.wording import ask_agent
 from rl.evaluation import SCORERS
+from rl.evaluation.duels import MADE, make_duels
 from rl.evaluation.guards.measure import PROMPTS, Guards, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels, labels_of, latest_training_set, never_learned
 from rl.evaluation.measures import fields
 from rl.evaluation.measures import reward as rewards
 from rl.evaluation.measures.right import accepted_answers, measure_right
-from rl.evaluation.preferring import Scale, measure_preference
+from rl.evaluation.preferring import measure_preference
 from rl.evaluation.subject import DEFAULT, EvaluationOptions, Measured, Subject, of_checkpoint, of_version
 from rl.judge.labels import sample_rows
 from rl.lm.model_path import is_reward_model
@@ -48,6 +49,9 @@ def evaluate(
             report=measured.report,
             **measured.fields,
         )
+        if made := make_duels(evaluation, measured.given):
+            evaluation.report |= {MADE: made}
+            evaluation.save(update_fields=["report"])
         version_judged(evaluation)
     reward_fresh_answers(evaluation, report)
     return evaluation
@@ -68,9 +72,8 @@ def evaluate_pairs(
 ) -> dict[str, Any]:
     """A version, or a checkpoint's directory, on pairs of one's own; nothing is stored."""
     subject, origin = _find_unstored(agent, measured, options, report)
-    measured_on = measure_preference(
-        subject, Scale(1, "prompts"), held_out, Labels(PAIRS.name, sample_rows(held_out.rows)), report, own_data=True
-    )
+    labels = Labels(PAIRS.name, sample_rows(held_out.rows))
+    measured_on = measure_preference(subject, held_out, labels, report, own_data=True)
     outcome = _complete(measured_on, subject, held_out)
     return {"agent": agent.name, **origin, **_as_document(outcome)}
 
@@ -111,7 +114,7 @@ def _complete(measured: Measured, subject: Subject, held_out: HeldOut) -> Measur
 
 
 def _as_document(measured: Measured) -> dict[str, Any]:
-    return {**{name: measured.fields[name] for name in ("pairs", "verdict", "ratings_needed")}, **measured.report}
+    return {**{name: measured.fields[name] for name in ("pairs", "verdict")}, **measured.report}
 
 
 def _preference(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
@@ -120,8 +123,7 @@ def _preference(subject: Subject, training_set: TrainingSet, held_out: HeldOut, 
     accepted = accepted_answers(training_set, subject.run, *others)
     if accepted.decide and not is_reward_model(subject.weights):
         return measure_right(subject, accepted, held_out.share, report)
-    scale = Scale(max(1.0, training_set.feedback_count / max(1, training_set.stats.get("prompts", 1))))
-    return measure_preference(subject, scale, held_out, labels_of(training_set), report, kind=accepted.kind)
+    return measure_preference(subject, held_out, labels_of(training_set), report, kind=accepted.kind)
 
 
 def _rewards(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:

@@ -21,7 +21,6 @@ from rl.config import find_rows
 from rl.config.levels import LEVELS
 from rl.evaluation import MODELS, SCORERS
 from rl.evaluation.evaluate import evaluate
-from rl.evaluation.gate import decide
 from rl.evaluation.held_out import never_learned
 from rl.evaluation.measures.preference import Row, accuracy_of, figures, sample
 from rl.evaluation.stats.intervals import counts_of, difference_interval, prompt_changes
@@ -158,7 +157,6 @@ def _store_verdict(artifact: Artifact, of_weights: Evaluation, scores: _Scores) 
             base_accuracy=accuracy_of(scores.base).value,
             against_accuracy=accuracy_of(scores.current).value,
             verdict=verdict,
-            ratings_needed=None if loss else of_weights.ratings_needed,
             report=report,
         )
         version_judged(evaluation)
@@ -167,7 +165,7 @@ def _store_verdict(artifact: Artifact, of_weights: Evaluation, scores: _Scores) 
 
 def _describe_loss(level: str, scores: _Scores, margin: float) -> tuple[str, str]:
     """Why the file is held back, or nothing; and a summary of the figures. A loss of points is enough: holding back promotes
-    nothing. The file may not be worse than the version in use either, beyond chance."""
+    nothing."""
     changes = counts_of(prompt_changes(scores.file, scores.weights))
     allowed = margin + TOLERANCE
     points = f"{100 * changes.difference:+.1f} points"
@@ -178,9 +176,6 @@ def _describe_loss(level: str, scores: _Scores, margin: float) -> tuple[str, str
     if -changes.difference > allowed and changes.lost - changes.gained >= FEWEST_LOST:
         most = f"at most {100 * allowed:g} are allowed; {_way_out(level)}"
         return f"The file at {level} loses too much: {summary}, {most}.", summary
-    beside = decide(scores.file, scores.current, ratings_per_prompt=1, held_out_share=1, margin=margin)
-    if beside.decision == "reject":
-        return f"The file at {level} is worse than the version in use: {summary}. {beside.reason}", summary
     return "", summary
 
 

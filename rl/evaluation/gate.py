@@ -12,8 +12,8 @@ does for it at every look.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import variance
 from typing import Literal, NamedTuple
@@ -36,17 +36,9 @@ class Words(NamedTuple):
     """The largest change that a prompt can have; None for the largest that was seen."""
     scale: int = 1
     digits: int = 3
-    share_of: str = ""
-    """Numbers are a share of these less one half, and are written as the share."""
 
     def write(self, number: float) -> str:
-        if self.share_of:
-            return f"{number + 0.5:.1%}"
         return f"{self.scale * number:+.{self.digits}f}"
-
-    @property
-    def measured(self) -> str:
-        return self.share_of or self.gain
 
     def amount(self, number: float) -> str:
         value = f"{self.scale * number:.3g}"
@@ -57,8 +49,6 @@ class Words(NamedTuple):
 
 
 ACCURACY = Words("points", "prompt", "", 0.01, 1, 100, 1)
-WIN_RATE = Words("points", "prompt", " that could be compared", 0.01, 0.5, 100, 1, "of answers preferred")
-"""Changes are a preference for the new version, 0 to 1, less one half."""
 REWARD, SUCCESS, FIELDS, RIGHT = (
     Words("reward", "prompt", " that could be rewarded", 0.005),
     Words("solved", "task", " that could be played", 0.01, 1),
@@ -94,9 +84,6 @@ class Verdict:
     decision: Decision
     difference: Interval
     """Accuracy, or mean reward, of the new version minus that of the one in use, -1 to 1, at 95 %."""
-    ratings_needed: int | None
-    """About how many more ratings, of all prompts, would show a version that is better by what the reason names; None when
-    decided, or when nobody can tell."""
     reason: str
     """One sentence for people."""
 
@@ -138,7 +125,7 @@ class _Case:
         write = self.words.write
         value, low, high = map(write, (self.shown.value, self.shown.low, self.shown.high))
         figures = (
-            f"{value} {self.words.measured} on {self.words.number_of(len(self.changes))}, 95% interval {low} to {high}"
+            f"{value} {self.words.gain} on {self.words.number_of(len(self.changes))}, 95% interval {low} to {high}"
         )
         if self.look.number is None or self.shown.low <= -self.margin:
             return figures
@@ -150,33 +137,17 @@ class _Case:
         return f"{figures}; look {self.look.number} needs {percent(2 * self.look.level)}, {holds}"
 
 
-def decide(
-    new: Sequence[PairScore],
-    current: Sequence[PairScore],
-    *,
-    ratings_per_prompt: float,
-    held_out_share: float,
-    look: Look = ONCE,
-    margin: float = 0.0,
-    things: str = "ratings",
-) -> Verdict:
-    """Both must have scored the same pairs in the same order, else ValueError. No pairs at all is undecided.
-
-    ``ratings_per_prompt`` and ``held_out_share`` (0 to 1, of the prompts) translate held-out prompts into ratings.
-    ``look``: of an agent's series of looks, ``budget.at_look``. ``margin``: loss of accuracy that is bearable, 0 to 1;
-    ``things``: what more of is asked for.
-    """
-    if not ratings_per_prompt > 0 or not 0 <= held_out_share <= 1:
-        raise ValueError(f"{ratings_per_prompt} ratings a prompt, {held_out_share} of the prompts held out")
+def decide(new: Sequence[PairScore], current: Sequence[PairScore], *, held_out_share: float) -> Verdict:
+    """How two models rank. Both must have scored the same pairs in the same order, else ValueError. No pairs at all is
+    undecided. ``held_out_share``: of the prompts, 0 to 1."""
     changes = prompt_changes(new, current)
-    counts = counts_of(changes)
-    shown, sure = difference_interval(counts), difference_interval(counts, look.confidence)
-    if broken := _not_scored(new):
-        return Verdict("reject", shown, None, f"The new version gives no finite score to {broken}.")
-    if broken := _not_scored(current):
-        return Verdict("undecided", shown, None, f"The version in use gives no finite score to {broken}.")
-    case = _Case(changes, shown, sure, ACCURACY, look, margin, held_out_share)
-    return _settle(case) or _ask_for_ratings(case, ratings_per_prompt, things)
+    shown = difference_interval(counts_of(changes))
+    if broken := not_scored(new):
+        return Verdict("reject", shown, f"The new version gives no finite score to {broken}.")
+    if broken := not_scored(current):
+        return Verdict("undecided", shown, f"The version in use gives no finite score to {broken}.")
+    case = _Case(changes, shown, shown, ACCURACY, ONCE, 0.0, held_out_share)
+    return _settle(case) or Verdict("undecided", shown, _why_undecided(case, ""))
 
 
 def decide_means(
@@ -190,8 +161,8 @@ def decide_means(
 ) -> Verdict:
     """``changes``: of each held-out prompt's reward, from the version in use to the new one.
 
-    What is missing is prompts, not ratings, so ``ratings_needed`` is None; the reason says about how many prompts. No more
-    than ``most_prompts`` can be asked. ``look``: as of ``decide``. ``margin``: loss of reward that is bearable, 0 to 1.
+    An undecided verdict says about how many more prompts would show a better version. No more than ``most_prompts`` can be
+    asked. ``look``: of an agent's series of looks, ``budget.at_look``. ``margin``: loss of reward that is bearable, 0 to 1.
     """
     shown = sure = _interval_of_mean(changes, ONCE)
     if look.level < ONCE.level:
@@ -201,26 +172,6 @@ def decide_means(
         sure = _interval_of_mean([*changes, end, -end], look)
     case = _Case(changes, shown, sure, words, look, margin, held_out_share)
     return _settle(case) or _ask_for_prompts(case, most_prompts)
-
-
-def decide_preferences(
-    changes: Sequence[float],
-    share: Callable[[float], Interval],
-    source: str,
-    *,
-    held_out_share: float,
-    most_prompts: int,
-    look: Look = ONCE,
-    margin: float = 0.0,
-) -> Verdict:
-    """``changes``: of each prompt how often the new version's answer is preferred, less a half; ``share``: the mean with its
-    interval at a confidence, 0 to 1, which may be wider than these alone make it. ``source``: of the preferences, for the
-    reason. ``margin``: loss of win rate that is bearable, 0 to 1."""
-    at_95, at_look = share(ONCE.confidence), share(look.confidence)
-    shown, sure = (Interval(part.value - 0.5, part.low - 0.5, part.high - 0.5) for part in (at_95, at_look))
-    case = _Case(changes, shown, sure, WIN_RATE, look, margin, held_out_share)
-    verdict = _settle(case) or _ask_for_prompts(case, most_prompts)
-    return replace(verdict, reason=f"{verdict.reason.rstrip('.')}. Evidence: {source}.")
 
 
 def _interval_of_mean(changes: Sequence[float], look: Look) -> Interval:
@@ -236,25 +187,13 @@ def _settle(case: _Case) -> Verdict | None:
         line = f" from a loss of {case.words.amount(case.margin)}" if case.margin else ""
         smallest = case.words.amount(case.words.smallest)
         reason = f"The difference{line} is too small to matter, less than {smallest}: {case.figures}."
-        return Verdict("undecided", case.shown, None, reason)
+        return Verdict("undecided", case.shown, reason)
     if case.shown.high < -case.margin:
-        return Verdict("reject", case.shown, None, f"The new version is worse{case.below}: {case.figures}.")
+        return Verdict("reject", case.shown, f"The new version is worse{case.below}: {case.figures}.")
     if case.holds:
         comparison = "better" if case.sure.low > 0 else f"not worse{case.below}"
-        return Verdict("promote", case.shown, None, f"The new version is {comparison}: {case.figures}.")
+        return Verdict("promote", case.shown, f"The new version is {comparison}: {case.figures}.")
     return None
-
-
-def _ask_for_ratings(case: _Case, ratings_per_prompt: float, things: str) -> Verdict:
-    ratings = ratings_per_prompt / case.held_out_share if case.held_out_share else 0.0
-    needed, ask = None, ""
-    if ratings and len(case.changes) < FEWEST_PROMPTS:
-        needed = round_up((FEWEST_PROMPTS - len(case.changes)) * ratings)
-        ask = f": about {needed:,} more {things}"
-    elif ratings and (planned := _plan(case)):
-        needed = round_up(planned.more * ratings)
-        ask = _would_show(case, planned.gain, needed, things)
-    return Verdict("undecided", case.shown, needed, _why_undecided(case, ask))
 
 
 def _ask_for_prompts(case: _Case, most_prompts: int) -> Verdict:
@@ -265,7 +204,7 @@ def _ask_for_prompts(case: _Case, most_prompts: int) -> Verdict:
         gain = gain_of_prompts(variance(case.changes), most_prompts, case.look.next_level) - case.margin
         most = f"{case.words.number_of(most_prompts)}, the most that are asked"
         ask = f"; on {most}, a version that is better by {case.words.amount(gain)} would show" if gain > 0 else ""
-    return Verdict("undecided", case.shown, None, _why_undecided(case, ask))
+    return Verdict("undecided", case.shown, _why_undecided(case, ask))
 
 
 def _plan(case: _Case) -> Plan | None:
@@ -291,7 +230,7 @@ def _why_undecided(case: _Case, ask: str) -> str:
     return f"{start}: {case.figures}{ask}."
 
 
-def _not_scored(scores: Sequence[PairScore]) -> str:
+def not_scored(scores: Sequence[PairScore]) -> str:
     """Names how many pairs have a score that is not a finite number; empty when all is well."""
     broken = sum(not (math.isfinite(score.chosen_logp) and math.isfinite(score.rejected_logp)) for score in scores)
     return f"{broken} of {len(scores)} held-out pairs" if broken else ""

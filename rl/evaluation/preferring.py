@@ -1,25 +1,23 @@
 """Versions that answer, measured by what people prefer: by their fresh answers and by the held-out ones; and reward models,
 which only rank.
 
-The weightiest evidence that can say something decides alone, and the others are shown beside it: people's picks between
-answers of both versions, else fresh answers that a judge compares, else how the versions rank answers that are there. To
-take whichever of three is in favour would make three chances of one.
+People's picks between answers of both versions decide, else fresh answers that a judge compares, where it would be right
+even if all its errors were in favour of the new version. To take whichever is in favour would make two chances of one. How
+the versions rank answers that are there is shown beside, and decides nothing about versions that answer.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from statistics import fmean
 from typing import Any, Final
 
 from django.conf import settings
 
 from rl.base.errors import BadFile, JudgeFailed, UsageError
 from rl.base.leaves import leaf
-from rl.base.measurements import Interval, wilson
+from rl.base.measurements import Interval
 from rl.base.records import Report
 from rl.collect.command_center import widget_choice
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
@@ -29,7 +27,8 @@ from rl.dataset_builder import Split
 from rl.dataset_builder.read.runs import OfferedTools, with_calls
 from rl.dataset_builder.wording import ask_agent
 from rl.evaluation import MODELS
-from rl.evaluation.gate import Verdict, decide, decide_preferences
+from rl.evaluation.duels import Given, Picks, Sides, count_picks, judge_picks, names_of
+from rl.evaluation.gate import Verdict, decide, not_scored
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
 from rl.evaluation.judges import Duel, Judge, Judged
@@ -37,47 +36,20 @@ from rl.evaluation.judges.servers import OWN, find_server
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures import preference as pairs
 from rl.evaluation.measures.fresh import Fresh, Unheard
-from rl.evaluation.stats.budget import ONCE, Look
+from rl.evaluation.stats.budget import Look
+from rl.evaluation.stats.intervals import sign_flip_p
 from rl.evaluation.subject import Measured, Subject, evaluation_fields
 from rl.judge.labels import text_of
 from rl.lm.model_path import is_reward_model
-from rl.models import Agent, Feedback, ModelVersion, prompt_key
-from rl.models.traces import answered_by
+from rl.models import Agent, prompt_key
 from rl.training.calibration import calibration
 
+ANY: Final = Sides("the new version", "the version in use")
+NOTHING: Final = Interval(0.0, -0.5, 0.5)
+FEWEST_JUDGED: Final = 8
+"""Prompts with fewer of which a forecast says nothing."""
 FEWEST_PROMPTS = 20
 """With picks at fewer prompts they are shown and decide nothing."""
-_SHARES = {Feedback.Choice.LEFT: 1.0, Feedback.Choice.RIGHT: 0.0}
-"""How much of a win a pick is for the answer on the left; a tie and "both bad" are half of one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picks:
-    shares: tuple[float, ...]
-    """How often the new version's answer was picked, of each prompt."""
-    picks: int
-
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Wilson's, over prompts."""
-        return wilson(sum(self.shares), len(self.shares), confidence)
-
-    def as_dict(self) -> dict[str, Any]:
-        figures = {"share": asdict(self.interval()), "prompts": len(self.shares), "picks": self.picks}
-        return {"kind": "picks", **figures}
-
-
-def count_picks(agent: Agent, version: ModelVersion, other: ModelVersion | None) -> Picks | None:
-    """Side-by-side picks between answers of the two; ``other``: None for the base model. None where nobody picked."""
-    shares: defaultdict[str, list[float]] = defaultdict(list)
-    rows = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.COMPARISON, is_current=True).order_by()
-    for side, opposite in (("trace", "other_trace"), ("other_trace", "trace")):
-        duels = rows.filter(answered_by(version, f"{side}__"), answered_by(other, f"{opposite}__"))
-        for choice, key in duels.values_list("choice", "trace__prompt_key"):
-            share = _SHARES.get(Feedback.Choice(choice), 0.5)
-            shares[key].append(share if side == "trace" else 1 - share)
-    if not shares:
-        return None
-    return Picks(tuple(fmean(values) for values in shares.values()), sum(map(len, shares.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,56 +59,71 @@ class Terms:
     look: Look
     margin: float
     """Loss that is bearable."""
-    held_out_share: float
-    most_prompts: int
-    """That fresh answers are asked for."""
+    sides: Sides = ANY
+    judge_decides: bool = True
+    """Where people have not picked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
     verdict: Verdict
     report: dict[str, Any]
-    """``decided_by``: picks, fresh or margins; ``evidence``: of each kind that there is, the weightiest first."""
+    """``decided_by``: picks or fresh, empty where neither can tell; ``evidence``: all there is, the weightiest first."""
 
 
-def weigh(
-    picked: Picks | None, fresh: Fresh | Unheard | None, margins: Verdict, shown: dict[str, Any], terms: Terms
-) -> Weighed:
-    """``margins``: what the gate says of the held-out answers' relative margins; ``shown``: its figures. A judge that could
-    not be asked leaves open what it would have decided: weaker evidence does not step in for it."""
-    evidence = [of_kind.as_dict() for of_kind in (picked, fresh) if of_kind]
-    evidence.append({"kind": "margins", **shown})
-    decided_by, verdict = _decide(picked, fresh, margins, terms)
+def weigh(picked: Picks | None, fresh: Fresh | Unheard | None, margins: dict[str, Any], terms: Terms) -> Weighed:
+    """``margins``: figures of how both rank held-out answers."""
+    evidence = [of_kind.as_dict() for of_kind in (picked if picked and picked.picks else None, fresh) if of_kind]
+    evidence.append({"kind": "margins", **margins})
+    decided_by, verdict = _decide(picked, fresh, terms, margins["prompts"])
     return Weighed(verdict, {"decided_by": decided_by, "evidence": evidence})
 
 
-def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, margins: Verdict, terms: Terms) -> tuple[str, Verdict]:
+def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, terms: Terms, prompts: int) -> tuple[str, Verdict]:
     if picked and len(picked.shares) >= FEWEST_PROMPTS:
-        source = f"people picked between answers of both {picked.picks} times"
-        return "picks", _on_shares(picked, source, terms)
+        return "picks", judge_picks(picked, terms.look, terms.margin, terms.sides)
     if isinstance(fresh, Unheard):
-        reason = f"Fresh answers could not be compared: {fresh.problem}. Evaluate again when that is mended."
-        return "fresh", replace(margins, decision="undecided", ratings_needed=None, reason=reason)
-    if fresh and fresh.judge.beats_chance:
-        agreement = fresh.judge.agreement
-        source = (
-            f"fresh answers to questions that neither has learned from, compared by {fresh.judge.name}, which agrees with "
-            f"people on {agreement.value:.0%} of {fresh.judge.prompts} prompts (the longer answer: {fresh.judge.longer:.0%})"
+        return "fresh", _open(
+            f"Fresh answers could not be compared: {fresh.problem}. Evaluate again when that is mended."
         )
-        return "fresh", _on_shares(fresh, source, terms)
-    return "margins", margins
+    if fresh and fresh.judge.beats_chance and len(fresh.sides) >= FEWEST_JUDGED:
+        return "fresh", _forecast(fresh, terms)
+    return "", _open(f"Nobody can tell yet: {_why_open(fresh, prompts)}. People's picks decide.")
 
 
-def _on_shares(preferred: Picks | Fresh, source: str, terms: Terms) -> Verdict:
-    return decide_preferences(
-        [share - 0.5 for share in preferred.shares],
-        preferred.interval,
-        source,
-        held_out_share=terms.held_out_share,
-        most_prompts=terms.most_prompts,
-        look=terms.look,
-        margin=terms.margin,
+def _why_open(fresh: Fresh | None, prompts: int) -> str:
+    """``prompts``: that are held out with ratings."""
+    if fresh is None and prompts < FEWEST_JUDGED:
+        return f"{prompts} prompt{'' if prompts == 1 else 's'} held out, and at least {FEWEST_JUDGED} are needed"
+    if fresh is None:
+        return "no judge can learn from the ratings there are"
+    if not fresh.judge.beats_chance:
+        agreement, checked = fresh.judge.agreement, fresh.judge.prompts
+        return f"that the judge agrees with people on {agreement.value:.0%} of {checked} prompts may be chance"
+    return f"{len(fresh.sides)} fresh answers were compared, and at least {FEWEST_JUDGED} are needed"
+
+
+def _open(reason: str, difference: Interval = NOTHING) -> Verdict:
+    return Verdict("undecided", difference, reason)
+
+
+def _forecast(fresh: Fresh, terms: Terms) -> Verdict:
+    shown, least, judge = fresh.forecast, fresh.worst_case(terms.look.confidence), fresh.judge
+    difference, line = Interval(*(end - 0.5 for end in (shown.value, shown.low, shown.high))), 0.5 - terms.margin
+    figures = (
+        f"it is preferred in {shown.value:.0%} ({shown.low:.0%} to {shown.high:.0%}) of {len(fresh.sides)} fresh answers. "
+        f"That is a forecast of {judge.name}, which agrees with people on {judge.agreement.value:.0%} of {judge.prompts} "
+        f"prompts (the longer answer: {judge.longer:.0%})"
     )
+    if shown.high < line:
+        return Verdict("reject", difference, f"The new version is worse: {figures}.")
+    surely = f"if all its errors were in favour of the new version, people would prefer it in {least:.0%} or more"
+    by_chance = not terms.margin and sign_flip_p([side - 0.5 for side in fresh.sides]) > terms.look.level
+    if least <= line or by_chance:
+        return _open(f"Nobody can tell yet: {figures}; {surely}. People's picks decide.", difference)
+    if not terms.judge_decides:
+        return _open(f"Perhaps better: {figures}. People's picks decide.", difference)
+    return Verdict("promote", difference, f"The new version is better: {figures}; {surely}.")
 
 
 OWN_JUDGE: Final = "a judge that has learned from its users' ratings"
@@ -145,17 +132,8 @@ MOST_CHECKS: Final = 100
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """What a missing held-out prompt costs."""
-
-    ratings_per_prompt: float
-    things: str = "ratings"
-
-
 def measure_preference(
     subject: Subject,
-    scale: Scale,
     held_out: HeldOut,
     labels: Labels,
     report: Report,
@@ -166,20 +144,33 @@ def measure_preference(
     """``labels``: what a judge of fresh answers learns from. ``own_data``: the held-out pairs are none of the agent's, and
     no other prompts are asked. ``kind``: of the agent's answers, for the guard rails."""
     if is_reward_model(subject.weights):
-        return _of_reward_model(subject, scale, held_out, report)
+        return _of_reward_model(subject, held_out, report)
     asked = _rows_to_ask(subject, held_out, own_data)
     watch = subject.watch(asked, report, kind)
     scores = pairs.compare(subject.contest, held_out, report, also=watch.speaker)
     watch.chosen = pairs.likelier_chosen(scores)
     guards = watch.guards()
-    look, margin = subject.look, subject.agent.gate_margin
-    margins = _ask_gate(scores, scale, held_out, margin, look)
+    margin, margins = subject.agent.gate_margin, decide(scores.new, scores.current, held_out_share=held_out.share)
     shown = {"difference": asdict(margins.difference), "pairs": len(scores.rows), "prompts": scores.prompts}
     picks = count_picks(subject.agent, subject.version, subject.current) if subject.version else None
-    terms = Terms(look, margin, held_out.share, settings.EVALUATION_PROMPTS)
-    weighed = weigh(picks, _compare_answers(subject, labels, watch, report), margins, shown, terms)
-    measured = _describe_ranking(scores, guards.over(weighed.verdict), guards, margin)
-    return replace(measured, report={**measured.report, **weighed.report})
+    decides = subject.agent.promoted_by != Agent.Decider.PICKS
+    sides = names_of(subject.version, subject.current) if subject.version else ANY
+    terms = Terms(subject.look, margin, sides, judge_decides=decides)
+    weighed = weigh(picks, _compare_answers(subject, labels, watch, report), shown, terms)
+    verdict = margins if not_scored(scores.new) else weighed.verdict
+    measured = _describe_ranking(scores, guards.over(verdict), guards, margin)
+    report_of = {**measured.report, **weighed.report}
+    return replace(measured, report=report_of, given=[] if own_data else answers_to_compare(subject.agent, watch))
+
+
+def answers_to_compare(agent: Agent, watch: Watch) -> list[Given]:
+    """None of an agent that chooses widgets, which is asked in a form that is not for people."""
+    answers, of_base = watch.answers, watch.answers.get("base", [])
+    if not answers or agent.pair_type != Agent.PairType.PREFERENCE:
+        return []
+    rows = zip(watch.asked, answers["new"], answers.get("current", of_base), strict=True)
+    most = watch.speaker.most["new"]
+    return [Given(row["prompt_key"], new, other, most) for row, new, other in rows if new and other]
 
 
 def _rows_to_ask(subject: Subject, held_out: HeldOut, own_data: bool) -> list[pairs.Row]:
@@ -204,27 +195,15 @@ def _compare_answers(
         return fresh.Unheard(str(failure))
 
 
-def _of_reward_model(subject: Subject, scale: Scale, held_out: HeldOut, report: Report) -> Measured:
+def _of_reward_model(subject: Subject, held_out: HeldOut, report: Report) -> Measured:
     """Worse than guessing is rejected; nothing is promoted."""
     scores = pairs.compare(subject.contest, held_out, report, "reward_model")
-    verdict = _ask_gate(scores, scale, held_out, 0.0, ONCE)
+    verdict = decide(scores.new, scores.current, held_out_share=held_out.share)
     if verdict.decision != "reject":
         reason = f"{verdict.reason} It is a reward model: it scores answers, and is never promoted."
         verdict = replace(verdict, decision="undecided", reason=reason)
     measured = _describe_ranking(scores, verdict, skip("a reward model gives no answers", subject.agent, None), 0.0)
     return replace(measured, report={**measured.report, **calibration(scores.rows, scores.new)})
-
-
-def _ask_gate(scores: pairs.Comparison, scale: Scale, held_out: HeldOut, margin: float, look: Look) -> Verdict:
-    return decide(
-        scores.new,
-        scores.current,
-        ratings_per_prompt=scale.ratings_per_prompt,
-        held_out_share=held_out.share,
-        margin=margin,
-        things=scale.things,
-        look=look,
-    )
 
 
 def _describe_ranking(scores: pairs.Comparison, verdict: Verdict, guards: Guards, margin: float) -> Measured:

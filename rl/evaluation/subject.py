@@ -12,6 +12,7 @@ from rl.base.records import Report
 from rl.collect.feedback.kept_answers import choosing_for, schema_for
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.evaluation import Contest, lm_eval
+from rl.evaluation.duels import Given
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
 from rl.evaluation.guards.measure import Row, Watch
@@ -77,10 +78,7 @@ class Subject:
     @property
     def look(self) -> Look:
         """Which look at a version it is since the one in use was promoted. What is not a version cannot be promoted."""
-        if self.version is None:
-            return ONCE
-        against = Evaluation.objects.filter(version__agent=self.agent, against=self.current, artifact=None)
-        return at_look(1 + against.exclude(version=self.version).order_by().values("version").distinct().count())
+        return look_at(self.version, self.current) if self.version else ONCE
 
     def watch(self, rows: Sequence[Row], report: Report, kind: AnswerKind = FREE) -> Watch:
         scorer = partial(rollouts.scorer_of_run, self.agent, self.run.options if self.run else {})
@@ -98,19 +96,25 @@ class Subject:
         )
 
 
+def look_at(version: ModelVersion, current: ModelVersion | None) -> Look:
+    against = Evaluation.objects.filter(version__agent=version.agent_id, against=current, artifact=None)
+    return at_look(1 + against.exclude(version=version).order_by().values("version").distinct().count())
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     fields: dict[str, Any]
     """The fields of an Evaluation without its report."""
     report: dict[str, Any]
     """What the report page and ``--output`` show."""
+    given: Sequence[Given] = ()
+    """Answers that people may compare."""
 
 
 def evaluation_fields(verdict: Verdict, pairs: int, prompts: int, means: Sequence[float]) -> dict[str, Any]:
     """``means``: accuracies or mean rewards of the new version, the base model and the version in use."""
     names = ("accuracy", "base_accuracy", "against_accuracy")
-    outcome = {"verdict": verdict.decision, "ratings_needed": verdict.ratings_needed}
-    return {"pairs": pairs, "prompts": prompts, **dict(zip(names, means, strict=True)), **outcome}
+    return {"pairs": pairs, "prompts": prompts, **dict(zip(names, means, strict=True)), "verdict": verdict.decision}
 
 
 def of_version(version: ModelVersion, options: EvaluationOptions, report: Report) -> Subject:

@@ -199,7 +199,6 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "pairs": evaluation.pairs,
         "prompts": evaluation.prompts,
         "verdict": evaluation.verdict,
-        "ratings_needed": evaluation.ratings_needed,
         **evaluation.report,
     }
 

@@ -39,6 +39,11 @@ class Agent(models.Model):
         STRUCTURED = "structured", "JSON with fields"
         FREE = "free", "free"
 
+    class Decider(models.TextChoices):
+        JUDGE = "judge", "the gate, and people's picks where it cannot tell"
+        PICKS = "picks", "people's picks alone"
+        OPERATOR = "operator", "a person, who is told what is known"
+
     class AnswerFormat(models.TextChoices):
         JSON = "json", "JSON"
         CODE = "code", "code"
@@ -183,6 +188,13 @@ class Agent(models.Model):
         max_length=64,
         blank=True,
         help_text="Who compares fresh answers: a name of JUDGES_FILE; empty: a judge that learns from the users' ratings.",
+    )
+
+    promoted_by = models.CharField(
+        max_length=16,
+        choices=Decider,
+        default=Decider.JUDGE,
+        help_text="Who puts a new version into use. Where answers are right or wrong, picks are not asked for.",
     )
 
     # online learning

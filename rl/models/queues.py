@@ -16,6 +16,7 @@ from rl.base.slugs import check_slug
 from rl.models.agents import Agent
 from rl.models.feedback import Feedback
 from rl.models.traces import Trace
+from rl.models.versions import ModelVersion
 
 NOT_BLIND = "not blind"
 """The tag of a comparison by somebody who had been shown the names of the versions."""
@@ -38,6 +39,7 @@ class AnswerPair(models.Model):
     class Origin(models.TextChoices):
         TALK = "talk", "a person's own question"
         SECOND = "second", "a second answer, made in idle time"
+        DUEL = "duel", "answers of a new version and of the one in use"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="answer_pairs")
@@ -46,6 +48,14 @@ class AnswerPair(models.Model):
     origin = models.CharField(max_length=16, choices=Origin)
     drawn_for = models.CharField(max_length=200, blank=True, help_text="The rater who asked; empty: for anybody.")
     is_disputed = models.BooleanField(default=False, help_text="Versions or the judge disagree on it.")
+    version = models.ForeignKey(
+        ModelVersion,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="duels",
+        help_text="The new version that picks decide about; empty: no duel.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

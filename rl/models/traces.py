@@ -69,15 +69,17 @@ def ended_by_itself(trace: str = "") -> Q:
 
 GATEWAY = "gateway"
 """The source of answers that the gateway fetched."""
+DUEL = "duel"
+"""The source of answers that the gate asked for, so that people compare them."""
 
 
 def answered_by(version: ModelVersion | None, trace: str = "") -> Q:
     """Traces with answers of the version; None: of the base model. An answer without a version may be anybody's: only the
-    gateway knows that it is the base model's. ``trace``: the way to the trace, such as ``trace__``."""
+    gateway and the gate know that it is the base model's. ``trace``: the way to the trace, such as ``trace__``."""
     if version is not None:
         return Q(**{f"{trace}model_version": version})
     unknown = Q(**{f"{trace}details__has_key": "model_version"})
-    return Q(**{f"{trace}model_version": None, f"{trace}source": GATEWAY}) & ~unknown
+    return Q(**{f"{trace}model_version": None, f"{trace}source__in": (GATEWAY, DUEL)}) & ~unknown
 
 
 class Trace(models.Model):

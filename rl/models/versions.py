@@ -157,9 +157,6 @@ class Evaluation(models.Model):
     base_accuracy = models.FloatField()
     against_accuracy = models.FloatField(help_text="Of the version in use.")
     verdict = models.CharField(max_length=16, choices=Verdict)
-    ratings_needed = models.PositiveIntegerField(
-        null=True, blank=True, help_text="About how many more, when undecided."
-    )
     report = models.JSONField(help_text="Intervals, margins and the worst examples.")
     created_at = models.DateTimeField(auto_now_add=True)
 

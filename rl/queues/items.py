@@ -56,7 +56,8 @@ def all_items(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
 
 
 def _all_pairs(queue: RatingQueue, rater: str, wanted: Q | None) -> Rows:
-    rows = AnswerPair.objects.filter(agent=queue.agent_id, origin=AnswerPair.Origin.SECOND, drawn_for__in=("", rater))
+    made = (AnswerPair.Origin.SECOND, AnswerPair.Origin.DUEL)
+    rows = AnswerPair.objects.filter(agent=queue.agent_id, origin__in=made, drawn_for__in=("", rater))
     wanted_left = read_filters(queue.filters).condition("left__")
     rows = rows.filter(wanted_left, left__response__gt="", right__response__gt="")
     if wanted:
@@ -99,6 +100,8 @@ def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
         yield rows.filter(pk__in=newest, details__chosen__share__lt=1).order_by("details__chosen__share", "id")
     elif queue.order in (_Order.DISPUTED, _Order.UNCERTAIN):
         yield _disputed_items(queue, rows).order_by("-created_at", "id")
+    if asks_about_pairs(queue):
+        yield rows.filter(origin=AnswerPair.Origin.DUEL).order_by("pk")  # ids are random
     for kind in [Q()] if asks_about_pairs(queue) else _KINDS:
         yield from _from_the_last(queue, rows, rater, kind)
     yield _all_at_once(queue, rows)

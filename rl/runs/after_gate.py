@@ -5,8 +5,9 @@ from __future__ import annotations
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.evaluation import exported_file
+from rl.evaluation.duels import MADE
 from rl.export import release
-from rl.models import Evaluation, ModelVersion
+from rl.models import Agent, Evaluation, ModelVersion
 from rl.runs.choosing import RunOptions
 from rl.runs.ladder import RESOURCES
 from rl.serving.deploy import deploy, file_name
@@ -28,13 +29,17 @@ def act_on_verdict(version: ModelVersion, evaluation: Evaluation, options: RunOp
     if version.is_reward_model:
         return evaluation
     if evaluation.verdict != Evaluation.Verdict.PROMOTE:
-        report("log", {"text": "the gate is undecided: the version is kept, and neither exported nor used"})
+        waits = f"; {made} duels wait for people's picks" if (made := evaluation.report.get(MADE)) else ""
+        report("log", {"text": f"the gate is undecided: the version is kept, and neither exported nor used{waits}"})
         return evaluation
     if options.export or options.deploy:
         of_file = _export(version, evaluation, options, report)
         if of_file.verdict == Evaluation.Verdict.REJECT:
             report("log", {"text": f"the version is kept, and not used: {of_file.report['reason']}"})
             return of_file
+    if version.agent.promoted_by == Agent.Decider.OPERATOR:
+        report("log", {"text": f"{version.name} waits for a person to put it into use: its page has the button"})
+        return evaluation
     if options.deploy:
         name, level = options.model_name, options.quantization
         deploy(version.agent, version, target=options.deploy, quantization=level, model_name=name, report=report)

@@ -60,7 +60,7 @@ def last_verdict(agent: Agent) -> dict[str, str]:
     if evaluation is None:
         return {"text": "", "version": ""}
     verdict = sentence(evaluation)
-    more = f"About {verdict.ratings_needed} more ratings would tell." if verdict.ratings_needed else ""
+    more = "People's picks decide: compare answers under Rate." if verdict.duels else ""
     return {
         "text": " ".join(filter(None, [f"{verdict.heading}.", verdict.text, more])),
         "version": evaluation.version.name,

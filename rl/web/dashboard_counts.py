@@ -30,6 +30,7 @@ _PARTS = {
     "decided_by": "decided_by",
     "difference": "difference",
     "margin": "margin",
+    "duels": "duels",
     "said": "said",
     "rails": "guards__rails",
 }

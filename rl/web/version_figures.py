@@ -10,6 +10,7 @@ from rl.collect.feedback.judged_answers import share_right
 from rl.config.guard_limits import GUARD_RAILS
 from rl.data_formatter.answer_kinds import AnswerKind
 from rl.models import Agent, Evaluation, ModelVersion, version_name
+from rl.runs.duels import MADE
 
 _NAMES: Final = {
     "right": "Right answers, to questions that it had not learned",
@@ -45,7 +46,8 @@ class Bar:
 class Sentence:
     heading: str
     text: str
-    ratings_needed: int | None
+    duels: int
+    """That people are asked to decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def sentence(evaluation: Evaluation) -> Sentence:
         heading = f"{version} broke a guard rail"
     elif evaluation.verdict == Evaluation.Verdict.REJECT and decisive and decisive.high < 50:
         heading = f"{version} is worse"
-    return Sentence(heading, decisive.text if decisive else "", evaluation.ratings_needed)
+    return Sentence(heading, decisive.text if decisive else "", evaluation.report.get(MADE) or 0)
 
 
 def bars(evaluation: Evaluation) -> list[Bar]:

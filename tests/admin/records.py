@@ -61,14 +61,19 @@ def make_version(agent: Agent, name: str = "v40", **fields) -> ModelVersion:
 
 
 def make_evaluation(version: ModelVersion, training_set: TrainingSet, accuracy: float = 0.8, **fields) -> Evaluation:
-    values = {"verdict": Evaluation.Verdict.PROMOTE, "base_accuracy": 0.5, "against_accuracy": 0.5, **fields}
+    values = {
+        "verdict": Evaluation.Verdict.PROMOTE,
+        "base_accuracy": 0.5,
+        "against_accuracy": 0.5,
+        "report": {},
+        **fields,
+    }
     return Evaluation.objects.create(
         version=version,
         training_set=training_set,
         pairs=10,
         prompts=5,
         accuracy=accuracy,
-        report={"worst": []},
         **values,
     )
 

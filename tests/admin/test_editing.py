@@ -35,6 +35,7 @@ AGENT = {
     "unsure_below": "0.6",
     "auto_label_threshold": "",
     "gate_margin": "0",
+    "promoted_by": "judge",
     "guard_limits": "",
     "deploy_target": "ollama",
     "keep_versions": "3",

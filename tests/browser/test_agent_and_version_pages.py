@@ -39,7 +39,7 @@ def desk(page: Page, context: BrowserContext, live_site: LiveSite, agent: Agent,
         {"name": "empty_rate", "limit": 0.1, "broken": False, "text": "empty: 0 of 16 answers"},
         {"name": "kl_to_base", "limit": 2.0, "broken": False, "text": "0.31 nats a token from the base model"},
     ]
-    evaluation.verdict, evaluation.ratings_needed, evaluation.against = "undecided", 30, first
+    evaluation.verdict, evaluation.against = "undecided", first
     share = {"share": {"value": 0.55, "low": 0.44, "high": 0.66}}
     margins = {"kind": "margins", "difference": {"value": 0.12, "low": -0.05, "high": 0.27}}
     samples = [sample("How do I keep bread fresh?", 3 * LONG, ANSWER), sample("And milk?", LONG, "In the fridge.")]

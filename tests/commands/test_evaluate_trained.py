@@ -44,7 +44,6 @@ def test_a_checkpoint_is_measured_like_a_version(trained):
 def test_the_version_in_use_compared_with_itself_is_undecided(trained):
     document = trained.json("evaluate_model", "--agent", "support-chat", "--checkpoint", str(adapter(trained)))
     assert document["verdict"] == "undecided"
-    assert document["ratings_needed"] is None or document["ratings_needed"] > 0
 
 
 def test_what_cannot_be_measured_is_one_clear_error(trained: Site):

@@ -27,7 +27,9 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "sqlite", reason="the run on SQLite tries both"),
 ]
 ALIAS = "upgrade"
-FIRST, LAST = "0001_initial", "0024_larger_agent"
+FIRST, LAST = "0001_initial", "0025_duels"
+GONE = {"rl_evaluation": {"ratings_needed"}}
+"""Columns of the first tables that are no more."""
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 SPECIFIC: dict[str, dict[str, Any]] = {
     "agent": {
@@ -157,8 +159,9 @@ def test_every_row_of_the_first_tables_is_there_with_every_value(database: BaseD
     migrated(database, LAST)
     after = contents(database)
     for table, rows in before.items():
-        kept = [{column: row[column] for column in rows[0] if column in row} for row in after[table]]
-        assert kept == rows, table
+        columns = rows[0].keys() - GONE.get(table, set())
+        kept, wanted = ([{column: row[column] for column in columns} for row in of] for of in (after[table], rows))
+        assert kept == wanted, table
     means_the_same()
     every_row_can_be_read()
     migrated(database, LAST)  # again: nothing is left to do

@@ -49,7 +49,7 @@ def version(agent: Agent, data_dir: Path, tiny_base: Path) -> ModelVersion:
 
 def evaluation(version: ModelVersion, verdict: Verdict) -> Evaluation:
     training_set = TrainingSet(agent=version.agent, method="prompts")  # whose files are not judged
-    return Evaluation(version=version, training_set=training_set, verdict=verdict)
+    return Evaluation(version=version, training_set=training_set, verdict=verdict, report={})
 
 
 def test_a_promoted_version_is_exported_registered_and_champion(version: ModelVersion, double: OllamaDouble):

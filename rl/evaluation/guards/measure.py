@@ -40,7 +40,7 @@ class Guards:
         if not self.reason:
             return verdict
         reason = f"{self.reason} Without it: {verdict.reason}"
-        return replace(verdict, decision="reject", ratings_needed=None, reason=reason)
+        return replace(verdict, decision="reject", reason=reason)
 
 
 def skip(reason: str, agent: Agent, task: TaskScores | None) -> Guards:

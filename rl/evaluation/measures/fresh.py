@@ -1,13 +1,14 @@
 """Answers of two versions to prompts that neither has learned from, compared by a judge that has learned from people.
 
-For each prompt the judge says how likely people prefer the new version's answer, p. Where the judge is p sure, it is right
-a little less or more often than that: the difference is measured on people's own labels and added to every p on the side
-that the judge takes, and its error enters the interval (prediction-powered inference: Angelopoulos et al., 2023, Science
-382:669).
+For each prompt the judge takes a side: 1 the new version's, 0 the other's, one half where both answers are the same. Their
+mean is a forecast of what people would prefer, and no more: how often a judge agrees with people says little about a version
+whose answers it has never seen.
 
-    share = mean(p + delta * side),     side = 1 where p > 1/2, -1 where p < 1/2
-    error^2 = variance(p + delta * side) / n + variance of mean(p) over the resampled heads
-            + mean(side)^2 * variance(delta)
+    error^2 = share (1 - share) / n + MISSED^2
+
+In the worst case all its errors were made in favour of one version. Then people prefer the new one in no less than
+
+    lower end of the share - (1 - lower end of its agreement)
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
-from rl.base.measurements import Interval, wilson
+from rl.base.measurements import Interval, wilson, z_of
 from rl.base.records import GeneratedAnswer
 from rl.evaluation.held_out import contrasts
 from rl.evaluation.judges import Duel, Judge, Judged, Preferences
@@ -29,6 +30,9 @@ from rl.judge.labels import FOLDS, fold_of, text_of
 
 FEWEST_CHECKS = 8
 """Prompts whose labels tell how good the judge is."""
+MISSED = 0.09
+"""How far a judge's share is from people's, beside what comes of few prompts, for a version that it never saw: measured on
+people's own picks between five models (docs/evaluation.md)."""
 Row = Mapping[str, Any]
 _FORMATTED = re.compile(r"^[ \t]*(?:[-*•#]|\d+\.)\s|\*\*|```", re.MULTILINE)
 
@@ -42,9 +46,6 @@ class Calibration:
     """With people, over prompts."""
     prompts: int
     opinions: int
-    delta: float
-    """How much more often it agrees with people than it is sure to."""
-    delta_error: float
     longer: float
     """Share of the prompts at which people prefer the answer with more words: what a judge must know more than."""
 
@@ -55,30 +56,33 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """The share of prompts at which people would prefer the new version's answer, by a judge; a draw is half."""
+    """The share of prompts at which people would prefer the new version's answer, by a judge."""
 
     judge: Calibration
-    shares: tuple[float, ...]
-    """How likely people prefer the new version's answer to each prompt, by the judge, its error taken off; half where both
-    are the same."""
-    share: float
-    """Their mean."""
-    error: float
+    sides: tuple[float, ...]
+    """1 where the judge prefers the new version's answer, 0 where the other, half where both are the same."""
     different: int
     """Prompts at which the two answers are not the same."""
     lengths: dict[str, Any]
     """What can be gamed: words and formatting of both, and the share at equal length."""
 
-    def interval(self, confidence: float = 0.95) -> Interval:
-        degrees = max(1, min(len(self.shares), self.judge.prompts) - 1)
-        half = student_t(degrees, confidence) * self.error
-        return Interval(self.share, max(0.0, self.share - half), min(1.0, self.share + half))
+    @property
+    def forecast(self) -> Interval:
+        """At 95 %."""
+        share = fmean(self.sides)
+        half = z_of(0.95) * math.sqrt(share * (1 - share) / len(self.sides) + MISSED**2)
+        return Interval(share, max(0.0, share - half), min(1.0, share + half))
+
+    def worst_case(self, confidence: float) -> float:
+        """The least share that people would prefer."""
+        low = wilson(sum(self.sides), len(self.sides), confidence).low
+        return max(0.0, low - (1 - self.judge.agreement.low))
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "kind": "fresh",
-            "share": asdict(self.interval()),
-            "prompts": len(self.shares),
+            "share": asdict(self.forecast),
+            "prompts": len(self.sides),
             "different": self.different,
             "judge": {**asdict(self.judge), "beats_chance": self.judge.beats_chance},
             **self.lengths,
@@ -129,21 +133,23 @@ def check(name: str, judged: Judged, contrasts: Sequence[Row]) -> Calibration | 
     """``contrasts``: those that the judge was checked on, and others. None with fewer than two prompts at which it takes a
     side."""
     hits: defaultdict[str, list[float]] = defaultdict(list)
-    excess: defaultdict[str, list[float]] = defaultdict(list)
+    sided: set[str] = set()
     for prompt, of_heads in judged.checks:
-        p = fmean(of_heads)
-        hit = 0.5 if p == 0.5 else float(p > 0.5)
-        hits[prompt].append(hit)
-        if p != 0.5:  # delta is added where the judge takes a side
-            excess[prompt].append(hit - max(p, 1 - p))
-    means = [fmean(values) for values in excess.values()]
-    if len(means) < 2:
+        side = side_of(of_heads)
+        hits[prompt].append(side)
+        sided |= {prompt} if side != 0.5 else set()
+    if len(sided) < 2:
         return None
     right = math.fsum(fmean(values) for values in hits.values())
     agreement = wilson(min(right, len(hits)), len(hits))
-    error = stdev(means) / math.sqrt(len(means))
     longer = _longer_wins(row for row in contrasts if row["prompt_key"] in hits)
-    return Calibration(name, agreement, len(hits), judged.opinions, fmean(means), error, longer)
+    return Calibration(name, agreement, len(hits), judged.opinions, longer)
+
+
+def side_of(preferences: Preferences) -> float:
+    """The side that a judge's heads take together: 1 for the first answer."""
+    p = fmean(preferences)
+    return 0.5 if p == 0.5 else float(p > 0.5)
 
 
 def _longer_wins(contrasts: Iterable[Row]) -> float:
@@ -158,14 +164,9 @@ def _longer_wins(contrasts: Iterable[Row]) -> float:
 def estimate(judge: Calibration, preferences: Sequence[Preferences], texts: Sequence[tuple[str, str]]) -> Fresh:
     """``texts``: the answers of both at each prompt, of two prompts or more."""
     same = [new == old for new, old in texts]
-    of_heads = [[0.5] * len(values) if equal else list(values) for values, equal in zip(preferences, same, strict=True)]
-    judged = [fmean(values) for values in of_heads]
-    sides = [(value > 0.5) - (value < 0.5) for value in judged]
-    p = [min(max(value + judge.delta * side, 0.0), 1.0) for value, side in zip(judged, sides, strict=True)]
-    of_each_head = [fmean(column) for column in zip(*of_heads, strict=True)]
-    spread = stdev(of_each_head) if len(of_each_head) > 1 else 0.0
-    error = math.sqrt(stdev(p) ** 2 / len(p) + spread**2 + (fmean(sides) * judge.delta_error) ** 2)
-    return Fresh(judge, tuple(p), fmean(p), error, len(p) - sum(same), gameable(p, texts))
+    p = [0.5 if equal else fmean(values) for values, equal in zip(preferences, same, strict=True)]
+    sides = tuple(side_of([value]) for value in p)
+    return Fresh(judge, sides, len(sides) - sum(same), gameable(p, texts))
 
 
 def gameable(p: Sequence[float], texts: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def version_judged(evaluation: Evaluation) -> None:
         "accuracy": evaluation.accuracy,
         "base_accuracy": evaluation.base_accuracy,
         "in_use_accuracy": evaluation.against_accuracy,
-        "ratings_needed": evaluation.ratings_needed,
+        "duels": evaluation.report.get("duels", 0),
     }
     _tell("version.judged", evaluation.version.agent, f"evaluation {evaluation.pk}", data)
 

@@ -20,6 +20,7 @@ from rl.base.names import unknown_name
 from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.models import Artifact, Deployment, Experiment, ModelVersion, Trace, version_name
 from rl.operations import queue_state
+from rl.runs.duels import standing
 from rl.serving import overview, promotion
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
@@ -175,7 +176,11 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     if evaluation is None:
         return context
     answers = version_figures.choose_answers(evaluation, which)
-    figures = {"sentence": version_figures.sentence(evaluation), "bars": version_figures.bars(evaluation)}
+    figures = {
+        "standing": standing(evaluation),
+        "sentence": version_figures.sentence(evaluation),
+        "bars": version_figures.bars(evaluation),
+    }
     chosen = {"answers": answers[:ANSWERS], "count": len(answers), "rails": version_figures.rails(evaluation)}
     return {**context, **figures, **chosen}
 

@@ -168,7 +168,7 @@ def test_without_a_prompt_to_ask_the_reason_is_told(agent, ask_models):
 
 
 def test_a_broken_guard_rail_rejects_whatever_the_pairs_say():
-    better = Verdict("promote", Interval(0.5, 0.3, 0.7), None, "The new version is better.")
+    better = Verdict("promote", Interval(0.5, 0.3, 0.7), "The new version is better.")
     rejected = Guards({}, "A guard rail is broken: empty_rate.").over(better)
     assert rejected.decision == "reject"
     assert rejected.reason == "A guard rail is broken: empty_rate. Without it: The new version is better."

@@ -45,14 +45,14 @@ def measure(labelled: list[dict], new: str, old: str) -> fresh.Fresh | None:
     return fresh.measure(choose_judge("careful", "", 0, silent), "dpo", labelled, asked, given)
 
 
-def test_it_is_checked_on_peoples_labels_and_its_error_is_taken_off(judges):
+def test_it_is_checked_on_peoples_labels(judges):
     """People like the shorter answer at 30 of 40 prompts, and it takes the shorter one at all of them."""
     measured = measure([rated(number, short_is_better=number >= 10) for number in range(40)], SHORT, LONG)
     assert measured
     assert (measured.judge.name, measured.judge.opinions) == ("careful (qwen)", 0)
-    assert (measured.judge.agreement.value, measured.judge.delta) == (0.75, pytest.approx(-0.25))
-    assert measured.share == pytest.approx(0.75)
-    assert measured.interval().low > 0.5
+    assert measured.judge.agreement.value == 0.75
+    assert measured.forecast.value == 1
+    assert measured.worst_case(0.95) < 0.5
 
 
 def test_one_that_takes_a_side_whatever_is_said_decides_nothing(judges):

@@ -53,20 +53,15 @@ def texts(words: list[tuple[int, int]]) -> list[tuple[str, str]]:
     return [("new " * new, "old " * old) for new, old in words]
 
 
-def test_the_judges_error_is_taken_off_and_enters_the_interval():
-    honest, boastful = sure_judge(0.8, right=32), sure_judge(0.8, right=26)
-    assert honest.delta == pytest.approx(0, abs=1e-9)
-    assert boastful.delta == pytest.approx(26 / 40 - 0.8)
-    preferences = [heads(0.8)] * 20 + [heads(0.6)] * 10
-    both = [estimate(judge, preferences, texts([(9, 9)] * 30)) for judge in (honest, boastful)]
-    assert both[0].share == pytest.approx(fmean([0.8] * 20 + [0.6] * 10))
-    assert both[1].share == pytest.approx(both[0].share + boastful.delta)
-    assert both[1].error > estimate(honest, preferences, texts([(9, 9)] * 30)).error > 0
+def test_the_share_is_that_of_the_sides_that_the_judge_takes_however_sure_it_is():
+    for p in (0.55, 0.95):
+        preferences = [heads(p)] * 20 + [heads(1 - p)] * 10
+        assert estimate(sure_judge(), preferences, texts([(9, 9)] * 30)).forecast.value == pytest.approx(2 / 3)
 
 
 def test_equal_answers_are_a_draw_whatever_the_judge_makes_of_them():
     drawn = estimate(sure_judge(), [heads(0.9)] * 10, [("same", "same")] * 10)
-    assert (drawn.share, drawn.different) == (0.5, 0)
+    assert (drawn.forecast.value, drawn.different) == (0.5, 0)
 
 
 def test_a_judge_that_guesses_does_not_beat_chance_and_neither_does_one_with_few_labels():
@@ -89,26 +84,24 @@ def test_pairs_of_one_prompt_count_as_one():
     assert (judge.prompts, judge.agreement.value) == (2, 0.5)
 
 
-def test_the_interval_covers_the_truth_as_often_as_it_says():
-    """Simulated: people prefer the answer that the judge takes in 70 % of cases, where it is 80 % sure."""
+def test_the_forecast_covers_what_people_prefer_where_the_judge_misses_it_by_nine_points():
     rng, covered = random.Random(3), 0
+    judge = sure_judge()
     for _ in range(300):
-        labels = [heads(0.8 if rng.random() < 0.7 else 0.2) for _ in range(60)]
-        keys = [f"q{number}" for number in range(60)]
-        judge = check("a judge", checked(labels, keys), contrasts_of(keys))
-        sides = [0.8 if rng.random() < 0.65 else 0.2 for _ in range(50)]
-        measured = estimate(judge, [[p, p] for p in sides], texts([(9, 9)] * 50)).interval()
-        truth = 0.65 * 0.7 + 0.35 * 0.3
-        covered += measured.low <= truth <= measured.high
+        share = min(1.0, max(0.0, 0.65 + rng.gauss(0, 0.09)))  # of the judge's sides, where people's is 0.65
+        sides = [heads(0.8 if rng.random() < share else 0.2) for _ in range(50)]
+        forecast = estimate(judge, sides, texts([(9, 9)] * 50)).forecast
+        covered += forecast.low <= 0.65 <= forecast.high
     assert 0.92 <= covered / 300 <= 0.99  # 95 %
 
 
-def test_a_tie_agrees_by_half_and_says_nothing_about_how_sure_the_judge_may_be():
+def test_a_tie_agrees_by_half():
     """Of a model on a server, whose two questions may be answered by the same side."""
     judge = check("a judge", checked([[1.0]] * 15 + [[0.0]] * 5 + [[0.5]] * 20, PROMPTS), contrasts_of(PROMPTS))
     assert judge
-    assert (judge.agreement.value, judge.delta) == (pytest.approx(25 / 40), pytest.approx(-0.25))
-    assert estimate(judge, [[1.0]] * 10 + [[0.5]] * 10, texts([(9, 9)] * 20)).share == pytest.approx(0.625)
+    assert judge.agreement.value == pytest.approx(25 / 40)
+    tied = estimate(judge, [[1.0]] * 10 + [[0.5]] * 10, texts([(9, 9)] * 20))
+    assert tied.forecast.value == pytest.approx(0.75)
 
 
 def test_what_can_be_gamed_is_told_beside_it():
@@ -155,7 +148,7 @@ def test_a_judge_learns_from_pairs_which_fresh_answers_people_would_prefer(tiny_
     assert better
     assert worse
     assert better.judge.beats_chance
-    assert better.interval().low > 0.5 > worse.interval().high
+    assert better.forecast.low > 0.5 > worse.forecast.high
 
 
 @pytest.mark.learn

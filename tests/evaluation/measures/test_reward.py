@@ -94,7 +94,6 @@ def test_the_answers_of_all_three_models_are_rewarded_and_compared(agent, data_d
         assert getattr(evaluation, stored) == pytest.approx(mean_vowels(expected[name]))
     difference = evaluation.accuracy - evaluation.against_accuracy
     assert evaluation.report["difference"]["value"] == pytest.approx(difference)
-    assert evaluation.ratings_needed is None
     worst = evaluation.report["worst"]
     assert [example["reward"] - example["reward_in_use"] for example in worst] == sorted(
         example["reward"] - example["reward_in_use"] for example in worst

@@ -226,7 +226,7 @@ FRESH = {"kind": "fresh", "share": {"value": 0.71, "low": 0.58, "high": 0.82}}
     ("verdict", "words"),
     [
         ("promote", ["v1 is better", "It wins 71 % of fresh answers against base (58 to 82 %).", "use v1"]),
-        ("undecided", ["v1 is perhaps better", "about 30 more ratings would tell"]),
+        ("undecided", ["v1 is perhaps better", "compare answers: people's picks decide about v1"]),
         ("reject", ["v1 is rejected", "rate answers: 99 more ratings start a training"]),
     ],
 )
@@ -236,7 +236,7 @@ def test_the_first_line_says_whether_it_got_better_and_what_is_next(
     rate(make_trace(agent))
     evaluation = make_evaluation(make_version(agent, "v1"), make_training_set(agent), verdict=verdict)
     evaluation.report |= {"decided_by": "fresh", "evidence": [FRESH], "answers": "long " * 1000}
-    evaluation.ratings_needed = 30 if verdict == "undecided" else None
+    evaluation.report |= {"duels": 30} if verdict == "undecided" else {}
     evaluation.save()
     text = " ".join(staff.get("/").content.decode().split())
     assert text.index("Did it get better") < text.index("Ratings a day")
@@ -262,9 +262,9 @@ def test_it_begins_with_what_needs_somebody(staff: Client, agent: Agent) -> None
     make_run(agent, "failed")
     waiting = make_run(Agent.objects.create(name="other"), "queued")
     TrainingRun.objects.filter(pk=waiting.pk).update(created_at=datetime(2026, 1, 1, tzinfo=UTC))
-    make_evaluation(make_version(agent), make_training_set(agent), verdict="undecided", ratings_needed=30)
+    make_evaluation(make_version(agent), make_training_set(agent), verdict="undecided", report={"duels": 30})
     text = staff.get("/").content.decode()
-    assert "is undecided: about 30 more ratings would tell" in text
+    assert "is undecided: people's picks decide" in text
     assert f"Run {waiting.pk} is queued, but qcluster is not running" in text
     assert text.index("What needs somebody") < text.index("Ratings a day")
 

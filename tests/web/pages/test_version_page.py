@@ -217,14 +217,14 @@ def test_the_step_that_holds_the_loop_back_is_the_only_one_that_is_highlighted(s
     assert look_at(agent).bottleneck == "collect"
     make_trace(agent)
     assert look_at(agent).bottleneck == "rate"
-    evaluation = make_evaluation(make_version(agent, "v1"), make_training_set(agent), ratings_needed=30)
+    evaluation = make_evaluation(make_version(agent, "v1"), make_training_set(agent), report={"duels": 30})
     assert look_at(agent).bottleneck == "serve"
     Evaluation.objects.filter(pk=evaluation.pk).update(verdict="undecided")
     assert look_at(agent).bottleneck == "judge"
     text = staff.get(AGENT_PAGE).content.decode()
     assert text.count('aria-current="step"') == 1
     assert "v1 is perhaps better" in text
-    assert "About 30 more ratings" in text
+    assert 'href="/rate/support-chat/pairs/">Compare answers' in text
     run = make_run(agent, TrainingRun.State.QUEUED)
     assert look_at(agent).bottleneck == "learn"
     assert f"Run {run.pk}</a> is queued" in staff.get(AGENT_PAGE).content.decode()

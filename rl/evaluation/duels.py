@@ -1,0 +1,185 @@
+"""Duels of a new version with the one in use: both answered the same question, and people take the better answer without
+knowing whose it is. The gate makes them where it cannot tell; their picks are counted with all others between the two."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from rl.base.measurements import Interval
+from rl.base.records import GeneratedAnswer
+from rl.evaluation.gate import Verdict
+from rl.evaluation.stats import bets
+from rl.evaluation.stats.budget import Look
+from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, ModelVersion, Trace, version_name
+from rl.models.queues import NOT_BLIND
+from rl.models.traces import DUEL, answered_by
+
+WORSE_AT: Final = 40.0
+"""E of the version in use being the better one, from which on the new one is rejected: in 2.5 % of all cases by chance."""
+HOPELESS_BELOW: Final = 0.25
+"""E below which nobody is asked any more."""
+FIRST: Final = (0.73, 0.65)
+"""Shares of which people are told how many picks they take."""
+_SHARES = {Feedback.Choice.LEFT: 1.0, Feedback.Choice.RIGHT: 0.0}
+"""How much of a win a pick is for the answer on the left; a tie and "both bad" are half of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    shares: tuple[float, ...]
+    """How often the new version's answer was picked, of each prompt: several votes are one, their mean."""
+    picks: int
+
+    @property
+    def interval(self) -> Interval:
+        """At 95 %, however often one looks."""
+        return bets.interval(self.shares)
+
+    def as_dict(self) -> dict[str, Any]:
+        figures = {"share": asdict(self.interval), "prompts": len(self.shares), "picks": self.picks}
+        return {"kind": "picks", **figures}
+
+    def in_words(self, new: str, other: str) -> str:
+        """Such as "14 for v2, 4 for v1, 2 ties"."""
+        won, lost = (sum(sign * (x - 0.5) > 0 for x in self.shares) for sign in (1, -1))
+        ties = len(self.shares) - won - lost
+        return f"{won} for {new}, {lost} for {other}" + (f", {ties} tie{'' if ties == 1 else 's'}" if ties else "")
+
+
+def count_picks(agent: Agent, version: ModelVersion, other: ModelVersion | None) -> Picks:
+    """Side-by-side picks between answers of the two; ``other``: None for the base model. Those of people who had been told
+    whose the answers are do not count."""
+    shares: defaultdict[str, list[float]] = defaultdict(list)
+    rows = Feedback.objects.filter(agent=agent, kind=Feedback.Kind.COMPARISON, is_current=True).order_by()
+    for side, opposite in (("trace", "other_trace"), ("other_trace", "trace")):
+        picked = rows.filter(answered_by(version, f"{side}__"), answered_by(other, f"{opposite}__"))
+        for choice, tags, key in picked.values_list("choice", "tags", "trace__prompt_key"):
+            if NOT_BLIND not in tags:
+                share = _SHARES.get(Feedback.Choice(choice), 0.5)
+                shares[key].append(share if side == "trace" else 1 - share)
+    return Picks(tuple(fmean(values) for values in shares.values()), sum(map(len, shares.values())))
+
+
+class Sides(NamedTuple):
+    """What they are called."""
+
+    new: str
+    other: str
+
+
+def names_of(version: ModelVersion, other: ModelVersion | None) -> Sides:
+    return Sides(version.name, version_name(other) if other else "the base model")
+
+
+def judge_picks(picks: Picks, look: Look, margin: float, sides: Sides) -> Verdict:
+    """``margin``: loss of win rate that is bearable, 0 to 1. May be asked after each pick."""
+    line, share, counted = 0.5 - margin, picks.interval, picks.in_words(*sides)
+    difference = Interval(*(end - 0.5 for end in (share.value, share.low, share.high)))
+    figures = f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
+    evidence, asked = bets.evidence(picks.shares, line), 1 / look.level
+    if evidence >= asked:
+        bearable = f" by more than {100 * margin:g} points" if margin else ""
+        what = f"is not worse{bearable}" if share.value <= 0.5 and margin else "is better"
+        reason = f"People's picks: {sides.new} {what}, {figures}: {counted}. The odds are {evidence:,.0f} to 1, and"
+        return Verdict("promote", difference, f"{reason} {asked:,.0f} were asked for.")
+    if bets.evidence_against(picks.shares, line) >= WORSE_AT:
+        return Verdict("reject", difference, f"People's picks: {sides.other} is better: {counted}, {figures}.")
+    if is_over(picks, margin):
+        reason = f"No clear difference in people's picks: {counted}; {sides.new} is preferred in {figures}"
+        return Verdict("undecided", difference, f"{reason}. Nobody is asked about it any more.")
+    return Verdict("undecided", difference, f"{what_decides(picks, look, margin, sides)}.")
+
+
+def is_over(picks: Picks, margin: float) -> bool:
+    """Whether more picks will hardly show that the new version is better."""
+    line = 0.5 - margin
+    hopeless = bets.evidence(picks.shares, line) < HOPELESS_BELOW
+    return hopeless or len(picks.shares) >= bets.MOST_PICKS or bets.evidence_against(picks.shares, line) >= WORSE_AT
+
+
+def what_decides(picks: Picks, look: Look, margin: float, sides: Sides) -> str:
+    """How many more picks, for a person; never from the share so far, which says little about it."""
+    line = 0.5 - margin
+    if picks.shares:
+        more = bets.least_more(picks.shares, look.level, line)
+        return f"{picks.in_words(*sides)}: at least {more} more decide, if all are for {sides.new}"
+    needed = [bets.picks_needed(share, look.level, line) for share in FIRST]
+    often, seldom = (f"about {number}" if number else f"more than {bets.MOST_PICKS}" for number in needed)
+    shares = [f"{share:.0%}" for share in FIRST]
+    return (
+        f"Nobody has picked yet: it takes {often} picks where people prefer {sides.new} in {shares[0]} of the duels, "
+        f"{seldom} where in {shares[1]}"
+    )
+
+
+class Given(NamedTuple):
+    """Both answers to one prompt."""
+
+    prompt_key: str
+    new: GeneratedAnswer
+    other: GeneratedAnswer
+    most: int
+    """Tokens of an answer, after which it was cut off."""
+
+
+MADE: Final = "duels"
+"""Where an evaluation's report has how many there are; 0 or nothing: people are not asked about the version."""
+_STAGES: Final = (ModelVersion.Stage.CANDIDATE, ModelVersion.Stage.EVALUATED, ModelVersion.Stage.EXPORTED)
+
+
+def open_duels(agent: Agent) -> QuerySet[AnswerPair]:
+    """Those that nobody has decided."""
+    rows = Feedback.objects.filter(kind=Feedback.Kind.COMPARISON, is_current=True)
+    decided = Exists(rows.filter(trace=OuterRef("left"), other_trace=OuterRef("right")))
+    return AnswerPair.objects.filter(~decided, agent=agent, origin=AnswerPair.Origin.DUEL).order_by()
+
+
+def end_duels(agent: Agent) -> None:
+    """Takes those away that nobody has decided, with their answers, which nobody asked for."""
+    for pair in list(open_duels(agent)):
+        Trace.objects.filter(pk__in=(pair.left_id, pair.right_id), source=DUEL).delete()
+
+
+def make_duels(evaluation: Evaluation, given: Sequence[Given]) -> int:
+    """In the place of those of an earlier version; how many there are now. None where the gate decided, where the version is
+    no candidate, for two answers in the same words, and for prompts that are stored nowhere."""
+    version, agent = evaluation.version, evaluation.version.agent
+    is_open = evaluation.verdict == Evaluation.Verdict.UNDECIDED and version.stage in _STAGES
+    if not given or not is_open or evaluation.against != Deployment.champion(agent):
+        return 0
+    end_duels(agent)
+    stored = agent.traces.filter(prompt_key__in=[of.prompt_key for of in given]).exclude(details__has_key="tools")
+    prompts = dict(stored.order_by("created_at").values_list("prompt_key", "prompt"))
+    decided = set(agent.traces.filter(source=DUEL, model_version=version).values_list("prompt_key", flat=True))
+    texts = {of.prompt_key: (of.new.text.strip(), of.other.text.strip()) for of in given}
+    asked = [of for of in given if of.prompt_key in prompts.keys() - decided and _differ(*texts[of.prompt_key])]
+    for of in asked:
+        sides = ((version, of.new), (evaluation.against, of.other))
+        left, right = (_trace(of, agent, by, prompts[of.prompt_key], answer) for by, answer in sides)
+        Trace.objects.bulk_create([left, right])
+        AnswerPair.objects.create(agent=agent, left=left, right=right, origin=AnswerPair.Origin.DUEL, version=version)
+    return len(asked)
+
+
+def _differ(new: str, other: str) -> bool:
+    return bool(new and other and new != other)
+
+
+def _trace(of: Given, agent: Agent, by: ModelVersion | None, prompt: Any, answer: GeneratedAnswer) -> Trace:
+    return Trace(
+        agent=agent,
+        model_version=by,
+        source=DUEL,
+        prompt=prompt,
+        prompt_key=of.prompt_key,
+        response=answer.text,
+        details={"finish_reason": "length"} if answer.tokens_out >= of.most else {},
+        tokens_in=answer.tokens_in,
+        tokens_out=answer.tokens_out,
+    )

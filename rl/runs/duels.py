@@ -1,0 +1,135 @@
+"""What people's picks decide about a new version that waits: looked at once a minute, and acted on as the gate's
+verdict is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+
+from rl.base.locks import try_lock
+from rl.base.records import Report, silent
+from rl.evaluation.duels import MADE as MADE
+from rl.evaluation.duels import (
+    Picks,
+    count_picks,
+    end_duels,
+    is_over,
+    judge_picks,
+    names_of,
+    open_duels,
+    what_decides,
+)
+from rl.evaluation.gate import Verdict
+from rl.evaluation.subject import look_at
+from rl.models import AnswerPair, Deployment, Evaluation, ModelVersion
+from rl.operations.webhooks.events import version_judged
+from rl.runs.after_gate import act_on_verdict
+from rl.runs.choosing import RunOptions
+
+_UNDECIDED: Final = Evaluation.Verdict.UNDECIDED
+OVERTAKEN: Final = "Another version is in use since then: evaluate_model compares them anew."
+BY_HAND: Final = "A person has put it into use."
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a version that waits stands in people's picks."""
+
+    evaluation: Evaluation
+    picks: Picks
+    verdict: Verdict
+    more: str
+    """How many more decide."""
+    waiting: int
+    """Duels that nobody has decided."""
+
+    @property
+    def is_over(self) -> bool:
+        margin = self.evaluation.version.agent.gate_margin
+        return self.verdict.decision != _UNDECIDED or not self.waiting or is_over(self.picks, margin)
+
+
+def standing(evaluation: Evaluation | None) -> Standing | None:
+    """None where people are not asked about it: it is decided, or has no duels, or another version is in use since then."""
+    if evaluation is None or evaluation.verdict != _UNDECIDED or not evaluation.report.get(MADE):
+        return None
+    version, other = evaluation.version, evaluation.against
+    if Deployment.champion(version.agent) not in (other, version):
+        return None
+    picks, margin = count_picks(version.agent, version, other), version.agent.gate_margin
+    terms = look_at(version, other), margin, names_of(version, other)
+    verdict, more = judge_picks(picks, *terms), what_decides(picks, *terms)
+    return Standing(evaluation, picks, verdict, more, open_duels(version.agent).count())
+
+
+def candidates() -> Iterator[Evaluation]:
+    """The newest evaluations of versions that people are, or were, asked about."""
+    waiting = (ModelVersion.Stage.EVALUATED, ModelVersion.Stage.EXPORTED, ModelVersion.Stage.DEPLOYED)
+    duels = AnswerPair.objects.filter(origin=AnswerPair.Origin.DUEL, version__stage__in=waiting).order_by()
+    for number in duels.values_list("version", flat=True).distinct():
+        rows = Evaluation.objects.filter(version=number, artifact=None).select_related("version__agent", "against")
+        if (newest := rows.first()) and newest.verdict == _UNDECIDED and newest.report.get(MADE):
+            yield newest
+
+
+def is_due(evaluation: Evaluation) -> bool:
+    now = standing(evaluation)
+    return now is None or now.is_over or Deployment.champion(evaluation.version.agent) == evaluation.version
+
+
+def settle(evaluation: Evaluation, report: Report = silent) -> Evaluation:
+    """What became of it: where the picks decide, an evaluation of their own, which is acted on; where nobody is to be asked
+    any more, the same one, which says so. Does nothing while another process is at it."""
+    agent = evaluation.version.agent
+    file = settings.DATA_DIR / "locks" / f"duels-{agent.pk}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as handle:
+        if not try_lock(handle.fileno()):
+            return evaluation
+        evaluation.refresh_from_db()
+        now = standing(evaluation)
+        if now is None:
+            return _end(evaluation, OVERTAKEN)
+        if now.verdict.decision != _UNDECIDED:
+            return _act(now, report)
+        if Deployment.champion(agent) == evaluation.version:
+            return _end(evaluation, BY_HAND)
+        return _end(evaluation, now.verdict.reason) if now.is_over else evaluation
+
+
+def _end(evaluation: Evaluation, reason: str) -> Evaluation:
+    if evaluation.verdict == _UNDECIDED and evaluation.report.get(MADE):
+        evaluation.report |= {MADE: 0, "reason": f"{evaluation.report['reason']} {reason}"}
+        with transaction.atomic():
+            evaluation.save(update_fields=["report"])
+            end_duels(evaluation.version.agent)
+    return evaluation
+
+
+def _act(now: Standing, report: Report) -> Evaluation:
+    """The verdict is stored once it was acted on: what is killed in between is done again a minute later."""
+    before, version = now.evaluation, now.evaluation.version
+    evidence = [now.picks.as_dict(), *(part for part in before.report["evidence"] if part["kind"] != "picks")]
+    changed = {"reason": now.verdict.reason, "decided_by": "picks", "evidence": evidence, MADE: 0}
+    made = Evaluation(
+        version=version,
+        training_set=before.training_set,
+        against=before.against,
+        pairs=before.pairs,
+        prompts=before.prompts,
+        accuracy=before.accuracy,
+        base_accuracy=before.base_accuracy,
+        against_accuracy=before.against_accuracy,
+        verdict=now.verdict.decision,
+        report={**before.report, **changed, "difference": asdict(now.verdict.difference)},
+    )
+    act_on_verdict(version, made, RunOptions.from_dict(version.run.options), report)
+    with transaction.atomic():
+        made.save()
+        version_judged(made)
+        end_duels(version.agent)
+    return made

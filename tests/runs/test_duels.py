@@ -1,0 +1,152 @@
+"""What becomes of a version that people's picks decide about."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+
+from rl import tasks
+from rl.base.locks import try_lock
+from rl.base.records import GeneratedAnswer
+from rl.evaluation.duels import Given, make_duels
+from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, ModelVersion, Trace
+from rl.models.traces import DUEL
+from rl.runs.duels import candidates, is_due, settle, standing
+from tests.admin.records import make_evaluation, make_run, make_training_set, make_version
+from tests.conftest import make_trace
+
+pytestmark = pytest.mark.django_db
+DUELS = 24
+
+
+@pytest.fixture
+def waiting(agent: Agent) -> Evaluation:
+    """v2, undecided against v1, with so many duels."""
+    first, second = make_version(agent, "v1"), make_version(agent, "v2", stage="evaluated")
+    Deployment.promote(first)
+    training_set = make_training_set(agent)
+    make_run(agent, version=second, training_set=training_set, options={"data": {}})
+    report = {"reason": "Nobody can tell yet.", "evidence": [{"kind": "margins", "prompts": 9}]}
+    evaluation = make_evaluation(second, training_set, verdict="undecided", against=first, report=report)
+    answers = GeneratedAnswer("New.", 3, 2), GeneratedAnswer("Old.", 3, 2)
+    given = [Given(make_trace(agent, number).prompt_key, *answers, 99) for number in range(DUELS)]
+    evaluation.report |= {"duels": make_duels(evaluation, given)}
+    evaluation.save()
+    return evaluation
+
+
+def pick(agent: Agent, number: int, choice: str) -> None:
+    """At so many open duels; the new version's answer stands on the left."""
+    decided = Feedback.objects.values("trace")
+    for pair in list(AnswerPair.objects.filter(origin="duel").exclude(left__in=decided)[:number]):
+        Feedback.objects.create(
+            agent=agent,
+            trace=pair.left,
+            other_trace=pair.right,
+            choice=choice,
+            kind=Feedback.Kind.COMPARISON,
+            rater="alice",
+            source="rating_page",
+        )
+
+
+def reason_of(version: ModelVersion) -> str:
+    return version.evaluations.first().report["reason"]
+
+
+def test_it_waits_until_the_picks_decide(waiting: Evaluation, agent: Agent):
+    assert standing(waiting).more.startswith("Nobody has picked yet")
+    pick(agent, 3, "left")
+    now = standing(waiting)
+    assert (now.more, now.waiting) == ("3 for v2, 0 for v1: at least 9 more decide, if all are for v2", DUELS - 3)
+    assert not is_due(waiting)
+    assert settle(waiting) == waiting
+    assert Deployment.champion(agent).name == "v1"
+
+
+def test_enough_picks_for_the_new_version_put_it_into_use(waiting: Evaluation, agent: Agent):
+    pick(agent, 12, "left")
+    assert is_due(waiting)
+    made = settle(waiting)
+    assert (made.verdict, made.report["decided_by"], made.report["duels"]) == ("promote", "picks", 0)
+    assert made.report["evidence"][0]["share"]["value"] == 1
+    assert Deployment.champion(agent).name == "v2"
+    assert standing(made) is None
+    assert list(candidates()) == []
+    assert Trace.objects.filter(source=DUEL).count() == 24, "the answers that were compared are kept"
+
+
+def test_enough_picks_for_the_version_in_use_reject_the_new_one(waiting: Evaluation, agent: Agent):
+    pick(agent, 12, "right")
+    assert settle(waiting).verdict == "reject"
+    waiting.version.refresh_from_db()
+    assert (waiting.version.stage, Deployment.champion(agent).name) == ("rejected", "v1")
+
+
+def test_after_all_duels_without_a_clear_difference_nobody_is_asked_any_more(waiting: Evaluation, agent: Agent):
+    pick(agent, DUELS // 2, "left")
+    pick(agent, DUELS // 2, "right")
+    assert is_due(waiting)
+    assert settle(waiting) == waiting
+    assert "12 for v2, 12 for v1" in reason_of(waiting.version)
+    assert (standing(waiting), list(candidates())) == (None, [])
+
+
+def test_a_version_that_loses_is_dropped_and_its_open_duels_go(waiting: Evaluation, agent: Agent):
+    pick(agent, 6, "right")
+    settle(waiting)
+    assert reason_of(waiting.version).endswith("Nobody is asked about it any more.")
+    assert AnswerPair.objects.filter(origin="duel").count() == 6
+
+
+def test_where_another_version_came_into_use_meanwhile_nothing_is_decided(waiting: Evaluation, agent: Agent):
+    pick(agent, 12, "left")
+    Deployment.promote(make_version(agent, "v3"))
+    settle(waiting)
+    assert "Another version is in use since then" in reason_of(waiting.version)
+    assert Deployment.champion(agent).name == "v3"
+
+
+def test_where_a_person_put_it_into_use_nobody_is_asked_any_more(waiting: Evaluation, agent: Agent):
+    pick(agent, 2, "left")
+    Deployment.promote(waiting.version)
+    assert is_due(waiting)
+    settle(waiting)
+    assert reason_of(waiting.version).endswith("A person has put it into use.")
+
+
+def test_what_was_killed_between_the_promotion_and_its_record_is_recorded_a_minute_later(
+    waiting: Evaluation, agent: Agent
+):
+    pick(agent, 12, "left")
+    Deployment.promote(waiting.version)
+    assert settle(waiting).verdict == "promote"
+
+
+def test_with_an_operator_who_decides_it_is_judged_and_not_put_into_use(waiting: Evaluation, agent: Agent):
+    Agent.objects.filter(pk=agent.pk).update(promoted_by="operator")
+    pick(agent, 12, "left")
+    evaluation = Evaluation.objects.get(pk=waiting.pk)
+    assert settle(evaluation).verdict == "promote"
+    assert Deployment.champion(agent).name == "v1"
+
+
+def test_two_processes_do_not_act_at_once(waiting: Evaluation, agent: Agent):
+    pick(agent, 12, "left")
+    file = settings.DATA_DIR / "locks" / f"duels-{agent.pk}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as handle:
+        assert try_lock(handle.fileno())
+        assert settle(waiting) == waiting
+    assert Deployment.champion(agent).name == "v1"
+
+
+def test_the_queue_looks_and_hands_on_what_is_due(waiting: Evaluation, agent: Agent, monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    monkeypatch.setattr("django_q.tasks.async_task", lambda *task, **how: asked.append((task, how)))
+    assert tasks.look_at_duels() == []
+    pick(agent, 12, "left")
+    assert tasks.look_at_duels() == [waiting.pk]
+    assert asked == [(("rl.tasks.settle_duels", waiting.pk), {"timeout": tasks.EXPORT_SECONDS})]
+    assert tasks.settle_duels(waiting.pk) == "promote"
+    assert tasks.settle_duels(waiting.pk + 99) == ""
