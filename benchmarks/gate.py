@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from statistics import NormalDist, fmean
 
 import numpy as np
-from gate_chains import CHOSEN, E_VALUES, GATES, PAIRS, WINS, Kind, World, is_promoted_soon, promotes, run_chain
+from gate_chains import CHOSEN, E_VALUES, GATES, RIGHT_ANSWERS, Kind, World, is_promoted_soon, promotes, run_chain
 
 from rl.base.measurements import wilson
 from rl.evaluation.stats.budget import ONCE, Look, at_look
 from rl.evaluation.stats.sample_size import prompts_for_gain
 
-KINDS = (WINS, PAIRS)
+KINDS = (RIGHT_ANSWERS,)
 WORSE, SCATTERED = World(mean=-0.01), World(scatter=0.02)
 GAIN = 0.10
 BEFORE = (0, 50, 150)

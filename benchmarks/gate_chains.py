@@ -14,8 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rl.base.measurements import PairScore
-from rl.evaluation.gate import WIN_RATE, Verdict, decide, decide_means
+from rl.evaluation.gate import RIGHT, Verdict, decide_means
 from rl.evaluation.stats.budget import ONCE, TOTAL, Look, at_look
 
 LOOKS = 200
@@ -52,26 +51,19 @@ class Kind:
         return same + rng.multinomial(prompts - same.sum(axis=-1), shares)
 
     def ask_gate(self, counts: tuple[int, ...], look: Look) -> Verdict:
-        """The real one. One rating a prompt, all held out: ratings are prompts."""
+        """The real one. All prompts are held out."""
         changes = [value for value, count in zip(self.values, counts, strict=True) for _ in range(count)]
-        if self is WINS:
-            return decide_means(changes, held_out_share=1, most_prompts=10**9, look=look, words=WIN_RATE)
-        new = [PairScore(str(number), float(change >= 0), 0.5) for number, change in enumerate(changes)]
-        current = [PairScore(str(number), float(change <= 0), 0.5) for number, change in enumerate(changes)]
-        return decide(new, current, ratings_per_prompt=1, held_out_share=1, look=look)
+        return decide_means(changes, held_out_share=1, most_prompts=10**9, look=look, words=RIGHT)
 
     def z(self, counts: Array) -> Array:
         """At most this many standard errors above zero: where it is below the critical value, the gate cannot promote."""
-        values, n = np.array(self.values), counts.sum(axis=-1)
-        if self is PAIRS:  # Bonett and Price: one more gained, one more lost
-            counts, n = counts + np.array([1, 0, 1]), n + 2
+        values, n = np.array(self.values), counts.sum(axis=-1) + 2  # one more gained, one more lost
+        counts = counts + np.array([1, 0, 1])
         mean = counts @ values / n
-        return mean / np.sqrt(np.maximum((counts @ values**2 / n - mean**2) / n, 1e-12))
+        return mean / np.sqrt(np.maximum((counts @ values**2 / n - mean**2) / (n - 1), 1e-12))
 
 
-WINS = Kind("win shares", (-0.5, -0.25, 0.0, 0.25, 0.5), (0.2, 0.18, 0.24, 0.18, 0.2))
-"""A calibrated judge's preference less one half; standard deviation 0.35."""
-PAIRS = Kind("right or wrong", (-1.0, 0.0, 1.0), (0.15, 0.7, 0.15))
+RIGHT_ANSWERS = Kind("right or wrong", (-1.0, 0.0, 1.0), (0.15, 0.7, 0.15))
 """30 % of the prompts fall to one of the two."""
 
 

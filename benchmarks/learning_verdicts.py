@@ -29,7 +29,7 @@ from rl.evaluation.stats.budget import at_look
 from rl.lm import loading
 from rl.lm.divergence import likelihood
 
-TERMS: Final = Terms(at_look(1), 0.0, 0.25, 100)
+TERMS: Final = Terms(at_look(1), 0.0)
 MOVED: Final = ("ours", "fresh")
 """Arms whose versions moved far enough to be broken by a larger adapter."""
 TOO_FAR: Final = 4.0
@@ -60,7 +60,7 @@ def print_verdicts(folder: Path, lines: list[dict[str, Any]]) -> None:
         broken = _broken_rails(bench, version, old)
         verdict = Guards({}, ", ".join(broken)).over(verdict)
         line, share = version.line, win_rate(TASTES[version.line["taste"]], version.new, old)
-        interval = judged.interval() if judged else None
+        interval = judged.forecast if judged else None
         shown = f"{interval.value:.1%} ({interval.low:.1%} to {interval.high:.1%})" if interval else "-"
         labelled = f"{line['taste']}, {line['budget']}, {line['bad']:.0%}"
         cells = (version.name, labelled, f"{share:.1%}", shown, ", ".join(broken) or "kept", verdict.decision)
@@ -109,8 +109,7 @@ def _judge(bench: Bench, version: Version, old: list[str]) -> tuple[fresh.Fresh 
     answers = {name: [GeneratedAnswer(text, 1, 1) for text in texts] for name, texts in both}
     judge = choose_judge("", bench.base.folder, 512, silent)
     judged = fresh.measure(judge, "mpo", rows, [_row(prompt) for prompt in bench.unseen], answers)
-    unknown = Verdict("undecided", fresh.Interval(0.0, -1.0, 1.0), None, "")
-    return judged, weigh(None, judged, unknown, {}, TERMS).verdict
+    return judged, weigh(None, judged, {"prompts": len(bench.unseen)}, TERMS).verdict
 
 
 def _row(prompt: str) -> dict[str, Any]:

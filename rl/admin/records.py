@@ -118,11 +118,11 @@ records(
 )
 records(
     AnswerPair,
-    show="id agent origin is_disputed created_at",
-    filter="origin is_disputed agent",
+    show="id agent origin version created_at",
+    filter="origin agent",
     select="agent",
     search="id__startswith agent__name",
-    fields="id agent left_id right_id origin drawn_for is_disputed created_at",
+    fields="id agent left_id right_id origin drawn_for version created_at",
 )
 records(
     Quarantine,

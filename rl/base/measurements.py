@@ -32,7 +32,6 @@ class PairScore:
     rejected_logp: float
     chosen_tokens: int = 0
     """0 where they were not counted."""
-    rejected_tokens: int = 0
 
     @property
     def margin(self) -> float:
@@ -43,13 +42,6 @@ class PairScore:
         less likely one, and answers to two prompts say nothing."""
         chosen, rejected = self.chosen_logp - reference.chosen_logp, self.rejected_logp - reference.rejected_logp
         return replace(self, chosen_logp=chosen, rejected_logp=rejected)
-
-    @property
-    def token_margin(self) -> float | None:
-        """The difference of the means over tokens; None where tokens were not counted."""
-        if not (self.chosen_tokens and self.rejected_tokens):
-            return None
-        return self.chosen_logp / self.chosen_tokens - self.rejected_logp / self.rejected_tokens
 
     @property
     def credit(self) -> float:

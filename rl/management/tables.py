@@ -60,21 +60,11 @@ def models_table(name: str, report: dict[str, Any], labels: dict[str, str]) -> T
 
 
 def _accuracy_table(title: str, models: dict[str, Any], labels: dict[str, str]) -> Table:
-    by_token = any(models[name].get("per_token") for name in labels)
-    heads = ["", "accuracy", "95 % interval", "margin (nats)", "near ties", *(["by token"] if by_token else [])]
-    table = Table(*heads, title=title, title_justify="left")
+    table = Table("", "accuracy", "95 % interval", "margin (nats)", title=title, title_justify="left")
     for name, label in labels.items():
-        figures = models[name]
-        accuracy, margin = figures["accuracy"], figures["margin"]
+        accuracy, margin = models[name]["accuracy"], models[name]["margin"]
         interval = f"{accuracy['low']:.1%} to {accuracy['high']:.1%}"
-        table.add_row(
-            label,
-            f"{accuracy['value']:.1%}",
-            interval,
-            f"{margin['value']:+.2f}" if margin else "-",
-            str(figures["near_ties"]),
-            *([f"{figures['per_token']['accuracy']:.1%}" if figures.get("per_token") else "-"] if by_token else []),
-        )
+        table.add_row(label, f"{accuracy['value']:.1%}", interval, f"{margin['value']:+.2f}" if margin else "-")
     return table
 
 

@@ -47,7 +47,6 @@ class AnswerPair(models.Model):
     right = models.ForeignKey(Trace, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     origin = models.CharField(max_length=16, choices=Origin)
     drawn_for = models.CharField(max_length=200, blank=True, help_text="The rater who asked; empty: for anybody.")
-    is_disputed = models.BooleanField(default=False, help_text="Versions or the judge disagree on it.")
     version = models.ForeignKey(
         ModelVersion,
         null=True,
@@ -82,7 +81,7 @@ class RatingQueue(models.Model):
         OLDEST = "oldest", "oldest first"
         RANDOM = "random", "random"
         UNCERTAIN = "uncertain", "where the judge is least sure first"
-        DISPUTED = "disputed", "where raters or versions disagree first"
+        DISPUTED = "disputed", "where raters disagree first"
         UNSURE = "unsure", "where the model chose with the least certainty first"
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="queues")

@@ -98,7 +98,7 @@ def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
         # Among the newest answers only: no column has how sure the model was.
         newest = Trace.objects.filter(agent=queue.agent_id).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
         yield rows.filter(pk__in=newest, details__chosen__share__lt=1).order_by("details__chosen__share", "id")
-    elif queue.order in (_Order.DISPUTED, _Order.UNCERTAIN):
+    elif queue.order == _Order.DISPUTED and not asks_about_pairs(queue):
         yield _disputed_items(queue, rows).order_by("-created_at", "id")
     if asks_about_pairs(queue):
         yield rows.filter(origin=AnswerPair.Origin.DUEL).order_by("pk")  # ids are random
@@ -108,8 +108,6 @@ def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
 
 
 def _disputed_items(queue: RatingQueue, rows: Rows) -> Rows:
-    if asks_about_pairs(queue):
-        return rows.filter(is_disputed=True)
     ratings = Feedback.objects.filter(agent=queue.agent_id, kind=Feedback.Kind.RATING, is_current=True).order_by()
     spread = ratings.values("trace").annotate(low=Min("value"), high=Max("value"))
     return rows.filter(pk__in=spread.filter(low__lt=0.5, high__gt=0.5).values("trace"))

@@ -1,8 +1,8 @@
 """Second answers: in idle time, one at a time, another answer to what people asked, so that the two can be compared.
 
 The version in use and a candidate answer the other's prompts; without a candidate the version in use answers its own again.
-One in five is one that opinions differ on; the others are drawn at random, topic by topic. What is cleverer than chance
-gains little here (https://arxiv.org/abs/2604.02766); the second answer is what gains.
+Which prompts is drawn at random: what is cleverer gains little here (https://arxiv.org/abs/2604.02766); the second answer is
+what gains.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import logging
 import random
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from rl.base.errors import Interrupted
 from rl.base.locks import try_lock
 from rl.collect.feedback.kept_answers import Reader
-from rl.models import Agent, AnswerPair, Feedback, LabelProposal, Trace, TrainingRun
+from rl.models import Agent, AnswerPair, Feedback, Trace, TrainingRun
 from rl.models.traces import answered_by, ended_by_itself, may_be_used
 from rl.serving import machine
 from rl.serving.gateway.answer_rows import store
@@ -54,9 +53,6 @@ SOURCE = "second_answer"
 """The source of traces that nobody asked for."""
 NEWEST = 500
 """Answers that are looked at, the newest of each version."""
-DISPUTED_EVERY = 5
-UNSURE = 0.6
-"""A judge that is less sure than this of its own proposal is near the middle."""
 _ROLES = ("system", "user", "assistant")
 _LOOK_SECONDS: Final = 0.2
 _SAME: Final = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "response_format")
@@ -70,7 +66,6 @@ class Choice:
     """Who gives the second answer."""
     repeats: bool
     """The same version answered before."""
-    is_disputed: bool
 
 
 def waiting(agent: Agent) -> QuerySet[AnswerPair]:
@@ -94,26 +89,12 @@ def contestants(known: KnownAgent) -> list[Served]:
 
 def choose(agent: Agent, sides: Sequence[Served], chance: random.Random) -> Choice | None:
     """None where no prompt is left."""
-    made = AnswerPair.objects.filter(agent=agent, origin=AnswerPair.Origin.SECOND).count()
-    opens = {row.version_id: _open_answers(agent, row) for row in sides}
-    disputed = made % DISPUTED_EVERY == DISPUTED_EVERY - 1
-    for filtered in (True, False) if disputed else (False,):
-        rows = [
-            (side, pk, prompt)
-            for side in sides
-            for pk, prompt in _newest(
-                opens[side.version_id].filter(_is_disputed()) if filtered else opens[side.version_id]
-            )
-        ]
-        if rows:
-            # a topic is what questions begin with: crude, and enough that one form of question does not fill the queue
-            topics = defaultdict(list)
-            for served, pk, prompt in rows:
-                topics[" ".join(prompt[-1]["content"].lower().split()[:3])].append((served, pk))
-            side, first = chance.choice(topics[chance.choice(sorted(topics))])
-            other = next((row for row in sides if row.version_id != side.version_id), side)
-            return Choice(first, other, other is side, filtered)
-    return None
+    rows = [(side, pk) for side in sides for pk in _newest(_open_answers(agent, side))]
+    if not rows:
+        return None
+    side, first = chance.choice(rows)
+    other = next((row for row in sides if row.version_id != side.version_id), side)
+    return Choice(first, other, other is side)
 
 
 def _open_answers(agent: Agent, side: Served) -> QuerySet[Trace]:
@@ -129,23 +110,12 @@ def _open_answers(agent: Agent, side: Served) -> QuerySet[Trace]:
     )
 
 
-def _newest(rows: QuerySet[Trace]) -> list[tuple[UUID, list[dict[str, str]]]]:
-    asked = rows.values_list("pk", "prompt")[:NEWEST]
+def _newest(rows: QuerySet[Trace]) -> list[UUID]:
     return [
-        (pk, prompt)
-        for pk, prompt in asked
+        pk
+        for pk, prompt in rows.values_list("pk", "prompt")[:NEWEST]
         if prompt and prompt[-1]["role"] == "user" and all(message["role"] in _ROLES for message in prompt)
     ]
-
-
-def _is_disputed() -> Q:
-    """People disagree on it, or the judge with them, or the judge hardly with itself."""
-    ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
-    liked, disliked = Q(Exists(ratings.filter(value__gt=0.5))), Q(Exists(ratings.filter(value__lt=0.5)))
-    proposed = LabelProposal.objects.filter(trace=OuterRef("pk"))
-    good, bad = Q(Exists(proposed.filter(good=True))), Q(Exists(proposed.filter(good=False)))
-    unsure = Q(Exists(proposed.filter(confidence__lt=UNSURE)))
-    return (liked & disliked) | (good & disliked) | (bad & liked) | unsure
 
 
 def why_not_now() -> str:
@@ -208,9 +178,7 @@ def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, ch
         if document["response"] == first.response:
             return False
         pair = AnswerPair.Origin.SECOND
-        AnswerPair.objects.create(
-            agent=agent, left_id=sides[0], right_id=sides[1], origin=pair, is_disputed=choice.is_disputed
-        )
+        AnswerPair.objects.create(agent=agent, left_id=sides[0], right_id=sides[1], origin=pair)
     return True
 
 

@@ -105,10 +105,10 @@ def test_where_raters_disagree_comes_first(agent: Agent, answers: list[Trace]) -
     assert ask(make_queue(agent, order="disputed")).trace == answers[1]
 
 
-def test_where_versions_disagree_comes_first(agent: Agent) -> None:
+def test_duels_that_decide_about_a_version_come_first(agent: Agent) -> None:
     pairs = [make_pair(agent, number) for number in range(3)]
-    AnswerPair.objects.filter(pk=pairs[0].pk).update(is_disputed=True)
-    order = [claim.pair for claim in rate_all(make_queue(agent, rubric="pair", order="disputed"))]
+    AnswerPair.objects.filter(pk=pairs[0].pk).update(origin="duel")
+    order = [claim.pair for claim in rate_all(make_queue(agent, rubric="pair"))]
     assert order == [pairs[0], pairs[2], pairs[1]]
 
 

@@ -126,21 +126,6 @@ def test_no_more_wait_than_the_agent_says_and_a_comparison_makes_room(agent, liv
     assert tasks.make_second_answers() == 0
 
 
-@pytest.mark.database
-def test_one_in_five_is_one_that_raters_disagree_on(agent, live):
-    for number in range(4):
-        asked(agent, live, f"More {number}?")
-    disputed = asked(agent, live, "Who is right?")
-    for rater, value in (("user:alice", 1), ("user:bob", 0)):
-        write.rate(disputed, rater=rater, scale="thumb", value=value, source="test")
-    Trace.objects.filter(pk=disputed.pk).update(model_version=None)
-    assert second_answers.make([agent], limit=4) == 4
-    Trace.objects.filter(pk=disputed.pk).update(model_version=live)
-    assert second_answers.make([agent], limit=1) == 1
-    [pair] = AnswerPair.objects.filter(is_disputed=True)
-    assert disputed.pk in (pair.left_id, pair.right_id)
-
-
 def test_nothing_is_made_while_somebody_asks_or_a_training_is_due(agent, live, upstream):
     machine.note_request()
     assert tasks.make_second_answers() == 0

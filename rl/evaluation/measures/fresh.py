@@ -25,7 +25,6 @@ from rl.base.measurements import Interval, wilson, z_of
 from rl.base.records import GeneratedAnswer
 from rl.evaluation.held_out import contrasts
 from rl.evaluation.judges import Duel, Judge, Judged, Preferences
-from rl.evaluation.stats.intervals import student_t
 from rl.judge.labels import FOLDS, fold_of, text_of
 
 FEWEST_CHECKS = 8
@@ -64,7 +63,7 @@ class Fresh:
     different: int
     """Prompts at which the two answers are not the same."""
     lengths: dict[str, Any]
-    """What can be gamed: words and formatting of both, and the share at equal length."""
+    """What can be gamed: words and formatting of both."""
 
     @property
     def forecast(self) -> Interval:
@@ -164,33 +163,16 @@ def _longer_wins(contrasts: Iterable[Row]) -> float:
 def estimate(judge: Calibration, preferences: Sequence[Preferences], texts: Sequence[tuple[str, str]]) -> Fresh:
     """``texts``: the answers of both at each prompt, of two prompts or more."""
     same = [new == old for new, old in texts]
-    p = [0.5 if equal else fmean(values) for values, equal in zip(preferences, same, strict=True)]
-    sides = tuple(side_of([value]) for value in p)
-    return Fresh(judge, sides, len(sides) - sum(same), gameable(p, texts))
+    sides = tuple(0.5 if equal else side_of(values) for values, equal in zip(preferences, same, strict=True))
+    return Fresh(judge, sides, len(sides) - sum(same), gameable(texts))
 
 
-def gameable(p: Sequence[float], texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Words and formatting, and what the share would be were both answers of the same length: the intercept of a line
-    through p - 1/2 over tanh(log(words of the new answer / words of the other)), with its 95 % interval."""
-    words = [(len(new.split()), len(old.split())) for new, old in texts]
-    x = [math.tanh(math.log((new + 1) / (old + 1))) for new, old in words]
-    formatted = [(bool(_FORMATTED.search(new)), bool(_FORMATTED.search(old))) for new, old in texts]
+def gameable(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Words and formatting of both, on average."""
+    sides = {"new": [new for new, _ in texts], "current": [old for _, old in texts]}
     return {
-        "words": {"new": fmean(new for new, _ in words), "current": fmean(old for _, old in words)},
-        "formatted": {"new": fmean(new for new, _ in formatted), "current": fmean(old for _, old in formatted)},
-        "at_equal_length": _intercept(x, [value - 0.5 for value in p]),
+        "words": {name: fmean(len(text.split()) for text in of_side) for name, of_side in sides.items()},
+        "formatted": {
+            name: fmean(bool(_FORMATTED.search(text)) for text in of_side) for name, of_side in sides.items()
+        },
     }
-
-
-def _intercept(x: Sequence[float], y: Sequence[float]) -> dict[str, float] | None:
-    """Least squares; None where the lengths do not vary, or with fewer than 8 points."""
-    n, mean_x, mean_y = len(x), fmean(x), fmean(y)
-    spread = math.fsum((value - mean_x) ** 2 for value in x)
-    if n < FEWEST_CHECKS or spread < 1e-9:
-        return None
-    slope = math.fsum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / spread
-    value = mean_y - slope * mean_x
-    residual = math.fsum((b - value - slope * a) ** 2 for a, b in zip(x, y, strict=True)) / (n - 2)
-    half = student_t(n - 2) * math.sqrt(residual * (1 / n + mean_x**2 / spread))
-    low, high = (min(max(0.5 + value + sign * half, 0.0), 1.0) for sign in (-1, 1))
-    return asdict(Interval(min(max(0.5 + value, 0.0), 1.0), low, high))

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rl.base.leaves import leaf
@@ -28,8 +27,6 @@ from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy
 from rl.models import Feedback
 
 WORST_EXAMPLES = 10
-NEAR_TIE = 0.5
-"""Nats. In bf16 the log-probability of an answer is uncertain by about this much."""
 SAMPLED = 200
 """Pairs, of a report that keeps each of their margins."""
 Row = Mapping[str, Any]
@@ -115,10 +112,7 @@ def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, A
         "reason": verdict.reason,
         "difference": asdict(verdict.difference),
         "margin": margin,
-        "models": {
-            name: {**figures(pair_scores), "per_token": _per_token(scores.raw[name])}
-            for name, pair_scores in of_models.items()
-        },
+        "models": {name: figures(pair_scores) for name, pair_scores in of_models.items()},
         "unscored": scores.unscored,
         **breakdown(scores.rows, of_models),
         "worst": _worst(scores.new, scores.rows),
@@ -139,25 +133,12 @@ def _key(row: Row) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _per_token(scores: Sequence[PairScore]) -> dict[str, float] | None:
-    """How often the mean log-probability of a token is larger in the better answer, and by how much: shown beside, because
-    it ranks short and long answers alike. None where tokens were not counted."""
-    margins = [margin for score in scores if (margin := score.token_margin) is not None and math.isfinite(margin)]
-    if not margins:
-        return None
-    return {"accuracy": fmean((margin > 0) + 0.5 * (margin == 0) for margin in margins), "margin": fmean(margins)}
-
-
 def figures(scores: Sequence[PairScore]) -> dict[str, Any]:
     margins: dict[str, list[float]] = {}
     for score in scores:
         margins.setdefault(score.prompt_key, []).append(score.margin)
     interval = mean_interval(margins)
-    return {
-        "accuracy": asdict(accuracy_of(scores)),
-        "margin": asdict(interval) if interval else None,
-        "near_ties": sum(abs(score.margin) < NEAR_TIE for score in scores),
-    }
+    return {"accuracy": asdict(accuracy_of(scores)), "margin": asdict(interval) if interval else None}
 
 
 def _worst(scores: Sequence[PairScore], rows: Sequence[Row]) -> list[dict[str, Any]]:

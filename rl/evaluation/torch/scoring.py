@@ -126,11 +126,11 @@ def _answers(
 def _pair_up(
     pairs: Sequence[Mapping[str, Any]], answers: Sequence[EncodedRow | None], values: Sequence[float | None]
 ) -> list[PairScore | None]:
-    tokens = [0 if row is None else len(row["completion_ids"]) for row in answers]
-    sides = zip(values[: len(pairs)], values[len(pairs) :], tokens[: len(pairs)], tokens[len(pairs) :], strict=True)
+    tokens = [0 if row is None else len(row["completion_ids"]) for row in answers[: len(pairs)]]
+    sides = zip(values[: len(pairs)], values[len(pairs) :], tokens, strict=True)
     return [
-        None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected, *counts)
-        for pair, (chosen, rejected, *counts) in zip(pairs, sides, strict=True)
+        None if chosen is None or rejected is None else PairScore(pair["prompt_key"], chosen, rejected, count)
+        for pair, (chosen, rejected, count) in zip(pairs, sides, strict=True)
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -105,15 +104,9 @@ def test_a_tie_agrees_by_half():
 
 
 def test_what_can_be_gamed_is_told_beside_it():
-    """Where the judge likes whatever is shorter, nothing is left at equal length."""
-    lengths = [(5 + number % 20, 25) for number in range(40)]
-    preferences = [heads(min(0.95, max(0.05, 0.5 + (old - new) / 60))) for new, old in lengths]
-    shown = estimate(sure_judge(), preferences, texts(lengths)).as_dict()
-    assert shown["share"]["low"] > 0.5
-    assert shown["at_equal_length"]["low"] < 0.53
-    assert (shown["words"]["new"], shown["words"]["current"]) == (fmean(new for new, _ in lengths), 25)
-    assert shown["formatted"] == {"new": 0, "current": 0}
-    assert estimate(sure_judge(), [heads(0.6)] * 10, texts([(9, 9)] * 10)).as_dict()["at_equal_length"] is None
+    lists = [("- one\n- two", "In one sentence."), ("**Two** words", "Three more words")]
+    shown = estimate(sure_judge(), [heads(0.6)] * 2, lists).as_dict()
+    assert (shown["words"], shown["formatted"]) == ({"new": 3, "current": 3}, {"new": 1, "current": 0})
 
 
 def said(text: str) -> list[dict[str, str]]:
