@@ -16,9 +16,21 @@ from dataclasses import dataclass
 from statistics import NormalDist, fmean
 
 import numpy as np
-from gate_chains import CHOSEN, E_VALUES, GATES, RIGHT_ANSWERS, Kind, World, is_promoted_soon, promotes, run_chain
+from gate_chains import (
+    CHOSEN,
+    E_VALUES,
+    GATES,
+    RIGHT_ANSWERS,
+    Kind,
+    World,
+    is_promoted_soon,
+    promotes,
+    promotes_by_picks,
+    run_chain,
+)
 
 from rl.base.measurements import wilson
+from rl.evaluation.stats.bets import MOST_PICKS, picks_needed
 from rl.evaluation.stats.budget import ONCE, Look, at_look
 from rl.evaluation.stats.sample_size import prompts_for_gain
 
@@ -28,6 +40,7 @@ GAIN = 0.10
 BEFORE = (0, 50, 150)
 """Looks since the last promotion, before the better version comes."""
 WITHIN_FACTOR = 1.5
+LOOKS_OF_PICKS = (1, 10, 150)
 PLANNED = re.compile(r"better by ([\d.]+) points.* would show with about ([\d,]+) more")
 Rows = Iterator[Sequence[str]]
 
@@ -71,6 +84,11 @@ def tables(chains: int, rng: np.random.Generator) -> Iterator[tuple[str, Sequenc
             "twenty better, first retrain",
         ),
         rows_of_sizes(chains, rng),
+    )
+    yield (
+        f"People's picks: {chains:,} chains of 200 candidates, 60 picks each, and picks that promote in four of five cases",
+        ("share that prefers the new version", "ever promotes", *(f"picks at look {look}" for look in LOOKS_OF_PICKS)),
+        rows_of_picks(chains, rng),
     )
     yield (
         "About N more: right within a factor of 1.5, where a number is given",
@@ -124,6 +142,14 @@ def rows_of_sizes(chains: int, rng: np.random.Generator) -> Rows:
                 *(better_promoted(CHOSEN, kind, prompts, looks, chains, rng) for looks in BEFORE),
                 share(is_promoted_soon(CHOSEN, kind, 2 * GAIN, prompts, 0, rng, 1) for _ in range(chains)),
             )
+
+
+def rows_of_picks(chains: int, rng: np.random.Generator) -> Rows:
+    for preferred in (0.49, 0.5, 0.65, 0.73, 0.8):
+        ever = (promotes_by_picks(preferred, 60, rng) for _ in range(chains)) if preferred <= 0.5 else iter(())
+        needed = [picks_needed(preferred, at_look(look).level) for look in LOOKS_OF_PICKS]
+        numbers = ("-" if preferred <= 0.5 else str(number or f"more than {MOST_PICKS}") for number in needed)
+        yield (f"{preferred:.0%}", share(ever), *numbers)
 
 
 def ever_promotes(gate: str, kind: Kind, world: World, prompts: int, chains: int, rng: np.random.Generator) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rl.evaluation.gate import RIGHT, Verdict, decide_means
+from rl.evaluation.stats.bets import STAKES
 from rl.evaluation.stats.budget import ONCE, TOTAL, Look, at_look
 
 LOOKS = 200
@@ -178,6 +179,17 @@ def run_chain(gate: str, kind: Kind, world: World, prompts: int, rng: np.random.
         promotions += (start + row,)
         start += row + 1
     return len(promotions), quality
+
+
+def promotes_by_picks(share: float, picks: int, rng: np.random.Generator) -> bool:
+    """Whether one of LOOKS candidates is put into use by people who take it at this share of ``picks`` duels, looked at
+    after each; none was promoted before."""
+    stakes = np.array(STAKES)
+    levels = np.array([at_look(number).level for number in range(1, LOOKS + 1)])
+    # (LOOKS, picks, stakes): what each better has after each pick
+    logs = np.where((rng.random((LOOKS, picks)) < share)[..., None], np.log1p(stakes), np.log1p(-stakes))
+    evidence = np.exp(logs.cumsum(axis=1)).mean(axis=-1)
+    return bool((evidence >= 1 / levels[:, None]).any())
 
 
 def is_promoted_soon(

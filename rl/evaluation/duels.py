@@ -111,11 +111,9 @@ def what_decides(picks: Picks, look: Look, margin: float, sides: Sides) -> str:
         return f"{picks.in_words(*sides)}: at least {more} more decide, if all are for {sides.new}"
     needed = [bets.picks_needed(share, look.level, line) for share in FIRST]
     often, seldom = (f"about {number}" if number else f"more than {bets.MOST_PICKS}" for number in needed)
-    shares = [f"{share:.0%}" for share in FIRST]
-    return (
-        f"Nobody has picked yet: it takes {often} picks where people prefer {sides.new} in {shares[0]} of the duels, "
-        f"{seldom} where in {shares[1]}"
-    )
+    first, second = (f"{100 * share:.0f} of 100" for share in FIRST)
+    settled = f"If people prefer {sides.new} in {first} duels, {often} picks settle it; in {second}, {seldom}"
+    return f"Nobody has picked yet. {settled}"
 
 
 class Given(NamedTuple):

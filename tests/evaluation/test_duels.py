@@ -36,8 +36,8 @@ def told(*shares: float, margin: float = 0.0) -> tuple[str, str]:
 
 def test_before_the_first_pick_people_are_told_how_many_it_takes():
     assert what_decides(picks(), at_look(1), 0.0, SIDES) == (
-        "Nobody has picked yet: it takes about 64 picks where people prefer v2 in 73% of the duels, "
-        "more than 160 where in 65%"
+        "Nobody has picked yet. If people prefer v2 in 73 of 100 duels, about 64 picks settle it; "
+        "in 65 of 100, more than 160"
     )
 
 
