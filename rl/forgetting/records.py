@@ -36,6 +36,7 @@ from rl.models import (
     TrainingSetTrace,
     WaitingRating,
 )
+from rl.models.traces import DUEL
 
 _DIGITS = 32
 
@@ -111,12 +112,14 @@ def find_left(person: Person) -> Left:
 
 
 def _traces_of(person: Person) -> Iterator[UUID]:
-    """Answers to their questions, and second answers to the same questions."""
+    """Answers to their questions, and second answers to the same questions, and those of duels."""
     by_name = Q(unit__in=person.names) | Q(session_id__in=person.names)
     for user_id in person.user_ids:
         by_name |= Q(session_id__startswith=f"try-{user_id}-")
     asked = Trace.objects.filter(by_name, person.of_agent()).order_by()
     yield from asked.values_list("pk", flat=True)
+    duels = Trace.objects.filter(person.of_agent(), source=DUEL, prompt_key__in=asked.values("prompt_key")).order_by()
+    yield from duels.values_list("pk", flat=True)
     of_theirs = Q(drawn_for__in=person.names) | Q(left__in=asked.values("pk")) | Q(right__in=asked.values("pk"))
     for pair in AnswerPair.objects.filter(of_theirs, person.of_agent()).order_by().values_list("left", "right"):
         yield from pair

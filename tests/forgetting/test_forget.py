@@ -124,6 +124,17 @@ def test_what_they_said_and_wrote_is_gone_and_what_others_left_stays(learned):
     assert receipt["deleted"]["Feedback"] == 10
 
 
+@pytest.mark.database
+def test_duels_about_their_question_are_gone_too_and_others_stay(talked: Agent):
+    version = ModelVersion.objects.create(agent=talked, name="v1", base_model="tiny", feedback_count=1)
+    for question in ("Why does Charlie cough?", "Question 0?"):
+        sides = [make_trace(talked, question, text, source="duel") for text in ("One.", "Two.")]
+        AnswerPair.objects.create(agent=talked, left=sides[0], right=sides[1], origin="duel", version=version)
+    forget(find_person(CHARLIE))
+    assert "harlie" not in everything()
+    assert [pair.left.question for pair in AnswerPair.objects.all()] == ["Question 0?"]
+
+
 def test_a_dry_run_says_the_same_and_does_nothing(learned, data_dir):
     before = everything()
     seen = preview(find_person(CHARLIE))
