@@ -131,16 +131,16 @@ MADE: Final = "duels"
 _STAGES: Final = (ModelVersion.Stage.CANDIDATE, ModelVersion.Stage.EVALUATED, ModelVersion.Stage.EXPORTED)
 
 
-def open_duels(agent: Agent) -> QuerySet[AnswerPair]:
-    """Those that nobody has decided."""
+def open_duels(**whose: Agent | ModelVersion) -> QuerySet[AnswerPair]:
+    """Those that nobody has decided. ``whose``: an ``agent`` or a ``version``."""
     rows = Feedback.objects.filter(kind=Feedback.Kind.COMPARISON, is_current=True)
     decided = Exists(rows.filter(trace=OuterRef("left"), other_trace=OuterRef("right")))
-    return AnswerPair.objects.filter(~decided, agent=agent, origin=AnswerPair.Origin.DUEL).order_by()
+    return AnswerPair.objects.filter(~decided, origin=AnswerPair.Origin.DUEL, **whose).order_by()
 
 
-def end_duels(agent: Agent) -> None:
+def end_duels(**whose: Agent | ModelVersion) -> None:
     """Takes those away that nobody has decided, with their answers, which nobody asked for."""
-    for pair in list(open_duels(agent)):
+    for pair in list(open_duels(**whose)):
         Trace.objects.filter(pk__in=(pair.left_id, pair.right_id), source=DUEL).delete()
 
 
@@ -151,7 +151,7 @@ def make_duels(evaluation: Evaluation, given: Sequence[Given]) -> int:
     is_open = evaluation.verdict == Evaluation.Verdict.UNDECIDED and version.stage in _STAGES
     if not given or not is_open or evaluation.against != Deployment.champion(agent):
         return 0
-    end_duels(agent)
+    end_duels(agent=agent)
     stored = agent.traces.filter(prompt_key__in=[of.prompt_key for of in given]).exclude(details__has_key="tools")
     prompts = dict(stored.order_by("created_at").values_list("prompt_key", "prompt"))
     decided = set(agent.traces.filter(source=DUEL, model_version=version).values_list("prompt_key", flat=True))

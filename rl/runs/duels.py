@@ -32,6 +32,7 @@ from rl.runs.choosing import RunOptions
 
 _UNDECIDED: Final = Evaluation.Verdict.UNDECIDED
 OVERTAKEN: Final = "Another version is in use since then: evaluate_model compares them anew."
+NONE_LEFT: Final = "No duel is left; evaluate_model makes some of newer questions."
 BY_HAND: Final = "A person has put it into use."
 
 
@@ -48,9 +49,13 @@ class Standing:
     """Duels that nobody has decided."""
 
     @property
-    def is_over(self) -> bool:
-        margin = self.evaluation.version.agent.gate_margin
-        return self.verdict.decision != _UNDECIDED or not self.waiting or is_over(self.picks, margin)
+    def end(self) -> str:
+        """Why nobody is asked any more, where the picks have not decided; empty while people are asked."""
+        if Deployment.champion(self.evaluation.version.agent) == self.evaluation.version:
+            return BY_HAND
+        if is_over(self.picks, self.evaluation.version.agent.gate_margin):
+            return self.verdict.reason
+        return "" if self.waiting else f"{self.verdict.reason} {NONE_LEFT}"
 
 
 def standing(evaluation: Evaluation | None) -> Standing | None:
@@ -63,7 +68,7 @@ def standing(evaluation: Evaluation | None) -> Standing | None:
     picks, margin = count_picks(version.agent, version, other), version.agent.gate_margin
     terms = look_at(version, other), margin, names_of(version, other)
     verdict, more = judge_picks(picks, *terms), what_decides(picks, *terms)
-    return Standing(evaluation, picks, verdict, more, open_duels(version.agent).count())
+    return Standing(evaluation, picks, verdict, more, open_duels(version=version).count())
 
 
 def candidates() -> Iterator[Evaluation]:
@@ -78,7 +83,7 @@ def candidates() -> Iterator[Evaluation]:
 
 def is_due(evaluation: Evaluation) -> bool:
     now = standing(evaluation)
-    return now is None or now.is_over or Deployment.champion(evaluation.version.agent) == evaluation.version
+    return now is None or now.verdict.decision != _UNDECIDED or bool(now.end)
 
 
 def settle(evaluation: Evaluation, report: Report = silent) -> Evaluation:
@@ -96,9 +101,7 @@ def settle(evaluation: Evaluation, report: Report = silent) -> Evaluation:
             return _end(evaluation, OVERTAKEN)
         if now.verdict.decision != _UNDECIDED:
             return _act(now, report)
-        if Deployment.champion(agent) == evaluation.version:
-            return _end(evaluation, BY_HAND)
-        return _end(evaluation, now.verdict.reason) if now.is_over else evaluation
+        return _end(evaluation, now.end) if now.end else evaluation
 
 
 def _end(evaluation: Evaluation, reason: str) -> Evaluation:
@@ -106,7 +109,7 @@ def _end(evaluation: Evaluation, reason: str) -> Evaluation:
         evaluation.report |= {MADE: 0, "reason": f"{evaluation.report['reason']} {reason}"}
         with transaction.atomic():
             evaluation.save(update_fields=["report"])
-            end_duels(evaluation.version.agent)
+            end_duels(version=evaluation.version)
     return evaluation
 
 
@@ -131,5 +134,5 @@ def _act(now: Standing, report: Report) -> Evaluation:
     with transaction.atomic():
         made.save()
         version_judged(made)
-        end_duels(version.agent)
+        end_duels(version=version)
     return made

@@ -8,7 +8,7 @@ from django.conf import settings
 from rl import tasks
 from rl.base.locks import try_lock
 from rl.base.records import GeneratedAnswer
-from rl.evaluation.duels import Given, make_duels
+from rl.evaluation.duels import Given, make_duels, open_duels
 from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, ModelVersion, Trace
 from rl.models.traces import DUEL
 from rl.runs.duels import candidates, is_due, settle, standing
@@ -90,6 +90,19 @@ def test_after_all_duels_without_a_clear_difference_nobody_is_asked_any_more(wai
     assert settle(waiting) == waiting
     assert "12 for v2, 12 for v1" in reason_of(waiting.version)
     assert (standing(waiting), list(candidates())) == (None, [])
+
+
+def test_a_version_whose_duels_gave_way_to_those_of_a_newer_one_ends_and_leaves_them(waiting: Evaluation, agent: Agent):
+    pick(agent, 3, "left")
+    third = make_evaluation(
+        make_version(agent, "v3"), waiting.training_set, verdict="undecided", against=waiting.against
+    )
+    answers = GeneratedAnswer("Newer.", 3, 2), GeneratedAnswer("Old.", 3, 2)
+    assert make_duels(third, [Given(make_trace(agent, "Anew?").prompt_key, *answers, 99)]) == 1
+    assert is_due(waiting)
+    settle(waiting)
+    assert reason_of(waiting.version).endswith("No duel is left; evaluate_model makes some of newer questions.")
+    assert list(AnswerPair.objects.filter(version__name="v3")) == list(open_duels(agent=agent))
 
 
 def test_a_version_that_loses_is_dropped_and_its_open_duels_go(waiting: Evaluation, agent: Agent):
