@@ -259,7 +259,7 @@ def choose_judge(name: str, base_model: str, max_length: int, report: Report) ->
             for row in map(by_prompt.__getitem__, checked)
         ]
         shares = leaf("rl.evaluation.judges.asking").compare(server, [*known, *duels], report)
-        checks = [(duel.prompt_key, [share]) for duel, share in zip(known, shares, strict=False)]
-        return Judged(checks, [[share] for share in shares[len(known) :]], opinions=0)
+        checks = [(duel.prompt_key, share) for duel, share in zip(known, shares, strict=False)]
+        return Judged(checks, shares[len(known) :], opinions=0)
 
     return Judge(f"{server.name} ({server.model})", compare)

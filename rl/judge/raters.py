@@ -42,15 +42,15 @@ class Judge:
     heads: tuple[Head, ...]
     """One for each fold, from the labels of the others."""
 
-    def preference(self, features: np.ndarray, better: int, worse: int, prompt: str) -> np.ndarray:
-        """How likely people prefer the one answer to the other, as the resampled heads of the prompt's fold see it: (R,)."""
+    def preference(self, features: np.ndarray, better: int, worse: int, prompt: str) -> float:
+        """How likely people prefer the one answer to the other, 0 to 1: the mean of the resampled heads of its fold."""
         ratings = self.heads[fold_of(prompt)].ratings(features[[better, worse]])[1:]
-        return sigmoid(ratings[:, 0] - ratings[:, 1])
+        return float(sigmoid(ratings[:, 0] - ratings[:, 1]).mean())
 
     def agreement(self, features: np.ndarray, opinion: Opinion) -> float:
         """How likely the opinion is right, as the mean of the resampled heads of its prompt's fold sees it, 0 to 1."""
         if opinion.other is not None:
-            return float(self.preference(features, opinion.answer, opinion.other, opinion.prompt).mean())
+            return self.preference(features, opinion.answer, opinion.other, opinion.prompt)
         head = self.heads[fold_of(opinion.prompt)]
         good = sigmoid(head.ratings(features[[opinion.answer]])[1:, 0] + head.constants[1:])
         return float((good if opinion.value > 0.5 else 1 - good).mean())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
@@ -148,16 +148,6 @@ def _shorten(text: str) -> Text:
     return Text(shorten(text, SHORT, placeholder=" …"))
 
 
-def group_tables(report: Mapping[str, Any]) -> Iterator[Table]:
-    for kind in ("tags", "scenarios"):
-        if groups := report.get(kind):
-            table = Table("", "pairs", "base model", "new version", title=f"By {kind}", title_justify="left")
-            for group in groups:
-                shares = (f"{group['models'][name]['value']:.1%}" for name in ("base", "new"))
-                table.add_row(Text(group["name"]), str(group["pairs"]), *shares)
-            yield table
-
-
 def field_table(report: Mapping[str, Any]) -> Table | None:
     """How often each field of an answer is right; None where answers are not compared by fields."""
     if not report.get("fields"):
@@ -173,7 +163,7 @@ def field_table(report: Mapping[str, Any]) -> Table | None:
 def report_tables(report: Mapping[str, Any]) -> list[Table]:
     """What stands below the table of the models."""
     kinds = (evidence_table, field_table, guard_table, error_table, answer_table)
-    return [*filter(None, (kind(report) for kind in kinds)), *group_tables(report)]
+    return [table for kind in kinds if (table := kind(report))]
 
 
 def verdict_line(evaluation: Evaluation) -> str:

@@ -68,12 +68,12 @@ def fresh_answers(share: float) -> Fresh:
     keys = [f"q{number}" for number in range(78)]
     judge = check(
         "a judge that has learned from its users' ratings",
-        Judged([(key, [0.85 if number < 69 else 0.15] * 2) for number, key in enumerate(keys)], [], 240),
+        Judged([(key, 0.85 if number < 69 else 0.15) for number, key in enumerate(keys)], [], 240),
         contrasts_of(keys),
     )
     assert judge
     shares = [min(0.98, max(0.02, share + (number % 5 - 2) / 12)) for number in range(36)]
-    return estimate(judge, [[value, value] for value in shares], [(f"new {n}", f"old answer {n}") for n in range(36)])
+    return estimate(judge, shares, [(f"new {n}", f"old answer {n}") for n in range(36)])
 
 
 @pytest.mark.parametrize(("share", "sentence"), [(0.83, "Yes."), (0.53, "It is not known."), (0.2, "No.")])

@@ -26,11 +26,11 @@ def terms(look: int = 1, margin: float = 0.0, judge_decides: bool = True) -> Ter
 def fresh(share: float, right: int = 36, prompts: int = 40) -> Fresh:
     """``right``: of 40 labels at which the judge agrees with people."""
     keys = [f"q{n}" for n in range(40)]
-    judged = Judged([(key, [0.8 if n < right else 0.2] * 2) for n, key in enumerate(keys)], [], 40)
+    judged = Judged([(key, 0.8 if n < right else 0.2) for n, key in enumerate(keys)], [], 40)
     judge = check("a judge", judged, contrasts_of(keys))
     assert judge
     texts = [(f"new {number}", f"old {number}") for number in range(prompts)]
-    return estimate(judge, [[0.9 if number < share * prompts else 0.1] for number in range(prompts)], texts)
+    return estimate(judge, [0.9 if number < share * prompts else 0.1 for number in range(prompts)], texts)
 
 
 def picks(won: int, of: int) -> Picks:

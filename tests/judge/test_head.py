@@ -126,7 +126,7 @@ def test_no_head_has_learned_from_the_prompts_that_it_judges(features):
     assert misled
     np.testing.assert_array_equal(judge.heads[2].weights, misled.heads[2].weights)
     assert not np.array_equal(judge.heads[1].weights, misled.heads[1].weights)
-    right = [judge.preference(features, op.answer, op.other, op.prompt).mean() > 0.5 for op in of_fold]
+    right = [judge.preference(features, op.answer, op.other, op.prompt) > 0.5 for op in of_fold]
     assert np.mean(right) > 0.8
 
 

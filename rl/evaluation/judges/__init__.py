@@ -14,8 +14,6 @@ from typing import Any
 from rl.base.records import Message
 
 Row = Mapping[str, Any]
-Preferences = list[float]
-"""How likely people prefer the first answer, 0 to 1: once for each resampled head of a judge that has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +28,11 @@ class Duel:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    checks: list[tuple[str, Preferences]]
+    """Each number is how likely people prefer the first answer, 0 to 1."""
+
+    checks: list[tuple[str, float]]
     """The prompt's key, and the better answer of a contrast, as people say, against the worse one."""
-    duels: list[Preferences]
+    duels: list[float]
     opinions: int
     """That the judge has learned from."""
 

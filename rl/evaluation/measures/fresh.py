@@ -24,7 +24,7 @@ from typing import Any
 from rl.base.measurements import Interval, wilson, z_of
 from rl.base.records import GeneratedAnswer
 from rl.evaluation.held_out import contrasts
-from rl.evaluation.judges import Duel, Judge, Judged, Preferences
+from rl.evaluation.judges import Duel, Judge, Judged
 from rl.judge.labels import FOLDS, fold_of, text_of
 
 FEWEST_CHECKS = 8
@@ -133,8 +133,8 @@ def check(name: str, judged: Judged, contrasts: Sequence[Row]) -> Calibration | 
     side."""
     hits: defaultdict[str, list[float]] = defaultdict(list)
     sided: set[str] = set()
-    for prompt, of_heads in judged.checks:
-        side = side_of(of_heads)
+    for prompt, p in judged.checks:
+        side = side_of(p)
         hits[prompt].append(side)
         sided |= {prompt} if side != 0.5 else set()
     if len(sided) < 2:
@@ -145,9 +145,8 @@ def check(name: str, judged: Judged, contrasts: Sequence[Row]) -> Calibration | 
     return Calibration(name, agreement, len(hits), judged.opinions, longer)
 
 
-def side_of(preferences: Preferences) -> float:
-    """The side that a judge's heads take together: 1 for the first answer."""
-    p = fmean(preferences)
+def side_of(p: float) -> float:
+    """1 where people probably prefer the first answer."""
     return 0.5 if p == 0.5 else float(p > 0.5)
 
 
@@ -160,10 +159,10 @@ def _longer_wins(contrasts: Iterable[Row]) -> float:
     return fmean(map(fmean, hits.values()))
 
 
-def estimate(judge: Calibration, preferences: Sequence[Preferences], texts: Sequence[tuple[str, str]]) -> Fresh:
+def estimate(judge: Calibration, preferences: Sequence[float], texts: Sequence[tuple[str, str]]) -> Fresh:
     """``texts``: the answers of both at each prompt, of two prompts or more."""
     same = [new == old for new, old in texts]
-    sides = tuple(0.5 if equal else side_of(values) for values, equal in zip(preferences, same, strict=True))
+    sides = tuple(0.5 if equal else side_of(p) for p, equal in zip(preferences, same, strict=True))
     return Fresh(judge, sides, len(sides) - sum(same), gameable(texts))
 
 

@@ -2,8 +2,6 @@
 
 What is compared is by how much likelier a model finds an answer than the base model does, DPO's implicit reward. Raw
 log-probabilities of whole answers rank by length and hardly follow what a model says (Chen et al., 2024, arXiv 2405.19534).
-
-A part of the pairs is a tag that raters gave, or one of Command Center's scenarios.
 """
 
 from __future__ import annotations
@@ -24,15 +22,12 @@ from rl.evaluation import MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import Verdict
 from rl.evaluation.held_out import HeldOut
 from rl.evaluation.stats.intervals import mean_interval, prompt_accuracy
-from rl.models import Feedback
 
 WORST_EXAMPLES = 10
 SAMPLED = 200
 """Pairs, of a report that keeps each of their margins."""
 Row = Mapping[str, Any]
 _OTHER_BASE = "the base model of the version in use"
-MOST_GROUPS = 20
-"""Those with the most prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,6 @@ def describe(scores: Comparison, verdict: Verdict, margin: float) -> dict[str, A
         "margin": margin,
         "models": {name: figures(pair_scores) for name, pair_scores in of_models.items()},
         "unscored": scores.unscored,
-        **breakdown(scores.rows, of_models),
         "worst": _worst(scores.new, scores.rows),
         "sampled": {
             key: [_finite(column[positions[key]].margin, None) for column in columns] for key in sample(scores.rows)
@@ -158,35 +152,3 @@ def _worst(scores: Sequence[PairScore], rows: Sequence[Row]) -> list[dict[str, A
 
 def _finite(value: float, otherwise: Any) -> Any:
     return value if math.isfinite(value) else otherwise
-
-
-def breakdown(rows: Sequence[Row], scores: Mapping[str, Sequence[PairScore]]) -> dict[str, Any]:
-    """``tags`` and ``scenarios``, each a list of groups. A pair is in the groups of all feedback behind it, so it may be in
-    several; those of files are in none. ``scores``: of each model, in the order of the rows."""
-    marks = {}
-    for events in Feedback.by_ids({number for row in rows for number in row.get("feedback", ())}):
-        for number, tags, scenario in events.values_list("pk", "tags", "trace__details__scenario"):
-            marks[number] = {"tags": _names(tags), "scenarios": _names([scenario])}
-    parts = {}
-    for kind in ("tags", "scenarios"):
-        members: defaultdict[str, list[int]] = defaultdict(list)
-        for position, row in enumerate(rows):
-            for name in {name for number in row.get("feedback", ()) for name in marks.get(number, {}).get(kind, ())}:
-                members[name].append(position)
-        groups = [_describe_group(name, positions, scores) for name, positions in members.items()]
-        parts[kind] = sorted(groups, key=lambda group: (-group["prompts"], group["name"]))[:MOST_GROUPS]
-    return parts
-
-
-def _describe_group(name: str, positions: Sequence[int], scores: Mapping[str, Sequence[PairScore]]) -> dict[str, Any]:
-    of_group = {model: [of_pairs[position] for position in positions] for model, of_pairs in scores.items()}
-    return {
-        "name": name,
-        "pairs": len(positions),
-        "prompts": len({score.prompt_key for score in of_group["new"]}),
-        "models": {model: asdict(prompt_accuracy(of_pairs)) for model, of_pairs in of_group.items()},
-    }
-
-
-def _names(values: Any) -> list[str]:
-    return [value for value in values if isinstance(value, str) and value] if isinstance(values, list) else []

@@ -20,7 +20,7 @@ from rl.base.errors import TrainingFailed
 from rl.base.measurements import PairScore
 from rl.base.messages import tools_of
 from rl.base.records import Report
-from rl.evaluation.judges import Duel, Judged, Preferences
+from rl.evaluation.judges import Duel, Judged
 from rl.evaluation.torch.answering import WhileLoaded
 from rl.judge.features import Reader
 from rl.judge.labels import Answers, opinions_of, text_of
@@ -163,11 +163,9 @@ def judge(
     if judge is None:
         return None
 
-    def compare(numbers: tuple[int, int], prompt_key: str) -> Preferences:
-        preferences: Preferences = judge.preference(features, *numbers, prompt_key).tolist()
-        return preferences
-
     keys = [row["prompt_key"] for row in contrasts]
-    checks = [(key, compare(numbers, key)) for numbers, key in zip(known, keys, strict=True)]
-    compared = [compare(numbers, duel.prompt_key) for numbers, duel in zip(fresh, duels, strict=True)]
+    checks = [(key, judge.preference(features, *numbers, key)) for numbers, key in zip(known, keys, strict=True)]
+    compared = [
+        judge.preference(features, *numbers, duel.prompt_key) for numbers, duel in zip(fresh, duels, strict=True)
+    ]
     return Judged(checks, compared, len(opinions))

@@ -17,11 +17,7 @@ from rl.evaluation.preferring import choose_judge
 PROMPTS = [f"q{number}" for number in range(40)]
 
 
-def heads(p: float) -> list[float]:
-    return [p - 0.02, p + 0.02]
-
-
-def checked(preferences: list[list[float]], prompts: list[str]) -> Judged:
+def checked(preferences: list[float], prompts: list[str]) -> Judged:
     return Judged(list(zip(prompts, preferences, strict=True)), [], len(prompts))
 
 
@@ -41,7 +37,7 @@ def sure_judge(p: float = 0.8, right: int = 32, of: int = 40):
     """Always p sure; it agrees with people on ``right`` of ``of`` prompts."""
     known = check(
         "a judge",
-        checked([heads(p if number < right else 1 - p) for number in range(of)], PROMPTS[:of]),
+        checked([p if number < right else 1 - p for number in range(of)], PROMPTS[:of]),
         contrasts_of(PROMPTS),
     )
     assert known
@@ -54,12 +50,12 @@ def texts(words: list[tuple[int, int]]) -> list[tuple[str, str]]:
 
 def test_the_share_is_that_of_the_sides_that_the_judge_takes_however_sure_it_is():
     for p in (0.55, 0.95):
-        preferences = [heads(p)] * 20 + [heads(1 - p)] * 10
+        preferences = [p] * 20 + [1 - p] * 10
         assert estimate(sure_judge(), preferences, texts([(9, 9)] * 30)).forecast.value == pytest.approx(2 / 3)
 
 
 def test_equal_answers_are_a_draw_whatever_the_judge_makes_of_them():
-    drawn = estimate(sure_judge(), [heads(0.9)] * 10, [("same", "same")] * 10)
+    drawn = estimate(sure_judge(), [0.9] * 10, [("same", "same")] * 10)
     assert (drawn.forecast.value, drawn.different) == (0.5, 0)
 
 
@@ -67,7 +63,7 @@ def test_a_judge_that_guesses_does_not_beat_chance_and_neither_does_one_with_few
     assert sure_judge(right=32).beats_chance
     assert not sure_judge(right=21).beats_chance
     assert not sure_judge(right=7, of=7).beats_chance
-    assert check("a judge", checked([heads(0.8)], ["q1"]), contrasts_of(["q1"])) is None
+    assert check("a judge", checked([0.8], ["q1"]), contrasts_of(["q1"])) is None
 
 
 def test_how_often_the_longer_answer_wins_stands_beside_it():
@@ -76,9 +72,7 @@ def test_how_often_the_longer_answer_wins_stands_beside_it():
 
 
 def test_pairs_of_one_prompt_count_as_one():
-    judge = check(
-        "a judge", checked([heads(0.8)] * 30 + [heads(0.2)], ["q1"] * 30 + ["q2"]), contrasts_of(["q1", "q2"])
-    )
+    judge = check("a judge", checked([0.8] * 30 + [0.2], ["q1"] * 30 + ["q2"]), contrasts_of(["q1", "q2"]))
     assert judge
     assert (judge.prompts, judge.agreement.value) == (2, 0.5)
 
@@ -88,7 +82,7 @@ def test_the_forecast_covers_what_people_prefer_where_the_judge_misses_it_by_nin
     judge = sure_judge()
     for _ in range(300):
         share = min(1.0, max(0.0, 0.65 + rng.gauss(0, 0.09)))  # of the judge's sides, where people's is 0.65
-        sides = [heads(0.8 if rng.random() < share else 0.2) for _ in range(50)]
+        sides = [0.8 if rng.random() < share else 0.2 for _ in range(50)]
         forecast = estimate(judge, sides, texts([(9, 9)] * 50)).forecast
         covered += forecast.low <= 0.65 <= forecast.high
     assert 0.92 <= covered / 300 <= 0.99  # 95 %
@@ -96,16 +90,16 @@ def test_the_forecast_covers_what_people_prefer_where_the_judge_misses_it_by_nin
 
 def test_a_tie_agrees_by_half():
     """Of a model on a server, whose two questions may be answered by the same side."""
-    judge = check("a judge", checked([[1.0]] * 15 + [[0.0]] * 5 + [[0.5]] * 20, PROMPTS), contrasts_of(PROMPTS))
+    judge = check("a judge", checked([1.0] * 15 + [0.0] * 5 + [0.5] * 20, PROMPTS), contrasts_of(PROMPTS))
     assert judge
     assert judge.agreement.value == pytest.approx(25 / 40)
-    tied = estimate(judge, [[1.0]] * 10 + [[0.5]] * 10, texts([(9, 9)] * 20))
+    tied = estimate(judge, [1.0] * 10 + [0.5] * 10, texts([(9, 9)] * 20))
     assert tied.forecast.value == pytest.approx(0.75)
 
 
 def test_what_can_be_gamed_is_told_beside_it():
     lists = [("- one\n- two", "In one sentence."), ("**Two** words", "Three more words")]
-    shown = estimate(sure_judge(), [heads(0.6)] * 2, lists).as_dict()
+    shown = estimate(sure_judge(), [0.6] * 2, lists).as_dict()
     assert (shown["words"], shown["formatted"]) == ({"new": 3, "current": 3}, {"new": 1, "current": 0})
 
 
