@@ -78,7 +78,7 @@ def look_at_duels() -> list[int]:
 
     from rl.runs import duels
 
-    due = [evaluation.pk for evaluation in duels.candidates() if duels.is_due(evaluation)]
+    due = [evaluation.pk for evaluation in duels.find_waiting() if duels.is_due(evaluation)]
     for number in due:
         async_task("rl.tasks.settle_duels", number, timeout=EXPORT_SECONDS)
     return due

@@ -37,14 +37,14 @@ BY_HAND: Final = "A person has put it into use."
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Poll:
     """How a version that waits stands in people's picks."""
 
     evaluation: Evaluation
     picks: Picks
     verdict: Verdict
     more: str
-    """How many more decide."""
+    """How many more decide, or what they have decided."""
     waiting: int
     """Duels that nobody has decided."""
 
@@ -58,7 +58,7 @@ class Standing:
         return "" if self.waiting else f"{self.verdict.reason} {NONE_LEFT}"
 
 
-def standing(evaluation: Evaluation | None) -> Standing | None:
+def take_poll(evaluation: Evaluation | None) -> Poll | None:
     """None where people are not asked about it: it is decided, or has no duels, or another version is in use since then."""
     if evaluation is None or evaluation.verdict != _UNDECIDED or not evaluation.report.get(MADE):
         return None
@@ -67,11 +67,12 @@ def standing(evaluation: Evaluation | None) -> Standing | None:
         return None
     picks, margin = count_picks(version.agent, version, other), version.agent.gate_margin
     terms = look_at(version, other), margin, names_of(version, other)
-    verdict, more = judge_picks(picks, *terms), what_decides(picks, *terms)
-    return Standing(evaluation, picks, verdict, more, open_duels(version=version).count())
+    verdict, waiting = judge_picks(picks, *terms), open_duels(version=version).count()
+    more = what_decides(picks, *terms) if verdict.decision == _UNDECIDED else verdict.reason.rstrip(".")
+    return Poll(evaluation, picks, verdict, more, waiting)
 
 
-def candidates() -> Iterator[Evaluation]:
+def find_waiting() -> Iterator[Evaluation]:
     """The newest evaluations of versions that people are, or were, asked about."""
     waiting = (ModelVersion.Stage.EVALUATED, ModelVersion.Stage.EXPORTED, ModelVersion.Stage.DEPLOYED)
     duels = AnswerPair.objects.filter(origin=AnswerPair.Origin.DUEL, version__stage__in=waiting).order_by()
@@ -82,7 +83,7 @@ def candidates() -> Iterator[Evaluation]:
 
 
 def is_due(evaluation: Evaluation) -> bool:
-    now = standing(evaluation)
+    now = take_poll(evaluation)
     return now is None or now.verdict.decision != _UNDECIDED or bool(now.end)
 
 
@@ -96,7 +97,7 @@ def settle(evaluation: Evaluation, report: Report = silent) -> Evaluation:
         if not try_lock(handle.fileno()):
             return evaluation
         evaluation.refresh_from_db()
-        now = standing(evaluation)
+        now = take_poll(evaluation)
         if now is None:
             return _end(evaluation, OVERTAKEN)
         if now.verdict.decision != _UNDECIDED:
@@ -113,22 +114,17 @@ def _end(evaluation: Evaluation, reason: str) -> Evaluation:
     return evaluation
 
 
-def _act(now: Standing, report: Report) -> Evaluation:
+def _act(now: Poll, report: Report) -> Evaluation:
     """The verdict is stored once it was acted on: what is killed in between is done again a minute later."""
     before, version = now.evaluation, now.evaluation.version
     evidence = [now.picks.as_dict(), *(part for part in before.report["evidence"] if part["kind"] != "picks")]
     changed = {"reason": now.verdict.reason, "decided_by": "picks", "evidence": evidence, MADE: 0}
+    measured = ("training_set", "against", "pairs", "prompts", "accuracy", "base_accuracy", "against_accuracy")
     made = Evaluation(
         version=version,
-        training_set=before.training_set,
-        against=before.against,
-        pairs=before.pairs,
-        prompts=before.prompts,
-        accuracy=before.accuracy,
-        base_accuracy=before.base_accuracy,
-        against_accuracy=before.against_accuracy,
         verdict=now.verdict.decision,
         report={**before.report, **changed, "difference": asdict(now.verdict.difference)},
+        **{name: getattr(before, name) for name in measured},
     )
     act_on_verdict(version, made, RunOptions.from_dict(version.run.options), report)
     with transaction.atomic():

@@ -11,7 +11,7 @@ from rl.base.records import GeneratedAnswer
 from rl.evaluation.duels import Given, make_duels, open_duels
 from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, ModelVersion, Trace
 from rl.models.traces import DUEL
-from rl.runs.duels import candidates, is_due, settle, standing
+from rl.runs.duels import find_waiting, is_due, settle, take_poll
 from tests.admin.records import make_evaluation, make_run, make_training_set, make_version
 from tests.conftest import make_trace
 
@@ -55,9 +55,9 @@ def reason_of(version: ModelVersion) -> str:
 
 
 def test_it_waits_until_the_picks_decide(waiting: Evaluation, agent: Agent):
-    assert standing(waiting).more.startswith("Nobody has picked yet")
+    assert take_poll(waiting).more.startswith("Nobody has picked yet")
     pick(agent, 3, "left")
-    now = standing(waiting)
+    now = take_poll(waiting)
     assert (now.more, now.waiting) == ("3 for v2, 0 for v1: at least 9 more decide, if all are for v2", DUELS - 3)
     assert not is_due(waiting)
     assert settle(waiting) == waiting
@@ -71,8 +71,8 @@ def test_enough_picks_for_the_new_version_put_it_into_use(waiting: Evaluation, a
     assert (made.verdict, made.report["decided_by"], made.report["duels"]) == ("promote", "picks", 0)
     assert made.report["evidence"][0]["share"]["value"] == 1
     assert Deployment.champion(agent).name == "v2"
-    assert standing(made) is None
-    assert list(candidates()) == []
+    assert take_poll(made) is None
+    assert list(find_waiting()) == []
     assert Trace.objects.filter(source=DUEL).count() == 24, "the answers that were compared are kept"
 
 
@@ -89,7 +89,7 @@ def test_after_all_duels_without_a_clear_difference_nobody_is_asked_any_more(wai
     assert is_due(waiting)
     assert settle(waiting) == waiting
     assert "12 for v2, 12 for v1" in reason_of(waiting.version)
-    assert (standing(waiting), list(candidates())) == (None, [])
+    assert (take_poll(waiting), list(find_waiting())) == (None, [])
 
 
 def test_a_version_whose_duels_gave_way_to_those_of_a_newer_one_ends_and_leaves_them(waiting: Evaluation, agent: Agent):

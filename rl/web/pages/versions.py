@@ -20,7 +20,7 @@ from rl.base.names import unknown_name
 from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.models import Artifact, Deployment, Experiment, ModelVersion, Trace, version_name
 from rl.operations import queue_state
-from rl.runs.duels import standing
+from rl.runs.duels import take_poll
 from rl.serving import overview, promotion
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.looks import look
@@ -177,7 +177,7 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
         return context
     answers = version_figures.choose_answers(evaluation, which)
     figures = {
-        "standing": standing(evaluation),
+        "poll": take_poll(evaluation),
         "sentence": version_figures.sentence(evaluation),
         "bars": version_figures.bars(evaluation),
     }
