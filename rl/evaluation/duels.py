@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from rl.base.measurements import Interval
 from rl.base.records import GeneratedAnswer
@@ -133,9 +133,7 @@ _STAGES: Final = (ModelVersion.Stage.CANDIDATE, ModelVersion.Stage.EVALUATED, Mo
 
 def open_duels(**whose: Agent | ModelVersion) -> QuerySet[AnswerPair]:
     """Those that nobody has decided. ``whose``: an ``agent`` or a ``version``."""
-    rows = Feedback.objects.filter(kind=Feedback.Kind.COMPARISON, is_current=True)
-    decided = Exists(rows.filter(trace=OuterRef("left"), other_trace=OuterRef("right")))
-    return AnswerPair.objects.filter(~decided, origin=AnswerPair.Origin.DUEL, **whose).order_by()
+    return AnswerPair.find_open(AnswerPair.Origin.DUEL, **whose)
 
 
 def end_duels(**whose: Agent | ModelVersion) -> None:

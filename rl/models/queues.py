@@ -7,7 +7,7 @@ import uuid
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Lower
 from django.utils import timezone
 
@@ -64,6 +64,14 @@ class AnswerPair(models.Model):
 
     def __str__(self) -> str:
         return f"{self.left_id} and {self.right_id}"
+
+    @classmethod
+    def find_open(cls, origin: Origin, **whose: models.Model) -> models.QuerySet[AnswerPair]:
+        """Those that nobody has compared, whichever side he saw first. ``whose``: an ``agent`` or a ``version``."""
+        compared = Feedback.objects.filter(kind=Feedback.Kind.COMPARISON, is_current=True)
+        one_way = compared.filter(trace=OuterRef("left"), other_trace=OuterRef("right"))
+        other_way = compared.filter(trace=OuterRef("right"), other_trace=OuterRef("left"))
+        return cls.objects.filter(~Exists(one_way), ~Exists(other_way), origin=origin, **whose).order_by()
 
 
 class RatingQueue(models.Model):

@@ -20,6 +20,7 @@ from django.utils import timezone
 from rl.collect.traces.episodes import SOURCE as EPISODE
 from rl.demo.load import SOURCE as DEMO
 from rl.models import AnswerPair, Claim, Feedback, GoldItem, RatingQueue, Trace
+from rl.models.traces import DUEL
 from rl.queues.filters import read_filters
 
 RECENT = 20
@@ -50,7 +51,8 @@ def all_items(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
     """All that the queue ever asks this rater. ``wanted``: what else must hold, written for traces."""
     if asks_about_pairs(queue):
         return _all_pairs(queue, rater, wanted)
-    rows = Trace.objects.filter(read_filters(queue.filters).condition(), agent=queue.agent_id).exclude(response="")
+    rows = Trace.objects.filter(read_filters(queue.filters).condition(), agent=queue.agent_id)
+    rows = rows.exclude(Q(response="") | Q(source=DUEL))  # nobody asked for answers that are there to be compared
     gold = GoldItem.objects.filter(queue=queue, trace=OuterRef("pk"))
     return rows.filter(~Exists(gold), wanted or Q()).order_by()
 

@@ -25,7 +25,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from rl.base.errors import Interrupted
 from rl.base.locks import try_lock
 from rl.collect.feedback.kept_answers import Reader
-from rl.models import Agent, AnswerPair, Feedback, Trace, TrainingRun
+from rl.models import Agent, AnswerPair, Trace, TrainingRun
 from rl.models.traces import answered_by, ended_by_itself, may_be_used
 from rl.serving import machine
 from rl.serving.gateway.answer_rows import store
@@ -70,11 +70,7 @@ class Choice:
 
 def waiting(agent: Agent) -> QuerySet[AnswerPair]:
     """Pairs that were made in idle time and that nobody has compared."""
-    compared = Feedback.objects.filter(kind=Feedback.Kind.COMPARISON, is_current=True)
-    one_way = compared.filter(trace=OuterRef("left"), other_trace=OuterRef("right"))
-    other_way = compared.filter(trace=OuterRef("right"), other_trace=OuterRef("left"))
-    made = AnswerPair.objects.filter(agent=agent, origin=AnswerPair.Origin.SECOND).order_by()
-    return made.exclude(Exists(one_way)).exclude(Exists(other_way))
+    return AnswerPair.find_open(AnswerPair.Origin.SECOND, agent=agent)
 
 
 def contestants(known: KnownAgent) -> list[Served]:

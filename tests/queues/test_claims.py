@@ -112,6 +112,12 @@ def test_duels_that_decide_about_a_version_come_first(agent: Agent) -> None:
     assert order == [pairs[0], pairs[2], pairs[1]]
 
 
+def test_answers_of_duels_are_compared_and_not_rated_one_by_one(agent: Agent) -> None:
+    make_trace(agent, "In use?", source="duel")
+    asked = make_trace(agent, "Asked?")
+    assert [claim.trace for claim in rate_all(make_queue(agent))] == [asked]
+
+
 def make_pair(agent: Agent, number: int) -> AnswerPair:
     left, right = (make_trace(agent, f"question {number}", side) for side in ("left", "right"))
     return AnswerPair.objects.create(agent=agent, left=left, right=right, origin="second")
