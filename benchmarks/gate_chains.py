@@ -14,8 +14,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from picks import grown
+
 from rl.evaluation.gate import RIGHT, Verdict, decide_means
-from rl.evaluation.stats.bets import STAKES
 from rl.evaluation.stats.budget import ONCE, TOTAL, Look, at_look
 
 LOOKS = 200
@@ -184,11 +185,8 @@ def run_chain(gate: str, kind: Kind, world: World, prompts: int, rng: np.random.
 def promotes_by_picks(share: float, picks: int, rng: np.random.Generator) -> bool:
     """Whether one of LOOKS candidates is put into use by people who take it at this share of ``picks`` duels, looked at
     after each; none was promoted before."""
-    stakes = np.array(STAKES)
     levels = np.array([at_look(number).level for number in range(1, LOOKS + 1)])
-    # (LOOKS, picks, stakes): what each better has after each pick
-    logs = np.where((rng.random((LOOKS, picks)) < share)[..., None], np.log1p(stakes), np.log1p(-stakes))
-    evidence = np.exp(logs.cumsum(axis=1)).mean(axis=-1)
+    evidence = grown((rng.random((LOOKS, picks)) < share).astype(float))
     return bool((evidence >= 1 / levels[:, None]).any())
 
 

@@ -42,9 +42,11 @@ os.environ.setdefault("SECRET_KEY", "benchmark-only-benchmark-only-benchmark-onl
 os.environ.setdefault("DATA_DIR", tempfile.mkdtemp())
 os.environ.setdefault("DEBUG", "1")
 
+from picks import grown
+
 from rl.base.errors import BadFile
 from rl.base.measurements import wilson
-from rl.evaluation.stats.bets import MOST_PICKS, STAKES, picks_needed
+from rl.evaluation.stats.bets import MOST_PICKS, picks_needed
 from rl.evaluation.stats.budget import at_look
 
 LEVEL: Final = at_look(1).level
@@ -114,12 +116,6 @@ def directions(people: Sequence[Compared]) -> Iterator[list[Compared]]:
 def draw_picks(rows: Sequence[Compared], number: int, rng: np.random.Generator) -> np.ndarray:
     """(number,): one vote of a prompt each."""
     return np.array([rng.choice(rows[at].votes) for at in rng.integers(len(rows), size=number)])
-
-
-def grown(picks: np.ndarray, share: float) -> np.ndarray:
-    """(N,): E against ``share`` after each of the picks, as ``bets.evidence`` has it."""
-    stakes = np.array(STAKES)
-    return np.asarray(np.exp(np.cumsum(np.log1p((picks[:, None] - share) / share * stakes), axis=0)).mean(axis=1))
 
 
 def holds(picks: np.ndarray, share: float) -> bool:

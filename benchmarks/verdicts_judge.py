@@ -47,7 +47,7 @@ class Desk:
         scoring.Reader = lambda *args, **options: reader  # type: ignore[assignment,misc]
 
     def weigh(self, known: Sequence[Compared], rows: Sequence[Compared]) -> tuple[fresh.Fresh | None, str]:
-        """What the judge makes of the first answers against the second, and what it alone would decide."""
+        """Compares the first answers with the second; and what the judge alone would decide."""
         labelled = [as_label(row) for row in known]
         asked = [{"prompt": question(row.prompt), "prompt_key": row.prompt} for row in rows]
         answers: dict[str, list[GeneratedAnswer | None]] = {

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from django.db.models import QuerySet
-
 from rl.base.measurements import Interval
 from rl.base.records import GeneratedAnswer
 from rl.evaluation.gate import Verdict
@@ -67,7 +65,7 @@ def count_picks(agent: Agent, version: ModelVersion, other: ModelVersion | None)
 
 
 class Sides(NamedTuple):
-    """What they are called."""
+    """Names of the two versions, for people."""
 
     new: str
     other: str
@@ -131,14 +129,9 @@ MADE: Final = "duels"
 _STAGES: Final = (ModelVersion.Stage.CANDIDATE, ModelVersion.Stage.EVALUATED, ModelVersion.Stage.EXPORTED)
 
 
-def open_duels(**whose: Agent | ModelVersion) -> QuerySet[AnswerPair]:
-    """Those that nobody has decided. ``whose``: an ``agent`` or a ``version``."""
-    return AnswerPair.find_open(AnswerPair.Origin.DUEL, **whose)
-
-
 def end_duels(**whose: Agent | ModelVersion) -> None:
-    """Takes those away that nobody has decided, with their answers, which nobody asked for."""
-    for pair in list(open_duels(**whose)):
+    """Takes those away that nobody has decided, with their answers, which nobody asked for. ``whose``: as ``find_open``."""
+    for pair in list(AnswerPair.find_open(AnswerPair.Origin.DUEL, **whose)):
         Trace.objects.filter(pk__in=(pair.left_id, pair.right_id), source=DUEL).delete()
 
 

@@ -20,7 +20,6 @@ from rl.evaluation.duels import (
     is_over,
     judge_picks,
     names_of,
-    open_duels,
     what_decides,
 )
 from rl.evaluation.gate import Verdict
@@ -47,11 +46,13 @@ class Poll:
     """How many more decide, or what they have decided."""
     waiting: int
     """Duels that nobody has decided."""
+    is_in_use: bool
+    """A person did not wait."""
 
     @property
     def end(self) -> str:
         """Why nobody is asked any more, where the picks have not decided; empty while people are asked."""
-        if Deployment.champion(self.evaluation.version.agent) == self.evaluation.version:
+        if self.is_in_use:
             return BY_HAND
         if is_over(self.picks, self.evaluation.version.agent.gate_margin):
             return self.verdict.reason
@@ -63,13 +64,15 @@ def take_poll(evaluation: Evaluation | None) -> Poll | None:
     if evaluation is None or evaluation.verdict != _UNDECIDED or not evaluation.report.get(MADE):
         return None
     version, other = evaluation.version, evaluation.against
-    if Deployment.champion(version.agent) not in (other, version):
+    in_use = Deployment.champion(version.agent)
+    if in_use not in (other, version):
         return None
     picks, margin = count_picks(version.agent, version, other), version.agent.gate_margin
     terms = look_at(version, other), margin, names_of(version, other)
-    verdict, waiting = judge_picks(picks, *terms), open_duels(version=version).count()
+    verdict = judge_picks(picks, *terms)
+    waiting = AnswerPair.find_open(AnswerPair.Origin.DUEL, version=version).count()
     more = what_decides(picks, *terms) if verdict.decision == _UNDECIDED else verdict.reason.rstrip(".")
-    return Poll(evaluation, picks, verdict, more, waiting)
+    return Poll(evaluation, picks, verdict, more, waiting, in_use == version)
 
 
 def find_waiting() -> Iterator[Evaluation]:
@@ -129,6 +132,8 @@ def _act(now: Poll, report: Report) -> Evaluation:
     act_on_verdict(version, made, RunOptions.from_dict(version.run.options), report)
     with transaction.atomic():
         made.save()
+        before.report |= {MADE: 0}
+        before.save(update_fields=["report"])
         version_judged(made)
         end_duels(version=version)
     return made

@@ -13,7 +13,6 @@ from rl.evaluation.duels import (
     is_over,
     judge_picks,
     make_duels,
-    open_duels,
     what_decides,
 )
 from rl.evaluation.stats.budget import at_look
@@ -148,7 +147,7 @@ def test_those_of_the_next_version_take_the_place_of_those_that_nobody_decided(e
     third.against = evaluation.against
     assert make_duels(third, [given(traces[0], "c", "b")]) == 1
     assert set(AnswerPair.objects.values_list("version__name", flat=True)) == {"v2", "v3"}
-    assert [pair.version.name for pair in open_duels(agent=agent)] == ["v3"]
+    assert [pair.version.name for pair in AnswerPair.find_open(AnswerPair.Origin.DUEL, agent=agent)] == ["v3"]
     assert Trace.objects.filter(source=DUEL).count() == 4
     end_duels(agent=agent)
     assert set(AnswerPair.objects.all()) == {decided}

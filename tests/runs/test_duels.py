@@ -8,7 +8,7 @@ from django.conf import settings
 from rl import tasks
 from rl.base.locks import try_lock
 from rl.base.records import GeneratedAnswer
-from rl.evaluation.duels import Given, make_duels, open_duels
+from rl.evaluation.duels import Given, make_duels
 from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, ModelVersion, Trace
 from rl.models.traces import DUEL
 from rl.runs.duels import find_waiting, is_due, settle, take_poll
@@ -76,6 +76,14 @@ def test_enough_picks_for_the_new_version_put_it_into_use(waiting: Evaluation, a
     assert Trace.objects.filter(source=DUEL).count() == 24, "the answers that were compared are kept"
 
 
+@pytest.mark.parametrize("choice", ["left", "right"])
+def test_a_task_that_waited_in_the_queue_meanwhile_changes_nothing(waiting: Evaluation, agent: Agent, choice: str):
+    pick(agent, 12, choice)
+    tasks.settle_duels(waiting.pk)
+    tasks.settle_duels(waiting.pk)
+    assert waiting.version.evaluations.count() == 2
+
+
 def test_enough_picks_for_the_version_in_use_reject_the_new_one(waiting: Evaluation, agent: Agent):
     pick(agent, 12, "right")
     assert settle(waiting).verdict == "reject"
@@ -102,7 +110,9 @@ def test_a_version_whose_duels_gave_way_to_those_of_a_newer_one_ends_and_leaves_
     assert is_due(waiting)
     settle(waiting)
     assert reason_of(waiting.version).endswith("No duel is left; evaluate_model makes some of newer questions.")
-    assert list(AnswerPair.objects.filter(version__name="v3")) == list(open_duels(agent=agent))
+    assert list(AnswerPair.objects.filter(version__name="v3")) == list(
+        AnswerPair.find_open(AnswerPair.Origin.DUEL, agent=agent)
+    )
 
 
 def test_a_version_that_loses_is_dropped_and_its_open_duels_go(waiting: Evaluation, agent: Agent):
