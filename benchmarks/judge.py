@@ -69,8 +69,8 @@ def measure(
     given = labels(taste, rated, budget, seed, NOISE, bad=0.0)
     thumbs = [label for label in given if label.other is None]
     bag = learn_words(words, [rows[label.prompt, label.answer] for label in thumbs], [label.up for label in thumbs])
-    alone = fit(states, opinions_of(thumbs, rows), resamples=0)
-    both = fit(states, opinions_of(given, rows), resamples=0)
+    alone = fit(states, opinions_of(thumbs, rows))
+    both = fit(states, opinions_of(given, rows))
     line = median(taste(text) for of_prompt in rated.values() for text in of_prompt)
     asked = [row for row, (prompt, _) in enumerate(texts) if prompt in unseen]
     good = np.array([taste(texts[row][1]) > line for row in asked])
@@ -89,7 +89,7 @@ def measure(
         float(np.mean((alone.goodness(states[asked]) > 0.5) == good)),
         float(np.mean((both.goodness(states[asked]) > 0.5) == good)),
         ranked(bag),
-        ranked(both.ratings(states)[0]),
+        ranked(both.ratings(states)),
     )
 
 

@@ -46,7 +46,7 @@ def main() -> None:
 def measure(
     taste: Taste, rated: Mapping[str, Sequence[str]], features: np.ndarray, budget: int, seed: int, bad: float
 ) -> tuple[float, float, float]:
-    """The share of wrong rows before and after, and the mean weight after."""
+    """The share of wrong rows before, that of their weight after, and the mean weight after."""
     from learning_arms import mixed_rows
 
     from rl.judge.labels import Answers, opinions_of, votes_of
@@ -60,7 +60,9 @@ def measure(
     weights = np.array([share_of(votes_of(row), trust) for row in rows])
     line = median(taste(text) for texts in rated.values() for text in texts)
     wrong = np.array([is_wrong(row, taste, line) for row in rows])
-    return float(wrong.mean()), float((weights * wrong).sum() / weights.sum()), float(weights.mean())
+    left = np.abs(weights)
+    is_wrong_now = np.where(weights < 0, ~wrong, wrong)
+    return float(wrong.mean()), float((left * is_wrong_now).sum() / left.sum()), float(left.mean())
 
 
 def is_wrong(row: Mapping[str, Any], taste: Taste, line: float) -> bool:

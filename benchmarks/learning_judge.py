@@ -48,5 +48,5 @@ def see(base: Base, texts: Sequence[tuple[str, str]]) -> np.ndarray:
 def best_of(base: Base, head: Head, prompts: Sequence[str], samples: Sequence[Sequence[str]]) -> list[str]:
     """The answer to each prompt that the judge likes best."""
     flat = [(prompt, text) for prompt, texts in zip(prompts, samples, strict=True) for text in texts]
-    ratings = head.ratings(see(base, flat))[0].reshape(len(prompts), -1)
+    ratings = head.ratings(see(base, flat)).reshape(len(prompts), -1)
     return [texts[int(row.argmax())] for texts, row in zip(samples, ratings, strict=True)]

@@ -21,8 +21,9 @@ from rl.base.records import GeneratedAnswer, silent
 from rl.config.guard_limits import guard_limits
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import kinds_of
+from rl.evaluation.guards.findings import Answers, Findings
 from rl.evaluation.guards.measure import PROMPTS, Guards
-from rl.evaluation.guards.rails import Answers, rails
+from rl.evaluation.guards.rails import hold
 from rl.evaluation.measures import fresh
 from rl.evaluation.preferring import Terms, choose_judge, weigh
 from rl.evaluation.stats.budget import at_look
@@ -121,15 +122,13 @@ def _broken_rails(bench: Bench, version: Version, old: list[str]) -> list[str]:
     prompts, new, old = bench.unseen[:PROMPTS], version.new[:PROMPTS], old[:PROMPTS]
     rows = [_row(prompt) for prompt in prompts]
     likelihoods = [likelihood(bench.base.model, token_ids(bench.base, prompts, texts)) or 0.0 for texts in (new, old)]
-    all_rails = rails(
+    findings = Findings(
         _examine(bench, new, rows, old),
         _examine(bench, old, rows, []),
         [],
-        Distance(version.kl, *likelihoods),
-        guard_limits({}),
-        has_format=False,
+        distance=Distance(version.kl, *likelihoods),
     )
-    return [rail.name for rail in all_rails if rail.broken]
+    return [rail.name for rail in hold(findings, guard_limits({})) if rail.broken]
 
 
 def _examine(bench: Bench, texts: list[str], rows: list[dict[str, Any]], others: list[str]) -> Answers:

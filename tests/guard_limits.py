@@ -4,4 +4,4 @@ from __future__ import annotations
 
 UNLIKELY_ALLOWED = {"base_likelihood": 100.0}
 """A limit that is there, and that nothing breaks."""
-NOISE_ALLOWED = {"degenerate_rate": None, "sameness": None, "kl_to_base": None, "base_likelihood": None}
+NOISE_ALLOWED = dict.fromkeys(("degenerate_rate", "sameness", "content", "relevance", "kl_to_base", "base_likelihood"))

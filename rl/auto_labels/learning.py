@@ -163,7 +163,7 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
             # what was said since is for the next one
             LabelModel.objects.filter(pk=model.pk).update(created_at=began)
             heads.save(head, model.path)
-    numbers = head.ratings(features)[0]
+    numbers = head.ratings(features)
     pairs = [(opinion.answer, opinion.other) for opinion in held_out if opinion.other is not None]
     right = sum(bool(numbers[better] > numbers[worse]) for better, worse in pairs)
     return Learned(model, Preferences(len(learned) - len(_labels(learned)), len(pairs), right), head, reader)

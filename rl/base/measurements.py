@@ -20,6 +20,20 @@ class Distance:
     """The same of the base model's own answers."""
     chosen_likelihood: float | None = None
     """The same of the answers that people prefer; None where none are stored."""
+    fit: Fit | None = None
+    """None where it was not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How often the base model finds an answer likelier behind its own prompt than behind another one, 0 to 1: whatever an
+    answer says that has to do with its question makes it so, and what could be said to any question does not."""
+
+    new: float
+    base: float
+    """The same of the base model's own answers."""
+    chosen: float
+    """The same of those that people prefer."""
 
 
 @dataclass(frozen=True, slots=True)

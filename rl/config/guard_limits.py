@@ -36,8 +36,24 @@ GUARD_RAILS: Final[tuple[GuardRail, ...]] = (
         "sameness",
         0.5,
         "It says different things to different questions",
-        "the share of answers that have one sentence in common, or are the same, is higher than that of the version in use "
-        "and than that of the answers that people prefer by more than this, on at least 8 prompts",
+        "the share of answers that have one sentence in common, or are the same, or where people's are known any four "
+        "words, is higher by more than this than the share that has it of the answers of the version in use, and of those "
+        "that people prefer, on at least 8 prompts",
+    ),
+    GuardRail(
+        "content",
+        0.3,
+        "Its answers say something of their own",
+        "of free answers: the words that only one answer has, and no question, are fewer than this part of those in the "
+        "answers of the version in use, and of those in the answers that people prefer, on at least 8 prompts",
+    ),
+    GuardRail(
+        "relevance",
+        0.25,
+        "Its answers belong to their questions",
+        "of free answers: the share that the base model finds likelier behind its own question than behind another one is "
+        "lower by more than this than that of the base model's own answers, and of those that people prefer, on at least 8 "
+        "prompts",
     ),
     GuardRail(
         "off_kind_rate",

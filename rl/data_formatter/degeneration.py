@@ -51,7 +51,7 @@ def degenerations(
 
 def repeats(text: str, ended: bool = True) -> bool:
     """A loop makes up much of it, or goes on where it was cut; or half of it was said before, or it counts without items."""
-    words = _words(text)
+    words = words_of(text)
     characters = list("".join(text.split()))
     in_loop = any(
         _is_in_loop(items, LONGEST_UNIT[kind], ended) for kind, items in (("words", words), ("characters", characters))
@@ -63,7 +63,7 @@ def repeats(text: str, ended: bool = True) -> bool:
 
 def echoes(text: str, question: str) -> bool:
     """Most of its words are the question's, from the question's first word on."""
-    words, asked = _words(text), _words(question)
+    words, asked = words_of(text), words_of(question)
     fewest = min(ECHO_WORDS, len(asked))
     if not words or fewest < 3:
         return False
@@ -75,7 +75,8 @@ def echoes(text: str, question: str) -> bool:
     return echoed >= ECHO_SHARE * len(words)
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """In lower case; characters of Chinese and Japanese are words of their own."""
     return _WORD.findall(text.lower())
 
 

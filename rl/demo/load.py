@@ -105,7 +105,9 @@ DEMOS = {
         settings={
             "description": "A simulated support chat. Its questions, answers and raters were made up by Ratchet.",
             "training_overrides": DEMO_TRAINING,
-            "guard_limits": dict.fromkeys(("degenerate_rate", "sameness", "kl_to_base", "base_likelihood")),
+            "guard_limits": dict.fromkeys(
+                ("degenerate_rate", "sameness", "content", "relevance", "kl_to_base", "base_likelihood")
+            ),
             "response_length": 48,
         },
         questions=demo_answers,

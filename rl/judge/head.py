@@ -7,10 +7,9 @@ One fit of pairs, single labels and scores, a ridge regression on the logistic s
             + |theta|^2 / 2,   r = theta . x
 
 x are the features, each brought to mean 0 and deviation 1, the form's cut off; embeddings and states together weigh as much
-as the form, and the length by itself. The same is fitted to RESAMPLES samples of the prompts, drawn with repetition: how
-far these heads are apart says how little the labels fix.
+as the form, and the length by itself.
 
-Shapes: N answers, D features, J opinions, M dimensions that the opinions' features span, R heads: the first from all labels.
+Shapes: N answers, D features, J opinions, M dimensions that the opinions' features span.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from rl.base.files import replacing
 from rl.judge.form import WIDTH
 from rl.judge.labels import Opinion
 
-RESAMPLES = 12
 LENGTH = 0.3
 """What the deviation of the length weighs beside a block of features."""
 MOST_UNLIKE = 3.0
@@ -36,14 +34,12 @@ MOST_UNLIKE = 3.0
 that were learned from."""
 _CONSTANT = 3.0
 """The scale of the constant c of labels: large, so that it is hardly drawn to zero."""
-_NEWTON_STEPS, _STEPS_OF_A_SAMPLE = 40, 2
-"""From zero, and from the fit to all labels, which is near already."""
+_NEWTON_STEPS = 40
 _CLOSE, _SMALL = 1e-4, 1e-6
 """A step of Newton's after which the next would be far smaller; a deviation that is none."""
-SEED = 2026
-_READS = 3
+_READS = 4
 """How answers are read (``rl.judge.features``), by a number that changes with it."""
-_ARRAYS = ("mean", "scale", "weights", "constants")
+_ARRAYS = ("mean", "scale", "weights", "constant")
 """What a file holds beside the base model's name."""
 
 
@@ -54,29 +50,28 @@ class Head:
     scale: np.ndarray
     """(D,)."""
     weights: np.ndarray
-    """(R, D)."""
-    constants: np.ndarray
-    """(R,): what is added to a number before it is the logit of a good label."""
+    """(D,)."""
+    constant: np.ndarray
+    """(): what is added to a number before it is the logit of a good label."""
     base_model: str = ""
     """Whose features it reads, as the agent names it."""
 
     def ratings(self, features: np.ndarray) -> np.ndarray:
-        """(R, N): the number of each answer, in nats: the difference of two is the logit of being preferred. Raises
+        """(N,): the number of each answer, in nats: the difference of two is the logit of being preferred. Raises
         UsageError for features of another width."""
         if features.shape[-1] != len(self.mean):
             raise UsageError(
                 f"the judge reads {len(self.mean)} numbers of an answer, and the base model here gives "
                 f"{features.shape[-1]}: it has learned on another base model ({self.base_model or 'not known'})"
             )
-        return self.weights @ _standardise(features, self.mean, self.scale).T
+        return np.asarray(_standardise(features, self.mean, self.scale) @ self.weights)
 
     def goodness(self, features: np.ndarray) -> np.ndarray:
         """(N,): the probability of a good label."""
-        logits = self.ratings(features)[0] + self.constants[0]
-        return sigmoid(logits)
+        return sigmoid(self.ratings(features) + self.constant)
 
 
-def fit(features: np.ndarray, opinions: Sequence[Opinion], resamples: int = RESAMPLES, seed: int = SEED) -> Head:
+def fit(features: np.ndarray, opinions: Sequence[Opinion]) -> Head:
     """Raises ValueError without an opinion."""
     if not opinions:
         raise ValueError("no opinions to learn from")
@@ -92,14 +87,8 @@ def fit(features: np.ndarray, opinions: Sequence[Opinion], resamples: int = RESA
     weights = np.array([opinion.weight for opinion in opinions])
     # the fit lies in the span of the rows: J or D + 1 dimensions, whichever are fewer; (J, M) and (M, D + 1)
     left, sizes, axes = torch.linalg.svd(torch.from_numpy(design), full_matrices=False)
-    coordinates, targets = left * sizes, torch.from_numpy(values)
-    of_all = _minimise(coordinates, targets, torch.from_numpy(weights), torch.zeros_like(sizes), _NEWTON_STEPS)
-    resampled = (
-        _minimise(coordinates, targets, torch.from_numpy(weights * times), of_all, _STEPS_OF_A_SAMPLE)
-        for times in _draws([opinion.prompt for opinion in opinions], resamples, seed)
-    )
-    heads = (torch.stack([of_all, *resampled]) @ axes).numpy()
-    return Head(mean, scale, heads[:, :-1], heads[:, -1] * _CONSTANT)
+    theta = (_minimise(left * sizes, torch.from_numpy(values), torch.from_numpy(weights)) @ axes).numpy()
+    return Head(mean, scale, theta[:-1], np.asarray(theta[-1] * _CONSTANT))
 
 
 def _standardise(features: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -117,18 +106,11 @@ def _scale(features: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(deviation > _SMALL, blocks / np.maximum(deviation, _SMALL), 0.0))
 
 
-def _draws(prompts: Sequence[str], resamples: int, seed: int) -> list[np.ndarray]:
-    """How often each opinion counts in every sample of the prompts, (J,)."""
-    names, of = np.unique(prompts, return_inverse=True)
-    generator = np.random.default_rng(seed)
-    samples = (generator.multinomial(len(names), np.full(len(names), 1 / len(names))) for _ in range(resamples))
-    return [times[of].astype(float) for times in samples]
-
-
-def _minimise(coordinates: Tensor, values: Tensor, weights: Tensor, start: Tensor, steps: int) -> Tensor:
+def _minimise(coordinates: Tensor, values: Tensor, weights: Tensor) -> Tensor:
     """Newton's method, (M,): the sum is convex, and so smooth that whole steps do."""
-    theta, ridge = start.clone(), torch.eye(len(start), dtype=start.dtype)
-    for _ in range(steps):
+    ridge = torch.eye(coordinates.shape[1], dtype=coordinates.dtype)
+    theta = torch.zeros_like(ridge[0])
+    for _ in range(_NEWTON_STEPS):
         p = torch.sigmoid(coordinates @ theta)
         gradient = coordinates.T @ (weights * (p - values)) + theta
         curvature = coordinates.T @ (coordinates * (weights * p * (1 - p))[:, None]) + ridge
@@ -161,7 +143,7 @@ def load(path: Path) -> Head:
     if not is_of_today:
         raise BadFile(path, "a judge that reads answers as an earlier version of Ratchet did: run auto_label again")
     width = head.mean.shape
-    if head.scale.shape != width or head.weights.shape[1:] != width or len(head.weights) != len(head.constants):
+    if head.scale.shape != width or head.weights.shape != width or head.constant.shape:
         raise BadFile(path, "not the weights of a judge: their shapes do not fit together")
     if not all(np.isfinite(getattr(head, name)).all() for name in _ARRAYS):
         raise BadFile(path, "not the weights of a judge: some are not finite numbers")

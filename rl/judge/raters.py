@@ -11,7 +11,8 @@ probability of being right, less one, ROUNDS times (after Dawid and Skene, 1979,
 truth). Ratings are taken one by one for this, also where several made one row. Figures are in docs/decisions/judge.md.
 
 What a row weighs afterwards is the same of the row: how likely its chosen answer is the better one by all of its votes, as
-a share of what they would say if all raters were honest.
+a share of what they would say if all raters were honest. Where they say the opposite as surely as TURNED, the row is turned
+round instead of left out.
 
 A judge that can tell nothing gives q = 1/2, and then nobody is doubted more than anybody else.
 """
@@ -26,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from rl.base.records import Vote
-from rl.judge.head import RESAMPLES, Head, fit, sigmoid
+from rl.judge.head import Head, fit, sigmoid
 from rl.judge.labels import FOLDS, LEAST_RATERS, Opinion, fold_of
 
 Weigh = Callable[[list[Opinion]], list[Opinion]]
@@ -43,22 +44,19 @@ class Judge:
     """One for each fold, from the labels of the others."""
 
     def preference(self, features: np.ndarray, better: int, worse: int, prompt: str) -> float:
-        """How likely people prefer the one answer to the other, 0 to 1: the mean of the resampled heads of its fold."""
-        ratings = self.heads[fold_of(prompt)].ratings(features[[better, worse]])[1:]
-        return float(sigmoid(ratings[:, 0] - ratings[:, 1]).mean())
+        """How likely people prefer the one answer to the other, 0 to 1."""
+        ratings = self.heads[fold_of(prompt)].ratings(features[[better, worse]])
+        return float(sigmoid(ratings[0] - ratings[1]))
 
     def agreement(self, features: np.ndarray, opinion: Opinion) -> float:
-        """How likely the opinion is right, as the mean of the resampled heads of its prompt's fold sees it, 0 to 1."""
+        """How likely the opinion is right, 0 to 1."""
         if opinion.other is not None:
             return self.preference(features, opinion.answer, opinion.other, opinion.prompt)
-        head = self.heads[fold_of(opinion.prompt)]
-        good = sigmoid(head.ratings(features[[opinion.answer]])[1:, 0] + head.constants[1:])
-        return float((good if opinion.value > 0.5 else 1 - good).mean())
+        good = float(self.heads[fold_of(opinion.prompt)].goodness(features[[opinion.answer]])[0])
+        return good if opinion.value > 0.5 else 1 - good
 
 
-def cross_fit(
-    features: np.ndarray, opinions: Sequence[Opinion], *, resamples: int = RESAMPLES, weigh: Weigh = list
-) -> Judge | None:
+def cross_fit(features: np.ndarray, opinions: Sequence[Opinion], *, weigh: Weigh = list) -> Judge | None:
     """``weigh``: what becomes of the opinions that a head learns from. None where a fold's complement holds no opinion, or
     labels of one kind alone."""
     heads = []
@@ -67,19 +65,19 @@ def cross_fit(
         labels = {opinion.value > 0.5 for opinion in others if opinion.other is None}
         if len(labels) < 2 and all(opinion.other is None for opinion in others):
             return None  # they tell nothing apart
-        heads.append(fit(features, others, resamples))
+        heads.append(fit(features, others))
     return Judge(tuple(heads))
 
 
 HONEST: Final = 0.9
 PRIOR: Final = 0.9
 ROUNDS: Final = 3
-SAMPLES: Final = 4
-"""Resampled heads that give q: twelve tell no more, and take three times as long."""
 DOUBTED: Final = 0.5
 """Whoever weighs less says more often the opposite of the others than what they say."""
 Trust = Mapping[str, float]
 """For each rater 1 honest, 0 as good as a coin, -1 always turned round."""
+TURNED: Final = -0.5
+"""The share at which the opposite of a row is learned."""
 _LARGEST_LOGIT: Final = 20.0
 
 
@@ -90,7 +88,7 @@ def trust_raters(features: np.ndarray, opinions: Sequence[Opinion]) -> Trust:
         return trust
     ratings = list(dict.fromkeys(rating for opinion in opinions for rating in _ratings_of(opinion)))
     for _ in range(ROUNDS):
-        judge = cross_fit(features, weigh_opinions(ratings, trust), resamples=SAMPLES)
+        judge = cross_fit(features, weigh_opinions(ratings, trust))
         if judge is None:
             return trust
         trust = _by_judge(judge, features, ratings)
@@ -103,18 +101,29 @@ def cross_fit_by_trust(features: np.ndarray, opinions: Sequence[Opinion]) -> Jud
 
 
 def weigh_opinions(opinions: Iterable[Opinion], trust: Trust) -> list[Opinion]:
-    """Without those of which nothing is left."""
+    """Without those of which nothing is left, and turned round where their raters are."""
     shares = ((opinion, share_of(opinion.votes, trust)) for opinion in opinions)
-    return [replace(opinion, weight=opinion.weight * share) for opinion, share in shares if share > 0]
+    return [
+        replace(opinion if share > 0 else _opposite(opinion), weight=opinion.weight * abs(share))
+        for opinion, share in shares
+        if share
+    ]
+
+
+def _opposite(opinion: Opinion) -> Opinion:
+    if opinion.other is None:
+        return replace(opinion, value=1 - opinion.value)
+    return replace(opinion, answer=opinion.other, other=opinion.answer)
 
 
 def share_of(votes: Sequence[Vote], trust: Trust) -> float:
-    """What is left of the weight of a row with these votes, 0 to 1; 1 without votes, and where honest raters would not have
-    made it. Unknown raters are relied on."""
+    """What is left of the weight of a row with these votes, 0 to 1, and from TURNED to -1 what its opposite weighs; 1
+    without votes, and where honest raters would not have made it. Unknown raters are relied on."""
     of_honest = _lean(votes, {})
     if of_honest <= 0 or not trust:
         return 1.0
-    return min(1.0, max(0.0, _lean(votes, trust) / of_honest))
+    share = max(-1.0, min(1.0, _lean(votes, trust) / of_honest))
+    return share if share > 0 or share <= TURNED else 0.0
 
 
 def _lean(votes: Sequence[Vote], trust: Trust) -> float:

@@ -1,8 +1,9 @@
-"""How far a model has moved from its base model, on the model's own answers: their Kullback-Leibler divergence, and how
-likely the base model finds these answers.
+"""How far a model has moved from its base model, on the model's own answers: their Kullback-Leibler divergence, how
+likely the base model finds these answers, and how well it finds them to fit their prompts.
 
 KL = the mean over answer tokens of the sum over v of p(v) (log p(v) - log base(v)); the likelihood is that of log base(a)
-of the tokens a of the answers.
+of the tokens a of the answers. An answer fits its prompt as often as the base model finds it likelier there than behind
+another prompt.
 
 Shapes: B sequences of one forward pass, L tokens of the longest of them, T of the longest answer, V tokens in the
 vocabulary.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from statistics import fmean
 
 import torch
 from peft import PeftModel
@@ -24,48 +26,71 @@ from rl.lm.shared_prompts import pad_left
 
 LOGITS_AT_ONCE = 2**25
 """Numbers in memory for each of the two models; one answer may need more."""
+OTHERS = 2
+"""Prompts that each answer is held against."""
 
 
 Sequences = Sequence[tuple[Ids, Ids]]
 """Token ids of prompts and answers."""
 
 
+LogProbs = dict[int, Tensor]
+"""Number of a sequence to the log-probabilities of its answer's tokens under the base model, (T,)."""
+
+
 @torch.inference_mode()
-def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequences) -> tuple[float, float] | None:
-    """Divergence and likelihood, means over the tokens of the answers, in nats; the divergence is exact: over the whole
-    vocabulary at each token. None without a token. ``model``: ``base`` with an adapter in place, or another whole model."""
-    kl: list[Tensor] = []
-    likelihood: list[Tensor] = []
-    for part in _parts(base, sequences):
+def divergence(base: PreTrainedModel, model: torch.nn.Module, sequences: Sequences) -> tuple[float, LogProbs] | None:
+    """The divergence is a mean over the tokens of the answers, in nats, and exact: over the whole vocabulary at each token.
+    None without a token. ``model``: ``base`` with an adapter in place, or another whole model."""
+    kl: LogProbs = {}
+    likely: LogProbs = {}
+    for numbers in _batches(base, sequences):
+        part = [sequences[number] for number in numbers]
         new = _log_probs(model, part)
         with without_adapter(model):
             old = _log_probs(base, part)
         # divergence at each token, (B, T, V) to (B, T)
-        kl += _of_answers((new.exp() * (new - old)).sum(-1), part)
-        likelihood += _of_answers(_of_tokens(old, part), part)
-    return (_mean(kl), _mean(likelihood)) if kl else None
+        kl |= zip(numbers, _of_answers((new.exp() * (new - old)).sum(-1), part), strict=True)
+        likely |= zip(numbers, _of_answers(_of_tokens(old, part), part), strict=True)
+    mean = mean_of(kl)
+    return None if mean is None else (mean, likely)
 
 
 @torch.inference_mode()
+def log_probs_of(base: PreTrainedModel, sequences: Sequences) -> LogProbs:
+    likely: LogProbs = {}
+    for numbers in _batches(base, sequences):
+        part = [sequences[number] for number in numbers]
+        likely |= zip(numbers, _of_answers(_of_tokens(_log_probs(base, part), part), part), strict=True)
+    return likely
+
+
 def likelihood(base: PreTrainedModel, sequences: Sequences) -> float | None:
-    """Mean log-probability of the tokens of the base model's own answers; None without a token."""
-    log_probs = [
-        values
-        for part in _parts(base, sequences)
-        for values in _of_answers(_of_tokens(_log_probs(base, part), part), part)
-    ]
-    return _mean(log_probs) if log_probs else None
+    """Mean log-probability of the answers' tokens under the base model; None without a token."""
+    return mean_of(log_probs_of(base, sequences))
 
 
-def _parts(base: PreTrainedModel, sequences: Sequences) -> Iterator[Sequences]:
+def fit_to_prompts(base: PreTrainedModel, sequences: Sequences, own: LogProbs) -> float | None:
+    """How often an answer is likelier behind its own prompt, ``own``, than behind another, 0 to 1, by OTHERS other prompts
+    each; as likely is half. None of fewer than two answers."""
+    fits: list[float] = []
+    for step in range(1, min(OTHERS + 1, len(sequences))):
+        turned = [(sequences[number - step][0], answer) for number, (_, answer) in enumerate(sequences)]
+        other = log_probs_of(base, turned)
+        gains = [float(own[number].sum() - other[number].sum()) for number in own]
+        fits += [(gain > 0) + (gain == 0) / 2 for gain in gains]
+    return fmean(fits) if fits else None
+
+
+def mean_of(values: LogProbs) -> float | None:
+    """Over all tokens; None without one."""
+    return float(torch.cat(list(values.values())).double().mean()) if values else None
+
+
+def _batches(base: PreTrainedModel, sequences: Sequences) -> Iterator[list[int]]:
     """B x L tokens a pass at most, so that logits (B, T, V) never hold more than LOGITS_AT_ONCE numbers."""
     lengths = [len(prompt) + len(answer) for prompt, answer in sequences]
-    for batch in batches(lengths, LOGITS_AT_ONCE // base.config.get_text_config().vocab_size):
-        yield [sequences[number] for number in batch]
-
-
-def _mean(values: Sequence[Tensor]) -> float:
-    return float(torch.cat(list(values)).double().mean())
+    return batches(lengths, LOGITS_AT_ONCE // base.config.get_text_config().vocab_size)
 
 
 def _of_tokens(log_probs: Tensor, sequences: Sequences) -> Tensor:

@@ -17,6 +17,7 @@ from rl.rewards.syntax import is_json
 
 _STRUCTURE = re.compile(r"^ {0,3}(?:#{1,6} |[-*+] |\d{1,9}[.)] |> |```|~~~|\|.*\|)", re.MULTILINE)
 _TAG = re.compile(r"</[A-Za-z][^<>\n]{0,200}>|<[A-Za-z][^<>\n]{0,200}>")
+TOOL_CALL = "<tool_call>"
 MOST_TAGS = 5
 """Tags of each kind, opening and closing, that are counted."""
 _HTML = re.compile(r"</?[A-Za-z][A-Za-z0-9-]{0,30}(?:\s[^<>]{0,200})?/?>")
@@ -114,11 +115,15 @@ def _plain(text: str, options: Mapping[str, Any]) -> Verdict:
 
 def _tool_call(text: str, options: Mapping[str, Any]) -> Verdict:
     """The share of the ``<tool_call>`` elements that are closed and hold an object with ``name`` and ``arguments``."""
-    parts = text.split("<tool_call>")[1:]
+    parts = text.split(TOOL_CALL)[1:]
     if not parts:
         return 0.0, "there is no tool call in it"
     good = sum(_is_call(part) for part in parts)
     return good / len(parts), f"{good} of {len(parts)} tool calls can be read"
+
+
+def share_of_readable_calls(text: str) -> float:
+    return _tool_call(text, {})[0]
 
 
 def _is_call(part: str) -> bool:

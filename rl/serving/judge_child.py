@@ -45,7 +45,7 @@ class Judge:
         head = self._head(path)
         if not answers:
             return []
-        ratings = head.ratings(self._reader.features([(prompt, answer) for answer in answers], silent))[0]
+        ratings = head.ratings(self._reader.features([(prompt, answer) for answer in answers], silent))
         return [float(rating) for rating in ratings]
 
     def _head(self, path: str) -> Head:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
 import torch
 
 from rl.base.files import replacing
@@ -72,7 +71,7 @@ def _judge(job: TrainingJob, config: MPOConfig, doubts: bool, report: Report) ->
     if trust:
         doubted = sum(weight < DOUBTED for weight in trust.values())
         text = f"ratings by {doubted} of the {len(trust)} raters contradict what the others' lead to expect"
-        report("log", {"text": f"{text}, and weigh less than half" if doubted else text})
+        report("log", {"text": f"{text}: they weigh less than half, or are turned round" if doubted else text})
     if config.fresh_answers and config.thinks:  # they would teach not to think
         report(
             "log", {"text": "fresh answers are left out: a judge ranks words alone, and the model is to think first"}
@@ -87,7 +86,8 @@ def _judge(job: TrainingJob, config: MPOConfig, doubts: bool, report: Report) ->
 def _weigh_rows(job: TrainingJob, trust: Trust, pairs: Sequence[Row]) -> Iterator[Row]:
     for row in read_training_rows(job.train_rows, "mpo"):
         if weight := row["weight"] * share_of(votes_of(row), trust):
-            yield {**row, "weight": round(weight, 4)}
+            sides = {"chosen": row.get("rejected"), "rejected": row.get("chosen")} if weight < 0 else {}
+            yield {**row, **sides, "weight": round(abs(weight), 4)}
     yield from pairs
 
 
@@ -108,11 +108,11 @@ def make_fresh_pairs(
     People's pairs are answers of earlier models. What the model would say itself is where training can move it (on-policy
     data: 2508.10530). For each prompt the best of a few answers is preferred to a middling one: the worst is often
     nonsense, and teaches little (2502.16825). Tools are offered as the rows have them; what calls one is not an answer yet,
-    and is left out. A pair weighs 2 p - 1, p the mean of how likely the judge's resampled heads find it, so that a judge
-    that knows nothing moves nothing; LEAST_WEIGHT at least.
+    and is left out. A pair weighs 2 p - 1, p how likely the judge finds it, so that a judge that knows nothing moves
+    nothing; LEAST_WEIGHT at least.
 
     ``config``: of the job. ``rated``: answers that people have rated, which say how long an answer may be. Shapes: P
-    prompts, N answers to each, R heads.
+    prompts, N answers to each.
     """
     report("stage", {"name": SAMPLING})
     sampler = _Sampler(reader, int(config.fresh_answers), int(config.max_length), report)
@@ -178,11 +178,10 @@ def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Re
     """The best beside a middling one; None where there are not two."""
     if len(texts) < 2:
         return None
-    # (R, N): the head of all labels first
     ratings = head.ratings(reader.features([(row["prompt"], text) for text in texts], without(report, "stage", "step")))
-    order = ratings[0].argsort()[::-1]
+    order = ratings.argsort()[::-1]
     better, worse = int(order[0]), int(order[len(texts) // 2])
-    p = float(np.mean(sigmoid(ratings[:, better] - ratings[:, worse])))
+    p = float(sigmoid(ratings[better] - ratings[worse]))
     return {
         **{name: row[name] for name in ("prompt", "prompt_key", "split_key", "tools") if name in row},
         "chosen": [{"role": "assistant", "content": texts[better]}],

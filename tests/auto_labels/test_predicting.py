@@ -51,7 +51,7 @@ def test_another_base_model_is_one_clear_error(agent: Agent, learned) -> None:
 
 def test_a_base_model_that_was_replaced_under_its_name_is_one_clear_error(agent: Agent, learned) -> None:
     wide = learned.head
-    narrow = replace(wide, mean=wide.mean[1:], scale=wide.scale[1:], weights=wide.weights[:, 1:])
+    narrow = replace(wide, mean=wide.mean[1:], scale=wide.scale[1:], weights=wide.weights[1:])
     head.save(narrow, learned.model.path)
     predict = auto_labels.predictor(agent)
     assert predict is not None

@@ -45,7 +45,7 @@ def agreement(ratings: np.ndarray, worth: np.ndarray) -> float:
 def test_it_finds_what_pairs_prefer(features):
     worth = features[:, 3]
     learned = fit(features, pairs(features, worth))
-    assert agreement(learned.ratings(features)[0], worth) >= 0.9
+    assert agreement(learned.ratings(features), worth) >= 0.9
 
 
 def test_labels_scores_and_pairs_teach_it_together(features):
@@ -55,7 +55,7 @@ def test_labels_scores_and_pairs_teach_it_together(features):
     scored = [Opinion(number, value=float(scores[number]), prompt=f"q{number}") for number in range(60, 120)]
     compared = [opinion for opinion in pairs(features, worth) if opinion.answer >= 120]
     learned = fit(features, [*singles, *scored, *compared])
-    assert agreement(learned.ratings(features)[0], worth) >= 0.85
+    assert agreement(learned.ratings(features), worth) >= 0.85
     good = learned.goodness(features)
     assert good[worth > 1].mean() > 0.7 > 0.3 > good[worth < -1].mean()
 
@@ -71,8 +71,8 @@ def test_a_form_like_none_that_was_learned_from_is_rated_like_the_most_unlike_th
     learned = fit(seen, pairs(seen, seen[:, -1]))
     far, farther = seen[:1].copy(), seen[:1].copy()
     far[0, -1], farther[0, -1] = 5, 5000
-    assert learned.ratings(far)[0] == pytest.approx(learned.ratings(farther)[0])
-    assert learned.ratings(far)[0] > learned.ratings(seen[:1])[0]
+    assert learned.ratings(far) == pytest.approx(learned.ratings(farther))
+    assert learned.ratings(far) > learned.ratings(seen[:1])
 
 
 def test_an_opinion_without_weight_teaches_nothing(features):
@@ -80,16 +80,10 @@ def test_an_opinion_without_weight_teaches_nothing(features):
     opinions = pairs(features, worth)
     wrong = [Opinion(opinion.other, opinion.answer, weight=0.0, prompt=opinion.prompt) for opinion in opinions]
     alone, both = fit(features, opinions), fit(features, [*opinions, *wrong])
-    np.testing.assert_allclose(alone.ratings(features)[0], both.ratings(features)[0], atol=1e-4)
+    np.testing.assert_allclose(alone.ratings(features), both.ratings(features), atol=1e-4)
 
 
-def test_heads_of_resampled_prompts_are_nearer_to_each_other_the_more_labels_there_are(features):
-    worth = features[:, 3]
-    few, many = (fit(features, pairs(features, worth, count)).ratings(features) for count in (10, 100))
-    assert (few.std(0) / few[0].std()).mean() > (many.std(0) / many[0].std()).mean()
-
-
-def test_the_same_labels_give_the_same_heads(features):
+def test_the_same_labels_give_the_same_head(features):
     opinions = pairs(features, features[:, 3])
     first, second = fit(features, opinions), fit(features, opinions)
     assert (first.weights == second.weights).all()
@@ -101,7 +95,7 @@ def test_more_dimensions_than_labels_are_no_obstacle():
     wide = of_one_form(wide)
     worth = wide[:, 7]
     learned = fit(wide, pairs(wide, worth, 20))
-    assert learned.weights.shape[1] == 1001 + WIDTH
+    assert learned.weights.shape == (1001 + WIDTH,)
     assert np.isfinite(learned.weights).all()
 
 

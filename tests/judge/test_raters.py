@@ -73,7 +73,9 @@ def test_too_few_ratings_for_a_judge_doubt_nobody():
         ([], 1.0),
         ([("good", True)], 1.0),
         ([("coin", True)], 0.0),
-        ([("turned", True)], 0.0),
+        ([("turned", True)], -1.0),
+        ([("mostly turned", True)], -0.6),
+        ([("a little turned", True)], 0.0),
         ([("fair", True)], 0.6),
         ([("nobody knows", True)], 1.0),
         ([("turned", True), ("good", False)], 1.0),
@@ -83,8 +85,19 @@ def test_too_few_ratings_for_a_judge_doubt_nobody():
     ],
 )
 def test_a_row_keeps_what_its_votes_tell_once_raters_are_known(votes, left):
-    trust = {"good": 1.0, "fair": 0.6, "coin": 0.0, "turned": -1.0}
+    trust = {"good": 1.0, "fair": 0.6, "coin": 0.0, "a little turned": -0.3, "mostly turned": -0.6, "turned": -1.0}
     assert share_of([Vote(*vote) for vote in votes], trust) == pytest.approx(left, abs=1e-4)
+
+
+def test_what_somebody_says_who_is_turned_round_teaches_the_opposite():
+    trust = {"good": 1.0, "turned": -1.0, "coin": 0.0}
+    said = [Opinion(1, 2, votes=(Vote("turned", True),)), Opinion(3, value=1.0, votes=(Vote("turned", True),))]
+    kept = [Opinion(4, 5, votes=(Vote("good", True),)), Opinion(6, votes=(Vote("coin", True),))]
+    assert [(left.answer, left.other, left.value, left.weight) for left in weigh_opinions([*said, *kept], trust)] == [
+        (2, 1, 1.0, 1.0),
+        (3, None, 0.0, 1.0),
+        (4, 5, 1.0, 1.0),
+    ]
 
 
 @pytest.mark.parametrize(

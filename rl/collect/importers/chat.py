@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from rl.base.messages import asks_nothing
 from rl.base.records import Message, ReasoningStep, ToolCall
+from rl.collect.importers.annotators import Choice
 from rl.collect.importers.fields import Refused, content_hash, from_text
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
@@ -138,20 +139,24 @@ def pair(
     worse: Talk,
     details: Mapping[str, Any] | None = None,
     external_id: str = "",
-    choice: Literal["left", "tie", "both_bad"] = "left",
+    picks: Sequence[tuple[str, Choice]] = ((RATER, "left"),),
 ) -> list[ImportedTrace]:
-    """Two answers, and that the first is the better one, unless ``choice`` says otherwise. Raises Refused."""
+    """Two answers, and that the first is the better one, unless ``picks`` says who thinks what. Raises Refused."""
     if better.prompt != worse.prompt:
         raise Refused("the two answers belong to different prompts")
     ids = (f"{external_id}/chosen", f"{external_id}/rejected") if external_id else ("", "")
     right = trace(where, worse, details, external_id=ids[1])
     left = trace(where, better, details, external_id=ids[0])
-    if not (left.response.strip() or left.tool_calls):
-        raise Refused("the better answer is blank")
+    for choice, answer in (("left", left), ("right", right)):
+        if any(picked == choice for _, picked in picks) and not (answer.response.strip() or answer.tool_calls):
+            raise Refused("the better answer is blank")
     if (left.response, left.tool_calls) == (right.response, right.tool_calls):
         raise Refused("the two answers are the same")
-    picked = ImportedFeedback(kind="comparison", rater=RATER, choice=choice, other_external_id=right.external_id)
-    return [right, replace(left, feedback=(picked,))]
+    other = right.external_id
+    feedback = (
+        ImportedFeedback(kind="comparison", rater=who, choice=what, other_external_id=other) for who, what in picks
+    )
+    return [right, replace(left, feedback=tuple(feedback))]
 
 
 def _turns(messages: object, field: str) -> list[_Turn]:

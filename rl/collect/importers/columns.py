@@ -26,6 +26,7 @@ _BESIDE_IT = ("input", "context")
 _SYSTEM = ("system", "system_prompt", "system_message")
 _LABEL = ("label", "kto_tag")
 _HISTORY = ("history",)
+_RATER = ("rater", "annotator", "rater_id", "annotator_id", "judge")
 _WORDS = re.compile("|".join((*ANSWER, *CHOSEN, *REJECTED, *_QUESTION, *_SYSTEM, r"(response|output|human_ref)_?\w")))
 """Columns of what was said."""
 
@@ -90,7 +91,12 @@ class Columns:
             raise Refused(
                 f"label must be true or false (or 1, 0, good, bad), not {label!r:.50}; rename the column if it rates nothing"
             )
-        return (ImportedFeedback(kind="rating", rater=RATER, scale="thumb", value=value),)
+        return (ImportedFeedback(kind="rating", rater=self.rater(), scale="thumb", value=value),)
+
+    def rater(self) -> str:
+        """Who said it, by a column that names one person."""
+        named = [name for name in _RATER if isinstance(self.row.get(self._names.get(name, "")), (str, int))]
+        return (str(self.take(named[:1], "who said it")).strip() if named else "") or RATER
 
     def chat(self, names: Sequence[str]) -> Talk:
         """The last answer of a chat that has a column of its own. Raises Refused."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rl.collect.importers import chat
+from rl.collect.importers.annotators import Choice, Compared
 from rl.collect.importers.chat import RATER, Talk
 from rl.collect.importers.columns import Columns
 from rl.collect.importers.fields import Refused, from_text, number, thumb
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
-
-Choice = Literal["left", "right", "tie", "both_bad"]
 
 
 class Duel(NamedTuple):
@@ -74,9 +73,21 @@ def read_duel(columns: Columns, duel: Duel, where: str) -> list[ImportedTrace]:
         choice = _choice(duel, columns.take([duel.verdict], "which answer is better"))
         before = columns.before()
         left, right = columns.talk(before, first, duel.first), columns.talk(before, second, duel.second)
+    rater = columns.rater()
     if choice == "right":
-        return chat.pair(where, right, left, columns.details())
-    return chat.pair(where, left, right, columns.details(), choice=choice)
+        return chat.pair(where, right, left, columns.details(), picks=[(rater, "left")])
+    return chat.pair(where, left, right, columns.details(), picks=[(rater, choice)])
+
+
+def read_compared(columns: Columns, compared: Compared, where: str) -> list[ImportedTrace]:
+    """Raises Refused."""
+    if not compared.picks:
+        raise Refused("nobody has compared the two answers")
+    first = columns.take([compared.first.lower()], "an answer")
+    second = columns.take([compared.second.lower()], "another answer")
+    before = columns.before()
+    left, right = columns.talk(before, first, compared.first), columns.talk(before, second, compared.second)
+    return chat.pair(where, left, right, columns.details(), picks=compared.picks)
 
 
 def _choice(duel: Duel, verdict: Any) -> Choice:

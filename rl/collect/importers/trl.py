@@ -5,7 +5,8 @@
 - ``prompt``, ``chosen``, ``rejected``: two answers and a comparison; without ``prompt`` it is what both begin with
 - ``prompt``, ``completions``, ``rewards`` (GRPO): one answer each, with its reward as the outcome ``reward``
 - ``prompt``, ``completions``, ``labels``: the steps of one answer, with a label each
-- two answers and a verdict, or answers with ranks or scores: ``rl.collect.importers.rivals``
+- two answers and a verdict, or answers with ranks or scores: ``rl.collect.importers.rivals``; or what several people
+  picked: ``rl.collect.importers.annotators``
 
 A ``label`` of one answer (KTO) is a thumb. ``columns`` has the other names that columns may have, and what stands beside
 them. An answer may be the whole chat.
@@ -22,6 +23,7 @@ from typing import Any
 
 from rl.base.records import ReasoningStep
 from rl.collect.importers import chat, rivals
+from rl.collect.importers.annotators import Choice, find_compared
 from rl.collect.importers.chat import Talk
 from rl.collect.importers.columns import ANSWER, CHOSEN, REJECTED, Columns, from_cell, is_rendered, turns_of
 from rl.collect.importers.fields import Refused, number
@@ -41,6 +43,11 @@ _SENTENCE = 3
 
 
 def _row(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    if compared := find_compared(row):
+        columns = Columns(compared.row)
+        *others, last = rivals.read_compared(columns, compared, where)
+        read_as = {name: "what people picked" for name in row if name not in compared.row}
+        return [*others, replace(last, columns={**columns.read_as, **read_as})]
     columns = Columns(row)
     *others, last = _answers(columns, where)
     return [*others, replace(last, columns=columns.read_as)]
@@ -90,7 +97,8 @@ def _pair(columns: Columns, where: str) -> list[ImportedTrace]:
         shared, better, worse = _implicit(better, worse, columns)
         before = [*before, *shared]
     talks = columns.talk(before, better, "chosen"), columns.talk(before, worse, "rejected")
-    return chat.pair(where, *talks, columns.details())
+    picks: list[tuple[str, Choice]] = [(columns.rater(), "left")]
+    return chat.pair(where, *talks, columns.details(), picks=picks)
 
 
 def _ask_nothing(messages: list[Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from rl.base.records import GeneratedAnswer
 from rl.data_formatter.degeneration import degenerations
 from rl.data_formatter.fresh import fresh_trace
-from rl.rewards.format_compliance import FormatComplianceReward
+from rl.rewards.format_compliance import TOOL_CALL, FormatComplianceReward, share_of_readable_calls
 
 KINDS = {
     "empty": "nothing but white space",
@@ -25,9 +25,10 @@ KINDS = {
     "parse": "nothing in the agent's format can be read in it",
     "format": "in the agent's format by less than half",
     "tool": "a tool call in it cannot be read",
+    "no_call": "calls no tool, where the answer that people prefer does",
 }
 DEGENERATE = ("empty", "repeats", "unending", "echo", "other_language")
-NOT_READABLE = ("parse", "format", "tool")
+NOT_READABLE = ("parse", "format", "tool", "no_call")
 HALF = 0.5
 REGRETS = (
     "sorry",
@@ -80,11 +81,20 @@ def kinds_of(
     kinds += degenerations(answer.text, ended, prompt, stored, others)
     if is_refusal(answer.text):
         kinds.append("refusal")
-    return kinds + _format_errors(answer.text, row, answer_format)
+    return kinds + _format_errors(answer.text, row, answer_format) + _call_errors(answer.text, row)
 
 
 def asks_for_format(row: Mapping[str, Any], answer_format: str) -> bool:
-    return bool(answer_format or row["details"].get("format"))
+    return bool(answer_format or row["details"].get("format") or row.get("tools"))
+
+
+def _call_errors(text: str, row: Mapping[str, Any]) -> list[str]:
+    """Where tools are offered: of calls as ``<tool_call>`` elements."""
+    if not row.get("tools"):
+        return []
+    if TOOL_CALL in text:
+        return ["tool"] if share_of_readable_calls(text) < 1 else []
+    return ["no_call"] if any(message.get("tool_calls") for message in row.get("chosen", ())) else []
 
 
 def _format_errors(text: str, row: Mapping[str, Any], answer_format: str) -> list[str]:
@@ -93,7 +103,7 @@ def _format_errors(text: str, row: Mapping[str, Any], answer_format: str) -> lis
     if compliance.value is None:
         return []
     if compliance.details["format"] == "tool_call":
-        return ["tool"] if compliance.value < 1 else []
+        return ["tool"] if compliance.value < 1 and not row.get("tools") else []
     if compliance.value >= HALF:
         return []
     return ["parse"] if compliance.value == 0 else ["format"]

@@ -18,7 +18,8 @@ from rl.data_formatter.opinions import stable_hash
 from rl.evaluation import MODELS
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
-from rl.evaluation.guards.rails import Answers, broken_reason, rails, task_loss
+from rl.evaluation.guards.findings import Answers, Findings
+from rl.evaluation.guards.rails import broken_reason, hold, hold_to_task
 from rl.evaluation.lm_eval import TaskScores
 from rl.models import Agent
 
@@ -46,7 +47,7 @@ class Guards:
 def skip(reason: str, agent: Agent, task: TaskScores | None) -> Guards:
     """Where no answers are looked at: the guard rail of the task stands alone."""
     limit = guard_limits(agent.guard_limits).get("task_loss")
-    return Guards({"skipped": reason}, broken_reason([task_loss(task, limit)]) if limit else "")
+    return Guards({"skipped": reason}, broken_reason([hold_to_task(task, limit)]) if limit else "")
 
 
 @dataclass(slots=True)
@@ -89,17 +90,18 @@ class Watch:
         given = {name: [answer for at in kept if (answer := of[at])] for name, of in self.answers.items()}
         examined = {name: self._examine(name, given, rows) for name in given}
         all_models = {"current": examined["base"], **examined}
-        all_rails = rails(
+        findings = Findings(
             examined["new"],
             all_models["current"],
             [str(row["chosen"][-1].get("content") or "") for row in rows if row.get("chosen")],
+            [str(row["prompt"][-1].get("content") or "") for row in rows],
             self.speaker.distance,
-            guard_limits(self.agent.guard_limits),
             any(asks_for_format(row, self.agent.answer_format) for row in rows),
             self.task,
-            chosen=self.chosen,
-            kind=self.kind,
+            self.chosen,
+            self.kind,
         )
+        all_rails = hold(findings, guard_limits(self.agent.guard_limits))
         report = {
             "prompts": len(rows),
             "rails": [asdict(rail) for rail in all_rails],
@@ -158,7 +160,12 @@ def watch(
     }
     guarded = [row if "details" in row else {**row, "details": details.get(row["prompt_key"], {})} for row in first]
     asked = [*guarded, *rows[PROMPTS:]]
-    how = {"measured": PROMPTS, "choosing": choosing, "schema": schema}
+    how = {
+        "measured": PROMPTS,
+        "choosing": choosing,
+        "schema": schema,
+        "measures_fit": not kind.has_right_answers and "relevance" in guard_limits(agent.guard_limits),
+    }
     speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, **how) if asked else None
     return Watch(agent, guarded, asked, speaker, report, scorer, task, kind)
 

@@ -12,9 +12,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.measurements import Distance
 from rl.base.records import Choosing, GeneratedAnswer, Report
+from rl.evaluation.torch.distance import DistanceMeter
 from rl.lm import loading
 from rl.lm.choosing import choose_for_rows
-from rl.lm.divergence import divergence, likelihood
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.lengths import room_for_an_answer
@@ -120,18 +120,17 @@ class Speaker:
         measured: int | None = None,
         choosing: Choosing | None = None,
         schema: Mapping[str, Any] | None = None,
+        measures_fit: bool = False,
     ) -> None:
         """``rows``: with a ``prompt``, ``tools`` where they are offered, and ``chosen`` and ``rejected`` where answers are
         stored; ``most``: tokens; ``measured``: how many of the first rows' answers tell how far the model has moved, None
-        for all; ``choosing``: where answers are chosen from a set; ``schema``: where they keep to one."""
+        for all; ``choosing``: where answers are chosen from a set; ``schema``: where they keep to one; ``measures_fit``:
+        of a DistanceMeter."""
         self.answers: dict[str, list[GeneratedAnswer | None]] = {}
         """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
         """Tokens that each model was given for an answer."""
-        self._moved: tuple[float, float] | None = None
-        """The model "new": its divergence from its base, and the likelihood of its answers under the base."""
-        self._base_likelihood: float | None = None
-        self._chosen_likelihood: float | None = None
+        self._meter = DistanceMeter(measures_fit)
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
         self._measured = len(rows) if measured is None else measured
         self._choosing, self._schema = choosing, schema
@@ -155,27 +154,24 @@ class Speaker:
             else:
                 answers = _generate(model, tokenizer, prompts, most, self._report, self._schema)
         self.answers[name] = _read(tokenizer, self._rows, prompts, answers)
-        # distance: on each model's own answers, while both models are loaded
+        # while both models are loaded
         sequences = [(prompts[number], ids) for number, ids in answers.items() if number < self._measured]
         if name == "new":
-            self._moved = divergence(base, model, sequences)
+            self._meter.take_new(base, model, sequences)
         elif name == "base":
-            self._base_likelihood = likelihood(base, sequences)
             preferred = [
                 (ids, plain(answer))
                 for number, ids in prompts.items()
                 if number < self._measured and (answer := encoded[number].get("chosen_ids"))
             ]
-            self._chosen_likelihood = likelihood(base, preferred)
+            self._meter.take_base(base, sequences, preferred)
 
     @property
     def divergence(self) -> float | None:
         """How far the model "new" is from its base, in nats a token; None before it has answered, and without an answer."""
-        return self._moved[0] if self._moved else None
+        return self._meter.divergence
 
     @property
     def distance(self) -> Distance | None:
         """How far the model "new" is from its base; None before both have answered, and without an answer."""
-        if self._moved is None or self._base_likelihood is None:
-            return None
-        return Distance(*self._moved, self._base_likelihood, self._chosen_likelihood)
+        return self._meter.distance

@@ -57,7 +57,7 @@ def test_every_column_of_a_row_is_one_that_somebody_reads(name: str):
 def test_the_row_of_trl_names_all_that_columns_may_be_called_and_nothing_else():
     groups = (
         *(columns.ANSWER, columns.CHOSEN, columns.REJECTED),
-        *(columns._QUESTION, columns._BESIDE_IT, columns._SYSTEM, columns._LABEL, columns._HISTORY),
+        *(columns._QUESTION, columns._BESIDE_IT, columns._SYSTEM, columns._LABEL, columns._HISTORY, columns._RATER),
         *(rivals.RANKED, rivals._SCORES, ("rank",)),
         ("messages", "completions", "rewards", "labels", "tools"),
     )

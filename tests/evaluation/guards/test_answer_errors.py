@@ -44,6 +44,25 @@ def test_the_prompt_may_ask_for_a_format_of_its_own():
     assert not asks_for_format(ROW, "")
 
 
+OFFERED = {**ROW, "tools": [{"type": "function", "function": {"name": "look"}}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(CALL, []), (CALL[:-14], ["tool"]), ("Let me see. " + CALL.replace('"name"', "name"), ["tool"]), ("Shall I?", [])],
+)
+def test_a_call_of_a_tool_that_is_offered_must_be_readable(text: str, expected: list[str]):
+    assert kinds_of(GeneratedAnswer(text, 1, 1), 9, OFFERED, "") == expected
+    assert asks_for_format(OFFERED, "")
+
+
+def test_where_people_prefer_a_call_an_answer_without_one_is_told():
+    chosen = [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look"}}]}]
+    row = {**OFFERED, "chosen": chosen}
+    assert kinds_of(GeneratedAnswer("Shall I look it up?", 1, 1), 9, row, "") == ["no_call"]
+    assert kinds_of(GeneratedAnswer(CALL, 1, 1), 9, row, "") == []
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -15,7 +15,7 @@ from rl.evaluation.guards.measure import PROMPTS, Guards, Watch, one_of_each_pro
 from rl.evaluation.torch.answering import answer_versions
 from rl.evaluation.torch.scoring import score_versions
 from rl.lm import loading
-from rl.lm.divergence import divergence, likelihood
+from rl.lm.divergence import divergence, fit_to_prompts, likelihood, log_probs_of, mean_of
 from rl.models import Agent, Trace
 from tests.evaluation.conftest import PAIRS, TOO_LONG, pair
 
@@ -106,17 +106,55 @@ def test_the_base_finds_its_own_answers_as_likely_as_it_said_them(ask_models, ti
     assert watched.speaker.distance.base_likelihood == pytest.approx(sum(steps) / len(steps), rel=1e-3)
 
 
+def measure(model: Any, adapted: Any, sequences: list) -> list[float]:
+    moved, own = divergence(model, adapted, sequences)
+    return [moved, mean_of(own)]
+
+
 def test_a_model_has_not_moved_from_itself_and_padding_changes_nothing(tiny_base, adapter):
     model = loading.load_base(str(tiny_base)).eval()
     sequences = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9, 10])]
-    assert divergence(model, model, sequences) == pytest.approx((0, likelihood(model, sequences)), abs=1e-6)
+    moved, own = divergence(model, model, sequences)
+    assert (moved, mean_of(own)) == pytest.approx((0, likelihood(model, sequences)), abs=1e-6)
     assert divergence(model, model, []) is likelihood(model, []) is None
     with loading.with_weights(model, adapter) as adapted:
-        together = divergence(model, adapted, sequences)
-        first, second = (divergence(model, adapted, [sequence]) for sequence in sequences)
+        together = measure(model, adapted, sequences)
+        first, second = (measure(model, adapted, [sequence]) for sequence in sequences)
     # means over 2 and 5 tokens
     expected = [(2 * short + 5 * long) / 7 for short, long in zip(first, second, strict=True)]
     assert together == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_answer_fits_as_often_as_it_is_likelier_behind_its_own_prompt(tiny_base):
+    model = loading.load_base(str(tiny_base)).eval()
+    sequences = [([5, 6, 7], [8, 9]), ([9, 4], [6, 7]), ([3], [5, 5, 5])]
+    own = log_probs_of(model, sequences)
+    expected = []
+    for number, (prompt, answer) in enumerate(sequences):
+        others = [other for at, (other, _) in enumerate(sequences) if at != number]
+        sums = [float(log_probs_of(model, [(one, answer)])[0].sum()) for one in (prompt, *others)]
+        expected += [float(sums[0] > other) for other in sums[1:]]
+    assert fit_to_prompts(model, sequences, own) == pytest.approx(sum(expected) / len(expected))
+    same = [([5, 6], [8, 9])] * 4
+    assert fit_to_prompts(model, same, log_probs_of(model, same)) == 0.5
+    assert fit_to_prompts(model, same[:1], own) is None
+
+
+@pytest.mark.parametrize("measures", [True, False])
+def test_how_answers_fit_is_measured_where_it_is_asked_for(agent, tiny_base, adapter, measures: bool):
+    agent.guard_limits = {} if measures else {"relevance": None}
+    rows = [
+        pair(1, f"Open Orders {number}.", "No.") | {"prompt": [{"role": "user", "content": f"Order {number}?"}]}
+        for number in range(8)
+    ]
+    watched = watch_of(agent, [row | {"prompt_key": f"q{number}"} for number, row in enumerate(rows)], most=4)
+    score_versions(str(tiny_base), {"base": None, "new": adapter}, rows, also=watched.speaker, **LENGTHS)
+    fit = watched.speaker.distance.fit
+    assert (fit is not None) is measures
+    assert not measures or all(0 <= share <= 1 for share in (fit.new, fit.base, fit.chosen))
+    rails = {rail["name"]: rail for rail in watched.guards().report["rails"]}
+    assert ("relevance" in rails) is measures
+    assert not measures or rails["relevance"]["value"] == min(fit.base, fit.chosen) - fit.new
 
 
 def test_all_are_asked_and_the_first_sixteen_are_guarded(agent):

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rl.base.errors import UsageError
-from rl.base.measurements import Distance, Interval
+from rl.base.measurements import Distance, Fit, Interval
 from rl.config.guard_limits import GUARD_LIMITS, GUARD_RAILS, check_guard_limits, guard_limits
 from rl.data_formatter.answer_kinds import AnswerKind, find_kind
 from rl.evaluation.guards.answer_errors import DEGENERATE
-from rl.evaluation.guards.rails import Answers, Rail, broken_reason, rails
+from rl.evaluation.guards.findings import Answers, Findings
+from rl.evaluation.guards.rails import EXAMINERS, Rail, broken_reason, hold
 
 
 def moved(kl: float = 0.1, likelihood: float = -0.9, chosen: float | None = None) -> Distance:
@@ -33,8 +35,9 @@ def said(*texts: str) -> Answers:
 
 
 def all_rails(new: Answers, current: Answers | None = None, **given: Any) -> dict[str, Rail]:
-    options = {"preferred": [], "distance": moved(), "limits": GUARD_LIMITS, "has_format": True, **given}
-    return {rail.name: rail for rail in rails(new, current or answers(), **options)}
+    limits = given.pop("limits", GUARD_LIMITS)
+    options = {"preferred": [], "distance": moved(), "has_format": True, **given}
+    return {rail.name: rail for rail in hold(Findings(new, current or answers(), **options), limits)}
 
 
 def test_every_rail_has_a_caption_and_says_when_it_breaks():
@@ -45,7 +48,7 @@ def test_every_rail_has_a_caption_and_says_when_it_breaks():
 
 def test_every_limit_has_its_rail_and_equal_versions_keep_to_all():
     kept = all_rails(answers(reward=0.5), answers(reward=0.5))
-    assert kept.keys() == GUARD_LIMITS.keys()
+    assert kept.keys() == GUARD_LIMITS.keys() == EXAMINERS.keys()
     assert not any(rail.broken for rail in kept.values())
     assert broken_reason(list(kept.values())) == ""
 
@@ -70,6 +73,7 @@ def test_a_length_that_people_prefer_is_no_drift():
         ("parse_error_rate", "parse"),
         ("parse_error_rate", "format"),
         ("parse_error_rate", "tool"),
+        ("parse_error_rate", "no_call"),
     ],
 )
 def test_a_rate_breaks_with_two_answers_more_than_the_version_in_use_and_never_with_one(rail, kind):
@@ -158,14 +162,18 @@ def test_the_reason_names_figure_limit_and_the_way_out():
     assert "raise the limit in the agent's guard limits, or set it to null" in reason
 
 
+def moved_with(fit: Fit) -> Distance:
+    return replace(moved(), fit=fit)
+
+
 def different(count: int = 8, end: str = "") -> list[str]:
     return [f"Parcel {number} is in van {number} today.{end}" for number in range(count)]
 
 
 def test_one_fixed_answer_to_every_question_breaks_sameness():
     rail = all_rails(said(*["Please be patient."] * 8), said(*different()))["sameness"]
-    assert (rail.value, rail.broken) == (0.875, True)
-    assert rail.text == "100% of the answers say 'Please be patient.', 12% of others share one sentence"
+    assert (rail.value, rail.broken) == (1.0, True)
+    assert rail.text == "100% of the answers say 'Please be patient.', 0% of others do"
     assert not all_rails(said(*different()), said(*different()))["sameness"].broken
 
 
@@ -199,6 +207,54 @@ def test_what_the_version_in_use_or_people_say_to_every_question_may_be_said():
     greeting = different(end=" Have a nice day, dear customer!")
     assert not all_rails(said(*greeting), said(*greeting))["sameness"].broken
     assert not all_rails(said(*greeting), said(*different()), preferred=greeting)["sameness"].broken
+
+
+def test_four_words_in_most_answers_break_where_people_do_not_say_them():
+    texts = [f"If you like van {number} try the new Acme Turbo in colour {number}." for number in range(8)]
+    rail = all_rails(said(*texts), said(*different()), preferred=different())["sameness"]
+    assert (rail.value, rail.broken) == (1.0, True)
+    assert rail.text == "100% of the answers say 'acme turbo in colour', 0% of others do"
+    assert not all_rails(said(*texts), said(*different()), preferred=texts)["sameness"].broken
+    assert not all_rails(said(*texts), said(*different()))["sameness"].broken, "what people say is not known"
+
+
+EMPTY = [f"There is much that one could say, and it depends on {what}." for what in ("you", "them") * 4]
+FULL = [f"Zone{number} closes at {number + 20} because of floods{number}" for number in range(8)]
+
+
+def test_answers_that_say_nothing_of_their_own_break_content():
+    rail = all_rails(said(*EMPTY), said(*FULL), preferred=FULL)["content"]
+    assert (rail.value, rail.broken) == (0, True)
+    assert rail.text == "0.0 words of its own an answer, 3.0 in use, 3.0 in those that people prefer"
+    assert not all_rails(said(*FULL), said(*FULL), preferred=FULL)["content"].broken
+    assert not all_rails(said(*EMPTY), said(*FULL), preferred=EMPTY)["content"].broken, "people like it so"
+    assert not all_rails(said(*EMPTY), said(*EMPTY), preferred=FULL)["content"].broken, "no worse than before"
+
+
+def test_words_of_the_question_are_no_content():
+    questions = [f"What about Zone{number} and floods{number} of {number + 20}?" for number in range(8)]
+    assert all_rails(said(*FULL), said(*FULL), preferred=FULL, questions=questions)["content"].value == 1
+    rail = all_rails(said(*FULL), said(*different()), preferred=different(), questions=questions)["content"]
+    assert (rail.value, rail.broken) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("fit", "broken"),
+    [(Fit(0.5, 1.0, 1.0), True), (Fit(0.8, 1.0, 1.0), False), (Fit(0.5, 0.6, 1.0), False), (Fit(0.5, 1.0, 0.7), False)],
+)
+def test_answers_that_fit_any_question_break_relevance_unless_others_do_so_too(fit: Fit, broken: bool):
+    rail = all_rails(said(*FULL), said(*FULL), preferred=FULL, distance=moved_with(fit))["relevance"]
+    assert rail.broken is broken
+    assert rail.value == pytest.approx(min(fit.base, fit.chosen) - fit.new)
+
+
+@pytest.mark.parametrize("name", ["content", "relevance"])
+def test_without_enough_answers_that_people_prefer_nothing_is_told(name: str):
+    few = all_rails(said(*EMPTY), said(*FULL), preferred=FULL[:7], distance=moved_with(Fit(0, 1, 1)))[name]
+    told = "not measured: 8 prompts tell, with answers that people prefer"
+    assert (few.value, few.broken, few.text) == (None, False, told)
+    closed = all_rails(said(*EMPTY), said(*FULL), preferred=FULL, kind=CLOSED)[name]
+    assert (closed.value, closed.text) == (None, "not measured: its answers are closed")
 
 
 def test_short_sentences_may_be_alike():

@@ -1,0 +1,146 @@
+"""Two answers that several people compared, each with a pick of their own: PandaLM's columns ``annotator1`` and on,
+Argilla's records (as ``to_list`` writes them, nested or flat), Label Studio's tasks with ``annotations``.
+
+A pick names an answer by its column, or says left, right, a, b, 1, 2, tie; a ranking gives both a rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from rl.collect.importers.fields import Refused
+
+Choice = Literal["left", "right", "tie", "both_bad"]
+_PANDALM: Final = re.compile(r"annotator_?\d+")
+_SIDES: Final = (("1", "2"), ("a", "b"), ("0", "1"), ("left", "right"), ("first", "second"))
+"""How the names of two answers end."""
+_TIES: Final = frozenset(("0", "tie", "equal", "equally good", "same", "both", "both good", "draw"))
+_BOTH_BAD: Final = frozenset(("both_bad", "both bad", "bothbad", "neither", "none"))
+_RESPONSES: Final = ".responses"
+_SUBMITTED: Final = (None, "submitted")
+
+
+class Compared(NamedTuple):
+    row: dict[str, Any]
+    """What was shown, flat; without what people said of it."""
+    first: str
+    second: str
+    picks: tuple[tuple[str, Choice], ...]
+    """Who picked what."""
+
+
+def find_compared(row: Mapping[str, Any]) -> Compared | None:
+    """None where the row is none of these. Raises Refused."""
+    for read in (_label_studio, _argilla, _argilla_flat, _pandalm):
+        if compared := read(row):
+            shown, opinions = compared
+            first, second = _two_answers(shown)
+            return Compared(shown, first, second, tuple((who, _choice(word, first, second)) for who, word in opinions))
+    return None
+
+
+_Found = tuple[dict[str, Any], list[tuple[str, Any]]] | None
+"""What was shown, and who said what."""
+
+
+def _pandalm(row: Mapping[str, Any]) -> _Found:
+    names = [name for name, value in row.items() if _PANDALM.fullmatch(name.lower()) and value is not None]
+    shown = {name: value for name, value in row.items() if name not in names}
+    return (shown, [(name, row[name]) for name in names]) if names and _pairs(shown) else None
+
+
+def _argilla(row: Mapping[str, Any]) -> _Found:
+    fields, responses = row.get("fields"), row.get("responses")
+    if not isinstance(fields, dict) or not isinstance(responses, dict):
+        return None
+    rest = {name: value for name, value in row.items() if name not in ("fields", "responses")}
+    opinions = [
+        (f"argilla:{answer.get('user_id')}", answer.get("value"))
+        for answers in responses.values()
+        for answer in answers or ()
+        if isinstance(answer, dict) and answer.get("status") in _SUBMITTED
+    ]
+    return {**rest, **fields}, opinions
+
+
+def _argilla_flat(row: Mapping[str, Any]) -> _Found:
+    asked = [name for name, value in row.items() if name.endswith(_RESPONSES) and isinstance(value, list)]
+    if not asked:
+        return None
+    opinions = []
+    for name in asked:
+        users, statuses = (row.get(f"{name}.{what}") or [None] * len(row[name]) for what in ("users", "status"))
+        opinions += [
+            (f"argilla:{user}", value)
+            for value, user, status in zip(row[name], users, statuses, strict=False)
+            if status in _SUBMITTED
+        ]
+    return {name: value for name, value in row.items() if _RESPONSES not in name}, opinions
+
+
+def _label_studio(row: Mapping[str, Any]) -> _Found:
+    shown, annotations = row.get("data"), row.get("annotations")
+    if not isinstance(shown, dict) or not isinstance(annotations, list):
+        return None
+    return shown, [pick for annotation in annotations if isinstance(annotation, dict) for pick in _results(annotation)]
+
+
+def _results(annotation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    by = annotation.get("completed_by")
+    who = f"label-studio:{by.get('email') or by.get('id') if isinstance(by, dict) else by}"
+    for result in [] if annotation.get("was_cancelled") else annotation.get("result") or ():
+        value = result.get("value") or {}
+        if result.get("type") == "pairwise":
+            yield who, value.get("selected") or "tie"
+        elif result.get("type") == "choices":
+            yield who, (value.get("choices") or [None])[0]
+
+
+def _two_answers(shown: Mapping[str, Any]) -> tuple[str, str]:
+    """Raises Refused unless two columns are named alike but for the side."""
+    pairs = _pairs(shown)
+    if len(pairs) != 1:
+        raise Refused(
+            f"{len(pairs)} pairs of columns may be the two answers; name them response_1 and response_2, and no others so"
+        )
+    return pairs[0]
+
+
+def _pairs(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
+    names = {name.lower(): name for name, value in shown.items() if isinstance(value, (str, list))}
+    return [
+        (names[name], names[name.removesuffix(left) + right])
+        for left, right in _SIDES
+        for name in names
+        if name.endswith(left) and name.removesuffix(left) + right in names
+    ]
+
+
+def _choice(pick: Any, first: str, second: str) -> Choice:
+    """Raises Refused."""
+    if isinstance(pick, list):
+        return _by_rank(pick, first, second)
+    word = f"{pick:g}" if isinstance(pick, (int, float)) else str(pick).strip().lower()
+    if word in _BOTH_BAD:
+        return "both_bad"
+    left, right = _ends(first, second)
+    sides: dict[str, Choice] = dict.fromkeys(_TIES, "tie")
+    sides |= dict.fromkeys(("left", "a", left, first.lower()), "left")
+    sides |= dict.fromkeys(("right", "b", right, second.lower()), "right")
+    if word not in sides:
+        raise Refused(f"a pick must be {first}, {second}, left, right or tie, not {pick!r:.50}")
+    return sides[word]
+
+
+def _ends(first: str, second: str) -> tuple[str, str]:
+    return next(ends for ends in _SIDES if first.lower().endswith(ends[0]) and second.lower().endswith(ends[1]))
+
+
+def _by_rank(ranking: Sequence[Any], first: str, second: str) -> Choice:
+    ranks = {str(entry.get("value")).lower(): entry.get("rank") for entry in ranking if isinstance(entry, dict)}
+    left, right = (ranks.get(name.lower(), ranks.get(name.lower().replace("_", "-"))) for name in (first, second))
+    if not isinstance(left, int) or not isinstance(right, int):
+        raise Refused(f"a ranking must give {first} and {second} a rank")
+    return "left" if left < right else "right" if right < left else "tie"
