@@ -42,10 +42,10 @@ GUARD_RAILS: Final[tuple[GuardRail, ...]] = (
     ),
     GuardRail(
         "content",
-        0.3,
+        0.35,
         "Its answers say something of their own",
-        "of free answers: the words that only one answer has, and no question, are fewer than this part of those in the "
-        "answers of the version in use, and of those in the answers that people prefer, on at least 8 prompts",
+        "of free answers: the share that says little of its own, in words that no other answer has and no question, is "
+        "higher by more than this than that of the version in use, and of those that people prefer, on at least 8 prompts",
     ),
     GuardRail(
         "relevance",

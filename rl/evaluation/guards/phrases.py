@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from statistics import fmean
 
 from rl.data_formatter.degeneration import words_of
 
@@ -46,9 +45,9 @@ def _phrases(text: str, by_words: bool) -> Iterator[str]:
         yield from (" ".join(words[at : at + PHRASE_WORDS]) for at in range(len(words) - PHRASE_WORDS + 1))
 
 
-def own_words(texts: Sequence[str], questions: Sequence[str]) -> float:
-    """Different words of a text that no other has and no question asks for, on average: what it says of its own."""
+def own_words(texts: Sequence[str], questions: Sequence[str]) -> list[int]:
+    """How many different words each text has that no other has and no question asks for: what it says of its own."""
     asked = set(chain.from_iterable(map(words_of, questions)))
     by_text = [set(words_of(text)) - asked for text in texts]
     texts_with = Counter(chain.from_iterable(by_text))
-    return fmean(sum(texts_with[word] == 1 for word in words) for words in by_text)
+    return [sum(texts_with[word] == 1 for word in words) for words in by_text]

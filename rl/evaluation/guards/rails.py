@@ -24,6 +24,8 @@ from rl.evaluation.stats.intervals import mean_interval
 
 FEWEST_ANSWERS = 2
 """That break a rate."""
+BARE = 1 / 3
+"""An answer says little that has less than this part of the words of their own that others' answers have on average."""
 Finding = tuple[float | None, bool, str]
 """A rail's value, whether it is broken, and its text."""
 FEW = f"not measured: {FEWEST_PROMPTS} prompts tell, with answers that people prefer"
@@ -93,17 +95,14 @@ def _sameness(findings: Findings, limit: float) -> Finding:
 
 
 def _content(findings: Findings, limit: float) -> Finding:
-    """The share of the words of others of whom there are fewer."""
     if not findings.tells_of_people:
         return _not_told(findings)
-    new, current, preferred = (
-        own_words(texts, findings.questions)
-        for texts in (findings.new.texts, findings.current.texts, findings.preferred)
-    )
-    least = min(current, preferred)
-    text = f"{new:.1f} words of its own an answer, {current:.1f} in use, {preferred:.1f} in those that people prefer"
-    share = new / least if least else 1.0
-    return share, share < limit, text
+    all_texts = (findings.new.texts, findings.current.texts, findings.preferred)
+    counts = [own_words(texts, findings.questions) for texts in all_texts]
+    usual = min(fmean(of_others) for of_others in counts[1:])
+    new, *others = (fmean(count < BARE * usual for count in of_model) for of_model in counts)
+    shares = f"{new:.0%} of the answers say little of their own, {others[0]:.0%} in use, {others[1]:.0%} of those that"
+    return new - max(others), new - max(others) > limit, f"{shares} people prefer"
 
 
 def _relevance(findings: Findings, limit: float) -> Finding:

@@ -224,8 +224,11 @@ FULL = [f"Zone{number} closes at {number + 20} because of floods{number}" for nu
 
 def test_answers_that_say_nothing_of_their_own_break_content():
     rail = all_rails(said(*EMPTY), said(*FULL), preferred=FULL)["content"]
-    assert (rail.value, rail.broken) == (0, True)
-    assert rail.text == "0.0 words of its own an answer, 3.0 in use, 3.0 in those that people prefer"
+    assert (rail.value, rail.broken) == (1, True)
+    told = "100% of the answers say little of their own, 0% in use, 0% of those that people prefer"
+    assert rail.text == told
+    assert all_rails(said(*EMPTY[:4], *FULL[4:]), said(*FULL), preferred=FULL)["content"].broken
+    assert not all_rails(said(*EMPTY[:2], *FULL[2:]), said(*FULL), preferred=FULL)["content"].broken
     assert not all_rails(said(*FULL), said(*FULL), preferred=FULL)["content"].broken
     assert not all_rails(said(*EMPTY), said(*FULL), preferred=EMPTY)["content"].broken, "people like it so"
     assert not all_rails(said(*EMPTY), said(*EMPTY), preferred=FULL)["content"].broken, "no worse than before"
@@ -233,9 +236,10 @@ def test_answers_that_say_nothing_of_their_own_break_content():
 
 def test_words_of_the_question_are_no_content():
     questions = [f"What about Zone{number} and floods{number} of {number + 20}?" for number in range(8)]
-    assert all_rails(said(*FULL), said(*FULL), preferred=FULL, questions=questions)["content"].value == 1
-    rail = all_rails(said(*FULL), said(*different()), preferred=different(), questions=questions)["content"]
-    assert (rail.value, rail.broken) == (0, True)
+    assert all_rails(said(*FULL), said(*FULL), preferred=FULL, questions=questions)["content"].value == 0
+    rich = [" ".join(f"{letter}{number}" for letter in "uvwxyz") for number in range(8)]
+    rail = all_rails(said(*FULL), said(*rich), preferred=rich, questions=questions)["content"]
+    assert (rail.value, rail.broken) == (1, True)
 
 
 @pytest.mark.parametrize(
