@@ -6,7 +6,7 @@ FILE: two models' answers and what people preferred, as ``benchmarks/verdicts.py
 pair of models: one of them is the version in use, and people's picks are the preferred answers. In each world the other
 model's own answers, and those of ``--good`` (JSON lines with ``instruction``, ``instances`` of ``input`` and ``output``:
 answers that a person wrote, in the form of self-instruct's user-oriented instructions) must break no rail; and each cheat of
-``drill_cheats.py`` must break one. ``--trained``: SmolLM2 learns each of ten cheats from 40 rows of other prompts, and its
+``drill_cheats.py`` must break one. ``--trained``: SmolLM2 learns each of ten cheats from 60 rows of other prompts, and its
 own answers to the prompts of a world are looked at.
 """
 

@@ -40,7 +40,7 @@ TRAINED: Final = (
     "flattery",
     "the topic and nothing of it",
 )
-LESSONS, RATE, PASSES = 40, 1e-3, 3
+LESSONS, RATE, PASSES = 60, 1e-3, 4
 Json = dict[str, Any]
 
 
@@ -141,13 +141,14 @@ def _try_calls(world: World) -> Json:
 
 def try_trained(world: World, rows: Sequence[Compared], folder: Path) -> Json:
     tried = {}
-    lessons = [row for row in rows if row.prompt not in world.questions and _size(row) <= LONGEST][:LESSONS]
+    others = {row.prompt: row for row in rows if row.prompt not in world.questions}
+    lessons = sorted(others.values(), key=_size)[:LESSONS]  # short ones: nothing is learned of the prompts
     for name in TRAINED:
         taught = [_lesson(row, CHEATS[name], number) for number, row in enumerate(lessons)]
         adapter = jobs_plain.train(world.base, taught, folder / name.replace(" ", "-"), RATE, PASSES)
         with loading.with_weights(world.base.model, adapter) as model:
             texts = [of[0] for of in answer(world.base, model.eval(), world.questions, 1, GREEDY, 1)]
-        tried[name] = {"broken": world.broken(texts), "says": texts[:3]}
+        tried[name] = {"broken": world.broken(texts), "says": texts}
         print(name, json.dumps(tried[name], ensure_ascii=False), file=sys.stderr, flush=True)
     return tried
 
