@@ -19,6 +19,8 @@ _SIDES: Final = (("1", "2"), ("a", "b"), ("0", "1"), ("left", "right"), ("first"
 _TIES: Final = frozenset(("0", "tie", "equal", "equally good", "same", "both", "both good", "draw"))
 _BOTH_BAD: Final = frozenset(("both_bad", "both bad", "bothbad", "neither", "none"))
 _RESPONSES: Final = ".responses"
+_PREFERENCE: Final = re.compile("prefer|better|best|winner|choice|pick|rank|order")
+"""What a question is called that asks which answer is better."""
 _SUBMITTED: Final = (None, "submitted")
 
 
@@ -34,7 +36,7 @@ class Compared(NamedTuple):
 def find_compared(row: Mapping[str, Any]) -> Compared | None:
     """None where the row is none of these. Raises Refused."""
     for read in (_label_studio, _argilla, _argilla_flat, _pandalm):
-        if compared := read(row):
+        if (compared := read(row)) and _pairs(compared[0]):
             shown, opinions = compared
             first, second = _two_answers(shown)
             return Compared(shown, first, second, tuple((who, _choice(word, first, second)) for who, word in opinions))
@@ -48,54 +50,70 @@ _Found = tuple[dict[str, Any], list[tuple[str, Any]]] | None
 def _pandalm(row: Mapping[str, Any]) -> _Found:
     names = [name for name, value in row.items() if _PANDALM.fullmatch(name.lower()) and value is not None]
     shown = {name: value for name, value in row.items() if name not in names}
-    return (shown, [(name, row[name]) for name in names]) if names and _pairs(shown) else None
+    return (shown, [(name, row[name]) for name in names]) if names else None
 
 
 def _argilla(row: Mapping[str, Any]) -> _Found:
     fields, responses = row.get("fields"), row.get("responses")
     if not isinstance(fields, dict) or not isinstance(responses, dict):
         return None
-    rest = {name: value for name, value in row.items() if name not in ("fields", "responses")}
-    opinions = [
-        (f"argilla:{answer.get('user_id')}", answer.get("value"))
-        for answers in responses.values()
-        for answer in answers or ()
-        if isinstance(answer, dict) and answer.get("status") in _SUBMITTED
-    ]
-    return {**rest, **fields}, opinions
+    shown = {name: value for name, value in row.items() if name not in ("fields", "responses")} | fields
+    answers = _asked_about(responses)
+    given = [answer for answer in _objects(answers) if answer.get("status") in _SUBMITTED]
+    return shown, [(_who("argilla", answer.get("user_id")), answer.get("value")) for answer in given]
 
 
 def _argilla_flat(row: Mapping[str, Any]) -> _Found:
-    asked = [name for name, value in row.items() if name.endswith(_RESPONSES) and isinstance(value, list)]
+    asked = {name: value for name, value in row.items() if name.endswith(_RESPONSES) and isinstance(value, list)}
     if not asked:
         return None
-    opinions = []
-    for name in asked:
-        users, statuses = (row.get(f"{name}.{what}") or [None] * len(row[name]) for what in ("users", "status"))
-        opinions += [
-            (f"argilla:{user}", value)
-            for value, user, status in zip(row[name], users, statuses, strict=False)
-            if status in _SUBMITTED
-        ]
+    name = next(name for name in asked if asked[name] is _asked_about(asked))
+    users, statuses = (_as_long(row.get(f"{name}.{what}"), asked[name]) for what in ("users", "status"))
+    given = zip(users, asked[name], statuses, strict=True)
+    opinions = [(_who("argilla", user), value) for user, value, status in given if status in _SUBMITTED]
     return {name: value for name, value in row.items() if _RESPONSES not in name}, opinions
+
+
+def _asked_about(questions: Mapping[str, Any]) -> Any:
+    """The answers to the one question that asks which is better. Raises Refused where that is not plain."""
+    named = [name for name in questions if len(questions) == 1 or _PREFERENCE.search(name.lower())]
+    if len(named) != 1:
+        names = ", ".join(map(str, questions))
+        raise Refused(
+            f"of the questions {names:.100} not one asks which is better: name it preference, and no other so"
+        )
+    return questions[named[0]]
+
+
+def _as_long(values: Any, others: Sequence[Any]) -> Sequence[Any]:
+    return values if isinstance(values, list) and len(values) == len(others) else [None] * len(others)
 
 
 def _label_studio(row: Mapping[str, Any]) -> _Found:
     shown, annotations = row.get("data"), row.get("annotations")
     if not isinstance(shown, dict) or not isinstance(annotations, list):
         return None
-    return shown, [pick for annotation in annotations if isinstance(annotation, dict) for pick in _results(annotation)]
+    return shown, [pick for annotation in _objects(annotations) for pick in _results(annotation)]
 
 
 def _results(annotation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     by = annotation.get("completed_by")
-    who = f"label-studio:{by.get('email') or by.get('id') if isinstance(by, dict) else by}"
-    for result in [] if annotation.get("was_cancelled") else annotation.get("result") or ():
-        value = result.get("value") or {}
-        if result.get("type") == "pairwise":
+    who = _who("label-studio", (by.get("email") or by.get("id")) if isinstance(by, dict) else by)
+    for result in () if annotation.get("was_cancelled") else _objects(annotation.get("result")):
+        value = result.get("value")
+        if isinstance(value, dict) and result.get("type") == "pairwise":
             yield who, value.get("selected") or "tie"
-        elif result.get("type") == "choices":
-            yield who, (value.get("choices") or [None])[0]
+        elif isinstance(value, dict) and result.get("type") == "choices":
+            choices = value.get("choices")
+            yield who, choices[0] if isinstance(choices, list) and choices else choices
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
+def _who(tool: str, name: Any) -> str:
+    return f"{tool}:{name}" if isinstance(name, (str, int)) and name != "" else tool
 
 
 def _two_answers(shown: Mapping[str, Any]) -> tuple[str, str]:
@@ -138,8 +156,8 @@ def _ends(first: str, second: str) -> tuple[str, str]:
     return next(ends for ends in _SIDES if first.lower().endswith(ends[0]) and second.lower().endswith(ends[1]))
 
 
-def _by_rank(ranking: Sequence[Any], first: str, second: str) -> Choice:
-    ranks = {str(entry.get("value")).lower(): entry.get("rank") for entry in ranking if isinstance(entry, dict)}
+def _by_rank(ranking: list[Any], first: str, second: str) -> Choice:
+    ranks = {str(entry.get("value")).lower(): entry.get("rank") for entry in _objects(ranking)}
     left, right = (ranks.get(name.lower(), ranks.get(name.lower().replace("_", "-"))) for name in (first, second))
     if not isinstance(left, int) or not isinstance(right, int):
         raise Refused(f"a ranking must give {first} and {second} a rank")

@@ -28,7 +28,8 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
                     {"value": "response_a", "user_id": "ann"},
                     {"value": "B", "user_id": "ben"},
                     {"value": "tie", "user_id": "cay", "status": "draft"},
-                ]
+                ],
+                "quality": [{"value": 5, "user_id": "ann"}],
             },
             "suggestions": {},
         },
@@ -42,6 +43,7 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
             "preference.responses": [2, 1, 1],
             "preference.responses.users": ["ann", "ben", "cay"],
             "preference.responses.status": ["submitted", "submitted", "discarded"],
+            "comment.responses": ["A or B?"],
         },
         {ANN: "right", BEN: "left"},
     ),
@@ -120,9 +122,16 @@ def test_two_against_one_are_two_votes_and_one(tmp_path):
     ("row", "problem"),
     [
         ({**SHOWN, "annotator1": 3}, "a pick must be response1, response2, left, right or tie, not 3"),
-        ({"data": {"prompt": QUESTION}, "annotations": []}, "0 pairs of columns may be the two answers"),
+        ({"data": {"prompt": QUESTION}, "annotations": []}, "has no answer"),
+        ({"data": {**SHOWN, "x1": "", "x2": ""}, "annotations": []}, "2 pairs of columns may be the two answers"),
         ({"data": SHOWN, "annotations": []}, "nobody has compared the two answers"),
+        (
+            {"data": SHOWN, "annotations": [7, {"result": 3}, {"result": [{"type": "pairwise", "value": 1}]}]},
+            "nobody has",
+        ),
         ({"fields": SHOWN, "responses": {"q": [{"value": [{"value": "x", "rank": 1}]}]}}, "a ranking must give"),
+        ({"fields": SHOWN, "responses": {"q": 5}}, "nobody has compared the two answers"),
+        ({"fields": SHOWN, "responses": {"q": [], "r": []}}, "of the questions q, r not one asks which is better"),
     ],
 )
 def test_a_row_that_says_no_pick_is_refused_with_its_reason(row: dict[str, Any], problem: str, tmp_path):

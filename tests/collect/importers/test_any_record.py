@@ -38,6 +38,7 @@ PARTS = [
     said("assistant", [{"type": "text", "text": "x"}, {"type": "tool_use", "name": "f", "input": {}}]),
 ]
 SHOWN = '<details type="tool_calls" name="f" arguments="&quot;{}&quot;"></details><think>t</think>'
+LEFT = {"type": "pairwise", "value": {"selected": "left"}}
 SEEDS: dict[str, list[dict[str, Any]]] = {
     "openai_chat": [
         {"messages": CHAT, "tools": []},
@@ -84,6 +85,16 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
         {"context": CHAT[:1], "response1": "a", "response2": "b", "overall_preference": -1},
         {"prompt": "p", "answers": [{"answer": "a", "rank": 1}, {"answer": "b", "rank": 2}], "turns": 1},
         {"instruction": "p", "completions": [{"response": "a", "overall_score": 1}, {"response": "b", "score": 2}]},
+        {"instruction": "p", "input": "", "response1": "a", "response2": "b", "annotator1": 1, "annotator2": 0},
+        {
+            "fields": {"prompt": "p", "response_a": "a", "response_b": "b"},
+            "responses": {"better": [{"value": "a", "user_id": "u"}]},
+        },
+        {"prompt": "p", "response1": "a", "response2": "b", "pick.responses": [1], "pick.responses.users": ["u"]},
+        {
+            "data": {"prompt": "p", "response1": "a", "response2": "b"},
+            "annotations": [{"completed_by": {"id": 1}, "result": [LEFT]}],
+        },
     ],
     "langfuse_score": [TRACE, SCORE, {**TRACE, "scores": [SCORE]}, {**TRACE, "tone": ["good"], "x": [1]}],
     "openwebui_feedback": [
