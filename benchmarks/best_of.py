@@ -39,7 +39,7 @@ row = LabelModel.objects.create(
     agent=agent, labels=1, heldout_labels=1, heldout_accuracy=1.0, majority_share=0.5
 )
 length_alone = np.eye(1, width, width - 1)[0]
-judge = head.Head(np.zeros(width), length_alone, np.ones((13, width)), np.zeros(13), agent.base_model)
+judge = head.Head(np.zeros(width), length_alone, np.ones(width), np.array(0.0), agent.base_model)
 head.save(judge, row.path)
 print(ApiKey.create(name="benchmark", kind="secret")[1])
 """

@@ -20,7 +20,7 @@ from rl.base.errors import BadFile, TrainingFailed, UsageError
 from rl.base.records import silent
 from rl.evaluation import Contest, lm_eval
 from rl.evaluation.guards.measure import skip
-from rl.evaluation.guards.rails import task_loss
+from rl.evaluation.guards.rails import hold_to_task
 from rl.evaluation.lm_eval import ModelScore, TaskScores, compare, in_words, read
 from rl.lm import loading
 from rl.models import Agent, Evaluation
@@ -136,14 +136,14 @@ def loss(new: str, current: str) -> TaskScores:
     ("new", "broken"), [("11111111", False), ("01111111", False), ("00011111", False), ("00001111", True)]
 )
 def test_a_loss_breaks_beyond_the_limit_and_beyond_chance(new, broken):
-    assert task_loss(loss(new, "11111111"), 0.02).broken is broken
-    assert not task_loss(loss(new, "11111111"), 0.6).broken
-    assert not task_loss(loss("11111111", new), 0.02).broken
+    assert hold_to_task(loss(new, "11111111"), 0.02).broken is broken
+    assert not hold_to_task(loss(new, "11111111"), 0.6).broken
+    assert not hold_to_task(loss("11111111", new), 0.02).broken
 
 
 def test_one_row_says_nothing_and_no_task_breaks_nothing():
-    assert not task_loss(loss("0", "1"), 0.02).broken
-    rail = task_loss(None, 0.02)
+    assert not hold_to_task(loss("0", "1"), 0.02).broken
+    rail = hold_to_task(None, 0.02)
     assert (rail.value, rail.broken, rail.text) == (None, False, "no task was named")
 
 

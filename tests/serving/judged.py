@@ -21,6 +21,6 @@ def make_judge(agent: Agent, base: Path, taste: float = 1.0, accuracy: float = 0
     width = states + 1 + WIDTH
     length_alone = np.eye(1, width, states)[0]
     head.save(
-        head.Head(np.zeros(width), length_alone, np.full((13, width), taste), np.zeros(13), agent.base_model), row.path
+        head.Head(np.zeros(width), length_alone, np.full(width, taste), np.array(0.0), agent.base_model), row.path
     )
     return row
