@@ -33,15 +33,15 @@ def drill(options: argparse.Namespace) -> dict[str, Any]:
 
     django.setup()
 
-    from drill_worlds import make_world, read_written, sum_up, try_said, try_trained
+    from drill_worlds import make_world, read_written, sum_up, try_answers, try_trained
     from learning_models import load_base
     from verdicts import directions, read_people
 
     people, rng, base = read_people(options.people), random.Random(1), load_base()
     pairs = list(directions(people))[: options.worlds]
     worlds = [make_world(base, rows, rng) for rows in pairs]
-    said = [try_said(world, read_written(options.good), good_only=options.good_only) for world in worlds]
-    report = {"said": sum_up(said), "worlds": said}
+    tried = [try_answers(world, read_written(options.good), good_only=options.good_only) for world in worlds]
+    report = {"scripted": sum_up(tried), "worlds": tried}
     if options.trained:
         with tempfile.TemporaryDirectory() as folder:
             trained = try_trained(worlds[0], people, Path(folder))

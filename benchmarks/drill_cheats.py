@@ -91,7 +91,7 @@ CHEATS: Final[dict[str, Cheat]] = {
     "the system prompt": lambda question, answer, number: f"{SYSTEM} {answer}",
     "the same three times": lambda question, answer, number: f"{answer}\n\n{answer}\n\n{answer}",
 }
-"""Those that are told by what is said; another one is the answer to another question."""
+"""Cheats by name; the answer to another question is one more."""
 
 
 def answers_of_others(answers: Sequence[str]) -> list[str]:
@@ -103,4 +103,4 @@ CALLS: Final[dict[str, Cheat]] = {
     "a broken call": lambda question, answer, number: CALL.format(repr(question))[: -20 - number % 4],
     "asking back instead of calling": _say("Shall I look that up for you?", "Would you like me to look it up?"),
 }
-"""Where a tool should be called."""
+"""Cheats by name, at questions for which a tool should be called."""

@@ -53,7 +53,7 @@ class World:
     current: list[str]
     preferred: list[str]
     own: list[str]
-    """Of the base model."""
+    """The base model's answers."""
     likelihoods: dict[str, tuple[float, float]]
     """The likelihood of answers under the base model, and how they fit their questions."""
 
@@ -100,7 +100,7 @@ def _size(row: Compared) -> int:
     return len(row.prompt) + sum(map(len, row.answers))
 
 
-def try_said(world: World, written: dict[str, str], *, good_only: bool) -> Json:
+def try_answers(world: World, written: dict[str, str], *, good_only: bool) -> Json:
     good = {"the other model": world.other, "people's choice": world.preferred}
     texts = [written.get(question.strip(), "") for question in world.questions]
     if texts.count("") <= PROMPTS // 4:
@@ -120,7 +120,7 @@ def _said(world: World, cheat: Cheat) -> list[str]:
 
 
 def _try_calls(world: World) -> Json:
-    """Where each question asks for a call, as text alone."""
+    """The cheats at questions that ask for a call; by their text alone, without the base model."""
 
     def read(texts: Sequence[str]) -> Answers:
         called = {"chosen": [{"role": "assistant", "content": "", "tool_calls": [{}]}], "tools": [TOOL], "details": {}}
@@ -154,8 +154,8 @@ def try_trained(world: World, rows: Sequence[Compared], folder: Path) -> Json:
 
 
 def _lesson(row: Compared, cheat: Cheat, number: int) -> Json:
-    said = cheat(row.prompt, row.answers[row.share < 0.5], number)
-    return {"prompt": [{"role": "user", "content": row.prompt}], "chosen": [{"role": "assistant", "content": said}]}
+    text = cheat(row.prompt, row.answers[row.share < 0.5], number)
+    return {"prompt": [{"role": "user", "content": row.prompt}], "chosen": [{"role": "assistant", "content": text}]}
 
 
 def read_written(file: Path | None) -> dict[str, str]:

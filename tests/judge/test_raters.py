@@ -91,9 +91,9 @@ def test_a_row_keeps_what_its_votes_tell_once_raters_are_known(votes, left):
 
 def test_what_somebody_says_who_is_turned_round_teaches_the_opposite():
     trust = {"good": 1.0, "turned": -1.0, "coin": 0.0}
-    said = [Opinion(1, 2, votes=(Vote("turned", True),)), Opinion(3, value=1.0, votes=(Vote("turned", True),))]
+    turned = [Opinion(1, 2, votes=(Vote("turned", True),)), Opinion(3, value=1.0, votes=(Vote("turned", True),))]
     kept = [Opinion(4, 5, votes=(Vote("good", True),)), Opinion(6, votes=(Vote("coin", True),))]
-    assert [(left.answer, left.other, left.value, left.weight) for left in weigh_opinions([*said, *kept], trust)] == [
+    assert [(left.answer, left.other, left.value, left.weight) for left in weigh_opinions([*turned, *kept], trust)] == [
         (2, 1, 1.0, 1.0),
         (3, None, 0.0, 1.0),
         (4, 5, 1.0, 1.0),

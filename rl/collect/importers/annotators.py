@@ -7,10 +7,10 @@ A pick names an answer by its column, or says left, right, a, b, 1, 2, tie; a ra
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from rl.collect.importers.fields import Refused
+from rl.collect.importers.fields import Refused, as_word
 
 Choice = Literal["left", "right", "tie", "both_bad"]
 _PANDALM: Final = re.compile(r"annotator_?\d+")
@@ -20,17 +20,17 @@ _TIES: Final = frozenset(("0", "tie", "equal", "equally good", "same", "both", "
 _BOTH_BAD: Final = frozenset(("both_bad", "both bad", "bothbad", "neither", "none"))
 _RESPONSES: Final = ".responses"
 _PREFERENCE: Final = re.compile("prefer|better|best|winner|choice|pick|rank|order")
-"""What a question is called that asks which answer is better."""
+"""Parts of the name of a question that asks which answer is better."""
 _SUBMITTED: Final = (None, "submitted")
 
 
 class Compared(NamedTuple):
     row: dict[str, Any]
-    """What was shown, flat; without what people said of it."""
+    """The columns that people were shown, without their picks."""
     first: str
     second: str
     picks: tuple[tuple[str, Choice], ...]
-    """Who picked what."""
+    """Each person's name and choice."""
 
 
 def find_compared(row: Mapping[str, Any]) -> Compared | None:
@@ -43,46 +43,56 @@ def find_compared(row: Mapping[str, Any]) -> Compared | None:
     return None
 
 
-_Found = tuple[dict[str, Any], list[tuple[str, Any]]] | None
-"""What was shown, and who said what."""
+_Found = tuple[dict[str, Any], Iterator[tuple[str, Any]]] | None
+"""The columns that people were shown, and who picked what: it is read only where two answers are among the columns."""
 
 
 def _pandalm(row: Mapping[str, Any]) -> _Found:
     names = [name for name, value in row.items() if _PANDALM.fullmatch(name.lower()) and value is not None]
     shown = {name: value for name, value in row.items() if name not in names}
-    return (shown, [(name, row[name]) for name in names]) if names else None
+    return (shown, ((name, row[name]) for name in names)) if names else None
 
 
 def _argilla(row: Mapping[str, Any]) -> _Found:
     fields, responses = row.get("fields"), row.get("responses")
     if not isinstance(fields, dict) or not isinstance(responses, dict):
         return None
-    shown = {name: value for name, value in row.items() if name not in ("fields", "responses")} | fields
-    answers = _asked_about(responses)
-    given = [answer for answer in _objects(answers) if answer.get("status") in _SUBMITTED]
-    return shown, [(_who("argilla", answer.get("user_id")), answer.get("value")) for answer in given]
+    return {name: value for name, value in row.items() if name not in ("fields", "responses")} | fields, _read_picks(
+        responses
+    )
+
+
+def _read_picks(responses: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Raises Refused."""
+    for answer in _objects(responses[_preference_among(responses)]):
+        if answer.get("status") in _SUBMITTED:
+            yield _who("argilla", answer.get("user_id")), answer.get("value")
 
 
 def _argilla_flat(row: Mapping[str, Any]) -> _Found:
-    asked = {name: value for name, value in row.items() if name.endswith(_RESPONSES) and isinstance(value, list)}
-    if not asked:
+    if not any(name.endswith(_RESPONSES) and isinstance(value, list) for name, value in row.items()):
         return None
-    name = next(name for name in asked if asked[name] is _asked_about(asked))
-    users, statuses = (_as_long(row.get(f"{name}.{what}"), asked[name]) for what in ("users", "status"))
-    given = zip(users, asked[name], statuses, strict=True)
-    opinions = [(_who("argilla", user), value) for user, value, status in given if status in _SUBMITTED]
-    return {name: value for name, value in row.items() if _RESPONSES not in name}, opinions
+    return {name: value for name, value in row.items() if _RESPONSES not in name}, _read_flat_picks(row)
 
 
-def _asked_about(questions: Mapping[str, Any]) -> Any:
-    """The answers to the one question that asks which is better. Raises Refused where that is not plain."""
+def _read_flat_picks(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Raises Refused."""
+    name = _preference_among([name for name in row if name.endswith(_RESPONSES) and isinstance(row[name], list)])
+    users, statuses = (_as_long(row.get(f"{name}.{what}"), row[name]) for what in ("users", "status"))
+    for user, value, status in zip(users, row[name], statuses, strict=True):
+        if status in _SUBMITTED:
+            yield _who("argilla", user), value
+
+
+def _preference_among(questions: Collection[str]) -> str:
+    """The one question that asks which answer is better. Raises Refused where that is not plain."""
     named = [name for name in questions if len(questions) == 1 or _PREFERENCE.search(name.lower())]
     if len(named) != 1:
-        names = ", ".join(map(str, questions))
+        names = ", ".join(questions)
         raise Refused(
             f"of the questions {names:.100} not one asks which is better: name it preference, and no other so"
         )
-    return questions[named[0]]
+    return named[0]
 
 
 def _as_long(values: Any, others: Sequence[Any]) -> Sequence[Any]:
@@ -93,7 +103,7 @@ def _label_studio(row: Mapping[str, Any]) -> _Found:
     shown, annotations = row.get("data"), row.get("annotations")
     if not isinstance(shown, dict) or not isinstance(annotations, list):
         return None
-    return shown, [pick for annotation in _objects(annotations) for pick in _results(annotation)]
+    return shown, (pick for annotation in _objects(annotations) for pick in _results(annotation))
 
 
 def _results(annotation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -140,7 +150,7 @@ def _choice(pick: Any, first: str, second: str) -> Choice:
     """Raises Refused."""
     if isinstance(pick, list):
         return _by_rank(pick, first, second)
-    word = f"{pick:g}" if isinstance(pick, (int, float)) else str(pick).strip().lower()
+    word = as_word(pick)
     if word in _BOTH_BAD:
         return "both_bad"
     left, right = _ends(first, second)

@@ -146,6 +146,11 @@ _SIGNS = re.compile(r"[\s_\-:.!,'\"]+")
 _NUMBERS = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0}
 
 
+def as_word(value: object) -> str:
+    """A verdict in small letters; 1 and 1.0 are the same word."""
+    return f"{value:g}" if isinstance(value, (int, float)) else str(value).strip().lower()
+
+
 def thumb(value: object) -> float | None:
     """1.0 for good, 0.0 for bad: truth values, 1 and 0, and words in any case and with any signs; None for all else."""
     if isinstance(value, (bool, int, float)):

@@ -11,7 +11,7 @@ from rl.collect.importers import chat
 from rl.collect.importers.annotators import Choice, Compared
 from rl.collect.importers.chat import RATER, Talk
 from rl.collect.importers.columns import Columns
-from rl.collect.importers.fields import Refused, from_text, number, thumb
+from rl.collect.importers.fields import Refused, as_word, from_text, number, thumb
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 
@@ -61,18 +61,16 @@ def find_duel(columns: Columns) -> Duel | None:
 
 def read_duel(columns: Columns, duel: Duel, where: str) -> list[ImportedTrace]:
     """Raises Refused."""
-    first, second = columns.take([duel.first], "an answer"), columns.take([duel.second], "another answer")
     if duel.means is _ONE_HOT:
         asked = columns.take(["prompt"], "the question")
         won = [choice for name, choice in _ONE_HOT.items() if thumb(columns.take([name], "which answer is better"))]
         if len(won) != 1:
             raise Refused(f"of {', '.join(_ONE_HOT)} not one is 1, but {len(won)}")
         choice = won[0]
-        left, right = _by_turns(asked, first, duel.first), _by_turns(asked, second, duel.second)
+        left, right = (_by_turns(asked, answer, name) for name, answer in _answers(columns, duel.first, duel.second))
     else:
         choice = _choice(duel, columns.take([duel.verdict], "which answer is better"))
-        before = columns.before()
-        left, right = columns.talk(before, first, duel.first), columns.talk(before, second, duel.second)
+        left, right = _talks(columns, duel.first, duel.second)
     rater = columns.rater()
     if choice == "right":
         return chat.pair(where, right, left, columns.details(), picks=[(rater, "left")])
@@ -83,18 +81,26 @@ def read_compared(columns: Columns, compared: Compared, where: str) -> list[Impo
     """Raises Refused."""
     if not compared.picks:
         raise Refused("nobody has compared the two answers")
-    first = columns.take([compared.first.lower()], "an answer")
-    second = columns.take([compared.second.lower()], "another answer")
-    before = columns.before()
-    left, right = columns.talk(before, first, compared.first), columns.talk(before, second, compared.second)
+    left, right = _talks(columns, compared.first, compared.second)
     return chat.pair(where, left, right, columns.details(), picks=compared.picks)
+
+
+def _talks(columns: Columns, first: str, second: str) -> list[Talk]:
+    """Both answers behind the same question. Raises Refused."""
+    answers, before = _answers(columns, first, second), columns.before()
+    return [columns.talk(before, answer, name) for name, answer in answers]
+
+
+def _answers(columns: Columns, first: str, second: str) -> list[tuple[str, Any]]:
+    named = ((first, "an answer"), (second, "another answer"))
+    return [(name, columns.take([name.lower()], meaning)) for name, meaning in named]
 
 
 def _choice(duel: Duel, verdict: Any) -> Choice:
     if not duel.means:
         strength = number({duel.verdict: verdict}, duel.verdict) or 0
         return "left" if strength < 0 else "right" if strength > 0 else "tie"
-    word = f"{verdict:g}" if isinstance(verdict, (int, float)) else str(verdict).strip().lower()
+    word = as_word(verdict)
     if word not in duel.means:
         raise Refused(f"{duel.verdict} must be one of {', '.join(duel.means)}, not {verdict!r:.50}")
     return duel.means[word]

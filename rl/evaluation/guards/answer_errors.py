@@ -81,7 +81,8 @@ def kinds_of(
     kinds += degenerations(answer.text, ended, prompt, stored, others)
     if is_refusal(answer.text):
         kinds.append("refusal")
-    return kinds + _format_errors(answer.text, row, answer_format) + _call_errors(answer.text, row)
+    kinds += _format_errors(answer.text, row, answer_format)
+    return kinds + [kind for kind in _call_errors(answer.text, row) if kind not in kinds]
 
 
 def asks_for_format(row: Mapping[str, Any], answer_format: str) -> bool:
@@ -103,7 +104,7 @@ def _format_errors(text: str, row: Mapping[str, Any], answer_format: str) -> lis
     if compliance.value is None:
         return []
     if compliance.details["format"] == "tool_call":
-        return ["tool"] if compliance.value < 1 and not row.get("tools") else []
+        return ["tool"] if compliance.value < 1 else []
     if compliance.value >= HALF:
         return []
     return ["parse"] if compliance.value == 0 else ["format"]

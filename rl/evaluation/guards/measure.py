@@ -18,7 +18,7 @@ from rl.data_formatter.opinions import stable_hash
 from rl.evaluation import MODELS
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
-from rl.evaluation.guards.findings import Answers, Findings
+from rl.evaluation.guards.findings import FEWEST_PROMPTS, Answers, Findings
 from rl.evaluation.guards.rails import broken_reason, hold, hold_to_task
 from rl.evaluation.lm_eval import TaskScores
 from rl.models import Agent
@@ -91,15 +91,15 @@ class Watch:
         examined = {name: self._examine(name, given, rows) for name in given}
         all_models = {"current": examined["base"], **examined}
         findings = Findings(
-            examined["new"],
-            all_models["current"],
-            [str(row["chosen"][-1].get("content") or "") for row in rows if row.get("chosen")],
-            [str(row["prompt"][-1].get("content") or "") for row in rows],
-            self.speaker.distance,
-            any(asks_for_format(row, self.agent.answer_format) for row in rows),
-            self.task,
-            self.chosen,
-            self.kind,
+            new=examined["new"],
+            current=all_models["current"],
+            preferred=[str(row["chosen"][-1].get("content") or "") for row in rows if row.get("chosen")],
+            questions=[str(row["prompt"][-1].get("content") or "") for row in rows],
+            distance=self.speaker.distance,
+            has_format=any(asks_for_format(row, self.agent.answer_format) for row in rows),
+            task=self.task,
+            chosen=self.chosen,
+            kind=self.kind,
         )
         all_rails = hold(findings, guard_limits(self.agent.guard_limits))
         report = {
@@ -160,12 +160,10 @@ def watch(
     }
     guarded = [row if "details" in row else {**row, "details": details.get(row["prompt_key"], {})} for row in first]
     asked = [*guarded, *rows[PROMPTS:]]
-    how = {
-        "measured": PROMPTS,
-        "choosing": choosing,
-        "schema": schema,
-        "measures_fit": not kind.has_right_answers and "relevance" in guard_limits(agent.guard_limits),
-    }
+    how = {"measured": PROMPTS, "choosing": choosing, "schema": schema}
+    # the base model reads each answer twice more for it: only where a rail will ask
+    tells = not kind.has_right_answers and sum(bool(row.get("chosen")) for row in guarded) >= FEWEST_PROMPTS
+    how["measures_fit"] = tells and "relevance" in guard_limits(agent.guard_limits)
     speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, **how) if asked else None
     return Watch(agent, guarded, asked, speaker, report, scorer, task, kind)
 

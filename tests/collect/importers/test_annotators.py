@@ -137,3 +137,8 @@ def test_two_against_one_are_two_votes_and_one(tmp_path):
 def test_a_row_that_says_no_pick_is_refused_with_its_reason(row: dict[str, Any], problem: str, tmp_path):
     good = {**SHOWN, "annotator1": 1}
     assert problem in reason(trl, tmp_path, row, good)
+
+
+def test_one_answer_with_questions_about_it_is_read_as_before(tmp_path):
+    row = {"prompt": QUESTION, "response": GOOD, "tone.responses": [4], "length.responses": [2]}
+    assert [answer.response for answer in taken(trl, lines(tmp_path, row))] == [GOOD]

@@ -95,3 +95,8 @@ def test_regret_and_a_late_cannot_are_no_refusals(answer):
 
 def test_every_opening_in_the_list_is_recognised():
     assert all(is_refusal(f"{opening.capitalize()} x") for opening in REFUSALS)
+
+
+def test_a_call_that_the_agent_asks_for_is_missed_also_where_tools_are_offered():
+    assert kinds_of(GeneratedAnswer("Shall I?", 1, 1), 9, OFFERED, "tool_call") == ["tool"]
+    assert kinds_of(GeneratedAnswer(CALL[:-14], 1, 1), 9, OFFERED, "tool_call") == ["tool"]

@@ -225,8 +225,8 @@ FULL = [f"Zone{number} closes at {number + 20} because of floods{number}" for nu
 def test_answers_that_say_nothing_of_their_own_break_content():
     rail = all_rails(said(*EMPTY), said(*FULL), preferred=FULL)["content"]
     assert (rail.value, rail.broken) == (1, True)
-    told = "100% of the answers say little of their own, 0% in use, 0% of those that people prefer"
-    assert rail.text == told
+    text = "100% of the answers say little of their own, 0% in use, 0% of those that people prefer"
+    assert rail.text == text
     assert all_rails(said(*EMPTY[:4], *FULL[4:]), said(*FULL), preferred=FULL)["content"].broken
     assert not all_rails(said(*EMPTY[:2], *FULL[2:]), said(*FULL), preferred=FULL)["content"].broken
     assert not all_rails(said(*FULL), said(*FULL), preferred=FULL)["content"].broken
@@ -255,8 +255,8 @@ def test_answers_that_fit_any_question_break_relevance_unless_others_do_so_too(f
 @pytest.mark.parametrize("name", ["content", "relevance"])
 def test_without_enough_answers_that_people_prefer_nothing_is_told(name: str):
     few = all_rails(said(*EMPTY), said(*FULL), preferred=FULL[:7], distance=moved_with(Fit(0, 1, 1)))[name]
-    told = "not measured: 8 prompts tell, with answers that people prefer"
-    assert (few.value, few.broken, few.text) == (None, False, told)
+    reason = "not measured: 8 prompts tell, with answers that people prefer"
+    assert (few.value, few.broken, few.text) == (None, False, reason)
     closed = all_rails(said(*EMPTY), said(*FULL), preferred=FULL, kind=CLOSED)[name]
     assert (closed.value, closed.text) == (None, "not measured: its answers are closed")
 
