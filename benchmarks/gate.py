@@ -13,25 +13,26 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, median
 
 import numpy as np
 from gate_chains import (
     CHOSEN,
     E_VALUES,
     GATES,
+    LOOKS,
     RIGHT_ANSWERS,
     Kind,
     World,
+    ask_people,
     is_promoted_soon,
     promotes,
-    promotes_by_picks,
     run_chain,
 )
 
 from rl.base.measurements import wilson
 from rl.evaluation.stats.bets import MOST_PICKS, picks_needed
-from rl.evaluation.stats.budget import ONCE, Look, at_look
+from rl.evaluation.stats.budget import FIRST_STAKE, ONCE, Look, at_look
 from rl.evaluation.stats.sample_size import prompts_for_gain
 
 KINDS = (RIGHT_ANSWERS,)
@@ -40,7 +41,9 @@ GAIN = 0.10
 BEFORE = (0, 50, 150)
 """Looks since the last promotion, before the better version comes."""
 WITHIN_FACTOR = 1.5
-LOOKS_OF_PICKS = (1, 10, 150)
+PICKS = (60, MOST_PICKS)
+LATER = (5, 10, 75, 150)
+"""Versions that people are asked about since the last promotion."""
 PLANNED = re.compile(r"better by ([\d.]+) points.* would show with about ([\d,]+) more")
 Rows = Iterator[Sequence[str]]
 
@@ -86,8 +89,12 @@ def tables(chains: int, rng: np.random.Generator) -> Iterator[tuple[str, Sequenc
         rows_of_sizes(chains, rng),
     )
     yield (
-        f"People's picks: {chains:,} chains of 200 candidates, 60 picks each, and picks that promote in four of five cases",
-        ("share that prefers the new version", "ever promotes", *(f"picks at look {look}" for look in LOOKS_OF_PICKS)),
+        f"People's picks: {chains:,} chains of {LOOKS} candidates, and picks that promote in four of five cases",
+        (
+            "share that prefers the new version",
+            *(f"ever promotes, {picks} picks each" for picks in PICKS),
+            *(f"picks of version {number}" for number in (1, *LATER)),
+        ),
         rows_of_picks(chains, rng),
     )
     yield (
@@ -145,11 +152,15 @@ def rows_of_sizes(chains: int, rng: np.random.Generator) -> Rows:
 
 
 def rows_of_picks(chains: int, rng: np.random.Generator) -> Rows:
+    """Later stakes are the medians of chains in which versions are equal."""
+    tried = {(of, picks): [ask_people(of, picks, rng) for _ in range(chains)] for of in (0.49, 0.5) for picks in PICKS}
+    whole = [stakes for was_promoted, stakes in tried[0.5, PICKS[0]] if not was_promoted]
+    levels = [FIRST_STAKE, *(median(stakes[number - 1] for stakes in whole) for number in LATER)]
     for preferred in (0.49, 0.5, 0.65, 0.73, 0.8):
-        ever = (promotes_by_picks(preferred, 60, rng) for _ in range(chains)) if preferred <= 0.5 else iter(())
-        needed = [picks_needed(preferred, at_look(look).level) for look in LOOKS_OF_PICKS]
-        numbers = ("-" if preferred <= 0.5 else str(number or f"more than {MOST_PICKS}") for number in needed)
-        yield (f"{preferred:.0%}", share(ever), *numbers)
+        equal = [tried.get((preferred, picks)) for picks in PICKS]
+        ever = [share(was_promoted for was_promoted, _ in chains_of) if chains_of else "" for chains_of in equal]
+        numbers = [picks_needed(preferred, level) or f"more than {MOST_PICKS}" for level in levels]
+        yield (f"{preferred:.0%}", *ever, *(map(str, numbers) if preferred > 0.5 else [""] * len(numbers)))
 
 
 def ever_promotes(gate: str, kind: Kind, world: World, prompts: int, chains: int, rng: np.random.Generator) -> str:

@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from picks import grown
 
 from rl.evaluation.gate import RIGHT, Verdict, decide_means
-from rl.evaluation.stats.budget import ONCE, TOTAL, Look, at_look
+from rl.evaluation.stats.bets import HOPELESS_BELOW
+from rl.evaluation.stats.budget import ONCE, TOTAL, Look, at_look, stake
 
 LOOKS = 200
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -182,12 +183,18 @@ def run_chain(gate: str, kind: Kind, world: World, prompts: int, rng: np.random.
     return len(promotions), quality
 
 
-def promotes_by_picks(share: float, picks: int, rng: np.random.Generator) -> bool:
+def ask_people(share: float, picks: int, rng: np.random.Generator) -> tuple[bool, list[float]]:
     """Whether one of LOOKS candidates is put into use by people who take it at this share of ``picks`` duels, looked at
-    after each; none was promoted before."""
-    levels = np.array([at_look(number).level for number in range(1, LOOKS + 1)])
-    evidence = grown((rng.random((LOOKS, picks)) < share).astype(float))
-    return bool((evidence >= 1 / levels[:, None]).any())
+    after each, and the stakes of those that they were asked about. None was promoted before."""
+    before: list[tuple[float, float]] = []
+    for evidence in grown((rng.random((LOOKS, picks)) < share).astype(float)):
+        staked = stake(before)
+        hopeless = np.flatnonzero(evidence < HOPELESS_BELOW)
+        seen = evidence[: hopeless[0] + 1] if hopeless.size else evidence
+        before.append((staked, float(seen[-1])))
+        if (staked * seen >= 1).any():
+            return True, [of for of, _ in before]
+    return False, [of for of, _ in before]
 
 
 def is_promoted_soon(

@@ -12,7 +12,7 @@ the answers that people compared; all by the product's own code.
 
 - ``intervals_hold``: how often people's share is within the 95 % interval at every one of 160 looks
 - ``better_promoted``: clear directions (people's share is 65 % or more) that are promoted within the picks that are planned
-- ``equal_promoted``: the same picks with sides turned by chance, promoted within 160 at the level of the first look
+- ``equal_promoted``: the same picks with sides turned by chance, promoted within 160 with the first stake
 - ``wrong_alone``: directions in which people do not prefer the new model, and the judge alone promotes it
 - ``forecasts_hold``: directions whose share is within the judge's forecast
 - ``agreement``: of the judge with people's majority, by labels, beside the longer answer
@@ -47,9 +47,8 @@ from picks import grown
 from rl.base.errors import BadFile
 from rl.base.measurements import wilson
 from rl.evaluation.stats.bets import MOST_PICKS, picks_needed
-from rl.evaluation.stats.budget import at_look
+from rl.evaluation.stats.budget import FIRST_STAKE
 
-LEVEL: Final = at_look(1).level
 CLEAR: Final = 0.65
 FEWEST: Final = 30
 """Prompts of a pair of models; with fewer it is left out."""
@@ -129,7 +128,7 @@ def planned(rows: Sequence[Compared]) -> int | None:
     """Picks within which this share is promoted in four of five cases; ties come on top."""
     ties = fmean(vote == 0.5 for row in rows for vote in row.votes)
     decided = (fmean(row.share for row in rows) - ties / 2) / (1 - ties)
-    needed = picks_needed(decided, LEVEL)
+    needed = picks_needed(decided, FIRST_STAKE)
     return math.ceil(needed / (1 - ties)) if needed else None
 
 
@@ -141,13 +140,13 @@ def try_picks(people: Sequence[Compared], draws: int, rng: np.random.Generator) 
             picks = draw_picks(rows, MOST_PICKS, rng)
             hold.append(holds(picks, share))
             if share >= CLEAR and most:
-                better.append(bool((grown(picks[:most], 0.5) >= 1 / LEVEL).any()))
+                better.append(bool((grown(picks[:most], 0.5) >= 1 / FIRST_STAKE).any()))
             turned = np.where(rng.random(len(picks)) < 0.5, picks, 1 - picks)
-            equal.append(bool((grown(turned, 0.5) >= 1 / LEVEL).any()))
+            equal.append(bool((grown(turned, 0.5) >= 1 / FIRST_STAKE).any()))
     return {
         "intervals_hold": as_share(hold),
         "better_promoted": as_share(better),
-        "equal_promoted": {**as_share(equal), "level": LEVEL},
+        "equal_promoted": {**as_share(equal), "level": FIRST_STAKE},
     }
 
 

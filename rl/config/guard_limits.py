@@ -102,7 +102,7 @@ GUARD_RAILS: Final[tuple[GuardRail, ...]] = (
     ),
     GuardRail(
         "base_likelihood",
-        0.7,
+        3.0,
         "The base model finds its answers as likely as people's",
         "the base model finds a token of the answers less likely than one of its own answers, and than one of the answers "
         "that people prefer, by more than this, in nats",

@@ -13,15 +13,13 @@ from rl.base.measurements import Interval
 from rl.base.records import GeneratedAnswer
 from rl.evaluation.gate import Verdict
 from rl.evaluation.stats import bets
-from rl.evaluation.stats.budget import Look
+from rl.evaluation.stats.budget import stake
 from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, ModelVersion, Trace, version_name
 from rl.models.queues import NOT_BLIND
 from rl.models.traces import DUEL, answered_by
 
 WORSE_AT: Final = 40.0
 """E of the version in use being the better one, from which on the new one is rejected: in 2.5 % of all cases by chance."""
-HOPELESS_BELOW: Final = 0.25
-"""E below which nobody is asked any more."""
 FIRST: Final = (0.73, 0.65)
 """Shares of which people are told how many picks they take."""
 _SHARES = {Feedback.Choice.LEFT: 1.0, Feedback.Choice.RIGHT: 0.0}
@@ -64,6 +62,20 @@ def count_picks(agent: Agent, version: ModelVersion, other: ModelVersion | None)
     return Picks(tuple(fmean(values) for values in shares.values()), sum(map(len, shares.values())))
 
 
+def stake_of(version: ModelVersion, other: ModelVersion | None) -> float:
+    """The one-sided error at which people's picks promote it: fixed when they are first asked about it."""
+    rows = Evaluation.objects.filter(version__agent=version.agent_id, against=other, artifact=None)
+    asked = rows.filter(report__has_key=STAKE).order_by("-created_at", "-pk")
+    # the oldest comes last and counts
+    stakes: dict[int, float] = dict(asked.values_list("version", "report__stake"))
+    if version.pk in stakes:
+        return stakes[version.pk]
+    agent, line = version.agent, 0.5 - version.agent.gate_margin
+    known = ModelVersion.objects.in_bulk(stakes)
+    shares = {pk: count_picks(agent, known[pk], other).shares for pk in stakes}
+    return stake([(staked, bets.evidence(shares[pk], line)) for pk, staked in stakes.items()])
+
+
 class Sides(NamedTuple):
     """Names of the two versions, for people."""
 
@@ -75,12 +87,13 @@ def names_of(version: ModelVersion, other: ModelVersion | None) -> Sides:
     return Sides(version.name, version_name(other) if other else "the base model")
 
 
-def judge_picks(picks: Picks, look: Look, margin: float, sides: Sides) -> Verdict:
-    """``margin``: loss of win rate that is bearable, 0 to 1. May be asked after each pick."""
+def judge_picks(picks: Picks, level: float, margin: float, sides: Sides) -> Verdict:
+    """``level``: one-sided error of promoting, 0 to 1. ``margin``: loss of win rate that is bearable, 0 to 1. May be asked
+    after each pick."""
     line, share, counted = 0.5 - margin, picks.interval, picks.in_words(*sides)
     difference = Interval(*(end - 0.5 for end in (share.value, share.low, share.high)))
     figures = f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
-    evidence, asked = bets.evidence(picks.shares, line), 1 / look.level
+    evidence, asked = bets.evidence(picks.shares, line), 1 / level
     if evidence >= asked:
         bearable = f" by more than {100 * margin:g} points" if margin else ""
         what = f"is not worse{bearable}" if share.value <= 0.5 and margin else "is better"
@@ -91,23 +104,23 @@ def judge_picks(picks: Picks, look: Look, margin: float, sides: Sides) -> Verdic
     if is_over(picks, margin):
         reason = f"No clear difference in people's picks: {counted}; {sides.new} is preferred in {figures}"
         return Verdict("undecided", difference, f"{reason}. Nobody is asked about it any more.")
-    return Verdict("undecided", difference, f"{what_decides(picks, look, margin, sides)}.")
+    return Verdict("undecided", difference, f"{what_decides(picks, level, margin, sides)}.")
 
 
 def is_over(picks: Picks, margin: float) -> bool:
     """Whether more picks will hardly show that the new version is better."""
     line = 0.5 - margin
-    hopeless = bets.evidence(picks.shares, line) < HOPELESS_BELOW
+    hopeless = bets.evidence(picks.shares, line) < bets.HOPELESS_BELOW
     return hopeless or len(picks.shares) >= bets.MOST_PICKS or bets.evidence_against(picks.shares, line) >= WORSE_AT
 
 
-def what_decides(picks: Picks, look: Look, margin: float, sides: Sides) -> str:
+def what_decides(picks: Picks, level: float, margin: float, sides: Sides) -> str:
     """How many more picks, for a person; never from the share so far, which says little about it."""
     line = 0.5 - margin
     if picks.shares:
-        more = bets.least_more(picks.shares, look.level, line)
+        more = bets.least_more(picks.shares, level, line)
         return f"{picks.in_words(*sides)}: at least {more} more decide, if all are for {sides.new}"
-    needed = [bets.picks_needed(share, look.level, line) for share in FIRST]
+    needed = [bets.picks_needed(share, level, line) for share in FIRST]
     often, seldom = (f"about {number}" if number else f"more than {bets.MOST_PICKS}" for number in needed)
     first, second = (f"{100 * share:.0f} of 100" for share in FIRST)
     settled = f"If people prefer {sides.new} in {first} duels, {often} picks settle it; in {second}, {seldom}"
@@ -126,6 +139,8 @@ class Given(NamedTuple):
 
 MADE: Final = "duels"
 """Where an evaluation's report has how many there are; 0 or nothing: people are not asked about the version."""
+STAKE: Final = "stake"
+"""Where it has what is staked on the version, from the first question on."""
 _STAGES: Final = (ModelVersion.Stage.CANDIDATE, ModelVersion.Stage.EVALUATED, ModelVersion.Stage.EXPORTED)
 
 
@@ -136,8 +151,8 @@ def end_duels(**whose: Agent | ModelVersion) -> None:
 
 
 def make_duels(evaluation: Evaluation, given: Sequence[Given]) -> int:
-    """In the place of those of an earlier version; how many there are now. None where the gate decided, where the version is
-    no candidate, for two answers in the same words, and for prompts that are stored nowhere."""
+    """In the place of those of an earlier version; how many there are now, as its report then says. None where the gate
+    decided, where the version does not wait, for two answers in the same words, and for prompts that are not stored."""
     version, agent = evaluation.version, evaluation.version.agent
     is_open = evaluation.verdict == Evaluation.Verdict.UNDECIDED and version.stage in _STAGES
     if not given or not is_open or evaluation.against != Deployment.champion(agent):
@@ -153,6 +168,9 @@ def make_duels(evaluation: Evaluation, given: Sequence[Given]) -> int:
         left, right = (_trace(of, agent, by, prompts[of.prompt_key], answer) for by, answer in sides)
         Trace.objects.bulk_create([left, right])
         AnswerPair.objects.create(agent=agent, left=left, right=right, origin=AnswerPair.Origin.DUEL, version=version)
+    if asked:
+        evaluation.report |= {MADE: len(asked), STAKE: stake_of(version, evaluation.against)}
+        evaluation.save(update_fields=["report"])
     return len(asked)
 
 

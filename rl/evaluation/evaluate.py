@@ -17,7 +17,7 @@ from rl.config import METHODS, AgentConfig, config_class, find_method, find_rows
 from rl.config.methods import PAIRS, scoring_methods
 from rl.dataset_builder.wording import ask_agent
 from rl.evaluation import SCORERS
-from rl.evaluation.duels import MADE, make_duels
+from rl.evaluation.duels import make_duels
 from rl.evaluation.guards.measure import PROMPTS, Guards, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels, labels_of, latest_training_set, never_learned
 from rl.evaluation.measures import fields
@@ -49,9 +49,7 @@ def evaluate(
             report=measured.report,
             **measured.fields,
         )
-        if made := make_duels(evaluation, measured.given):
-            evaluation.report |= {MADE: made}
-            evaluation.save(update_fields=["report"])
+        make_duels(evaluation, measured.given)
         version_judged(evaluation)
     reward_fresh_answers(evaluation, report)
     return evaluation

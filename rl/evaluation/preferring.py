@@ -27,7 +27,7 @@ from rl.dataset_builder import Split
 from rl.dataset_builder.read.runs import OfferedTools, with_calls
 from rl.dataset_builder.wording import ask_agent
 from rl.evaluation import MODELS
-from rl.evaluation.duels import Given, Picks, Sides, count_picks, judge_picks, names_of
+from rl.evaluation.duels import STAKE, Given, Picks, Sides, count_picks, judge_picks, names_of, stake_of
 from rl.evaluation.gate import Verdict, decide, not_scored
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
@@ -36,7 +36,7 @@ from rl.evaluation.judges.servers import OWN, find_server
 from rl.evaluation.measures import fresh
 from rl.evaluation.measures import preference as pairs
 from rl.evaluation.measures.fresh import Fresh, Unheard
-from rl.evaluation.stats.budget import Look
+from rl.evaluation.stats.budget import FIRST_STAKE, Look
 from rl.evaluation.stats.intervals import sign_flip_p
 from rl.evaluation.subject import Measured, Subject, evaluation_fields
 from rl.judge.labels import text_of
@@ -57,8 +57,11 @@ class Terms:
     """Under which a verdict is given."""
 
     look: Look
+    """What the judge may promote by."""
     margin: float
     """Loss that is bearable."""
+    stake: float = FIRST_STAKE
+    """One-sided error at which the picks promote."""
     sides: Sides = ANY
     judge_decides: bool = True
     """Where people have not picked."""
@@ -68,7 +71,8 @@ class Terms:
 class Weighed:
     verdict: Verdict
     report: dict[str, Any]
-    """``decided_by``: picks or fresh, empty where neither can tell; ``evidence``: all there is, the weightiest first."""
+    """``decided_by``: picks or fresh, empty where neither can tell; ``evidence``: all there is, the weightiest first;
+    ``stake``: where picks decide."""
 
 
 def weigh(picked: Picks | None, fresh: Fresh | Unheard | None, margins: dict[str, Any], terms: Terms) -> Weighed:
@@ -76,12 +80,13 @@ def weigh(picked: Picks | None, fresh: Fresh | Unheard | None, margins: dict[str
     evidence = [of_kind.as_dict() for of_kind in (picked if picked and picked.picks else None, fresh) if of_kind]
     evidence.append({"kind": "margins", **margins})
     decided_by, verdict = _decide(picked, fresh, terms, margins["prompts"])
-    return Weighed(verdict, {"decided_by": decided_by, "evidence": evidence})
+    staked = {STAKE: terms.stake} if decided_by == "picks" else {}
+    return Weighed(verdict, {"decided_by": decided_by, "evidence": evidence, **staked})
 
 
 def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, terms: Terms, prompts: int) -> tuple[str, Verdict]:
     if picked and len(picked.shares) >= FEWEST_PROMPTS:
-        return "picks", judge_picks(picked, terms.look, terms.margin, terms.sides)
+        return "picks", judge_picks(picked, terms.stake, terms.margin, terms.sides)
     if isinstance(fresh, Unheard):
         return "fresh", _open(
             f"Fresh answers could not be compared: {fresh.problem}. Evaluate again when that is mended."
@@ -152,10 +157,11 @@ def measure_preference(
     guards = watch.guards()
     margin, margins = subject.agent.gate_margin, decide(scores.new, scores.current, held_out_share=held_out.share)
     shown = {"difference": asdict(margins.difference), "pairs": len(scores.rows), "prompts": scores.prompts}
-    picks = count_picks(subject.agent, subject.version, subject.current) if subject.version else None
-    decides = subject.agent.promoted_by != Agent.Decider.PICKS
-    sides = names_of(subject.version, subject.current) if subject.version else ANY
-    terms = Terms(subject.look, margin, sides, judge_decides=decides)
+    picks, terms = None, Terms(subject.look, margin, judge_decides=subject.agent.promoted_by != Agent.Decider.PICKS)
+    if subject.version:
+        sides = subject.version, subject.current
+        picks = count_picks(subject.agent, *sides)
+        terms = replace(terms, stake=stake_of(*sides), sides=names_of(*sides))
     weighed = weigh(picks, _compare_answers(subject, labels, watch, report), shown, terms)
     verdict = margins if not_scored(scores.new) else weighed.verdict
     measured = _describe_ranking(scores, guards.over(verdict), guards, margin)

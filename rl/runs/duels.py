@@ -20,10 +20,10 @@ from rl.evaluation.duels import (
     is_over,
     judge_picks,
     names_of,
+    stake_of,
     what_decides,
 )
 from rl.evaluation.gate import Verdict
-from rl.evaluation.subject import look_at
 from rl.models import AnswerPair, Deployment, Evaluation, ModelVersion
 from rl.operations.webhooks.events import version_judged
 from rl.runs.after_gate import act_on_verdict
@@ -68,7 +68,7 @@ def take_poll(evaluation: Evaluation | None) -> Poll | None:
     if in_use not in (other, version):
         return None
     picks, margin = count_picks(version.agent, version, other), version.agent.gate_margin
-    terms = look_at(version, other), margin, names_of(version, other)
+    terms = stake_of(version, other), margin, names_of(version, other)
     verdict = judge_picks(picks, *terms)
     waiting = AnswerPair.find_open(AnswerPair.Origin.DUEL, version=version).count()
     more = what_decides(picks, *terms) if verdict.decision == _UNDECIDED else verdict.reason.rstrip(".")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import pytest
 
 from rl.base.records import GeneratedAnswer
@@ -13,9 +15,10 @@ from rl.evaluation.duels import (
     is_over,
     judge_picks,
     make_duels,
+    stake_of,
     what_decides,
 )
-from rl.evaluation.stats.budget import at_look
+from rl.evaluation.stats.budget import FIRST_STAKE, LATER_STAKES, TOTAL
 from rl.models import Agent, AnswerPair, Deployment, Evaluation, Feedback, ModelVersion, Trace
 from rl.models.traces import DUEL
 from tests.admin.records import make_evaluation, make_training_set, make_version
@@ -29,19 +32,19 @@ def picks(*shares: float) -> Picks:
 
 
 def told(*shares: float, margin: float = 0.0) -> tuple[str, str]:
-    verdict = judge_picks(picks(*shares), at_look(1), margin, SIDES)
+    verdict = judge_picks(picks(*shares), FIRST_STAKE, margin, SIDES)
     return verdict.decision, verdict.reason
 
 
 def test_before_the_first_pick_people_are_told_how_many_it_takes():
-    assert what_decides(picks(), at_look(1), 0.0, SIDES) == (
+    assert what_decides(picks(), FIRST_STAKE, 0.0, SIDES) == (
         "Nobody has picked yet. If people prefer v2 in 73 of 100 duels, about 64 picks settle it; "
         "in 65 of 100, more than 160"
     )
 
 
 def test_then_how_many_more_at_least_and_never_a_number_scaled_up():
-    assert what_decides(picks(*[1.0] * 14, *[0.0] * 4, 0.5, 0.5), at_look(1), 0.0, SIDES) == (
+    assert what_decides(picks(*[1.0] * 14, *[0.0] * 4, 0.5, 0.5), FIRST_STAKE, 0.0, SIDES) == (
         "14 for v2, 4 for v1, 2 ties: at least 5 more decide, if all are for v2"
     )
 
@@ -160,3 +163,51 @@ def test_measured_again_a_version_is_not_asked_about_at_prompts_that_were_decide
     kind = Feedback.Kind.COMPARISON
     Feedback.objects.create(agent=agent, trace=pair.left, other_trace=pair.right, choice="left", kind=kind, rater="al")
     assert make_duels(evaluation, [given(trace, "a", "b") for trace in traces]) == 1
+
+
+def answer(agent: Agent, choice: str, number: int) -> None:
+    """So many open duels; the new version's answer stands on the left."""
+    for pair in list(AnswerPair.find_open(AnswerPair.Origin.DUEL, agent=agent))[:number]:
+        pick = {"kind": Feedback.Kind.COMPARISON, "choice": choice, "rater": "alice"}
+        Feedback.objects.create(agent=agent, trace=pair.left, other_trace=pair.right, **pick)
+
+
+@pytest.mark.database
+def test_what_a_version_has_not_lost_is_there_for_the_next_one_and_no_more_than_its_stake(
+    evaluation: Evaluation, agent: Agent
+):
+    asked = [given(make_trace(agent, number), "a", "b") for number in range(3)]
+    third, fourth = (
+        make_evaluation(make_version(agent, name), evaluation.training_set, verdict="undecided")
+        for name in ("v3", "v4")
+    )
+    third.against = fourth.against = evaluation.against
+    for of in (third, fourth):
+        of.save()
+    assert stake_of(evaluation.version, evaluation.against) == FIRST_STAKE
+    make_duels(evaluation, asked)
+    answer(agent, "right", 3)
+    evidence = fmean((1 - c / 100) ** 3 for c in range(5, 70, 5))
+    left = TOTAL - FIRST_STAKE * (1 - evidence)
+    assert stake_of(third.version, third.against) == pytest.approx(LATER_STAKES * left)
+    make_duels(third, asked)
+    answer(agent, "left", 3)
+    assert stake_of(fourth.version, fourth.against) == pytest.approx(LATER_STAKES * left), (
+        "its luck pays for nobody else"
+    )
+    assert stake_of(evaluation.version, evaluation.against) == FIRST_STAKE, "fixed when people were first asked"
+    assert stake_of(third.version, None) == FIRST_STAKE, "against another version in use everything starts anew"
+
+
+def test_a_version_that_nobody_was_asked_about_has_spent_nothing(evaluation: Evaluation, agent: Agent):
+    assert make_duels(evaluation, [given(make_trace(agent), "a", "a")]) == 0
+    assert stake_of(make_version(agent, "v3"), evaluation.against) == FIRST_STAKE
+
+
+def test_measured_again_a_version_keeps_its_stake(evaluation: Evaluation, agent: Agent):
+    make_duels(evaluation, [given(make_trace(agent), "a", "b")])
+    again = make_evaluation(
+        evaluation.version, evaluation.training_set, verdict="undecided", against=evaluation.against
+    )
+    make_duels(again, [given(make_trace(agent, "Other?"), "a", "b")])
+    assert again.report["stake"] == FIRST_STAKE

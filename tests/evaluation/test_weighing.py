@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,14 +93,15 @@ def test_a_verdict_by_picks_is_written_as_people_say_it():
     reason = weigh(picks(27, 30), None, MARGINS, terms()).verdict.reason
     assert reason == (
         "People's picks: the new version is better, 90% (66% to 99%): 27 for the new version, 3 for the version in use. "
-        "The odds are 6,127 to 1, and 78 were asked for."
+        "The odds are 6,127 to 1, and 77 were asked for."
     )
 
 
-def test_a_late_look_asks_for_more_than_an_early_one():
-    early, late = (weigh(picks(21, 25), None, MARGINS, terms(look)).verdict for look in (1, 150))
-    assert (early.decision, late.decision) == ("promote", "undecided")
-    assert "at least" in late.reason
+def test_a_small_stake_asks_for_more_than_a_large_one():
+    early, late = (weigh(picks(21, 25), None, MARGINS, replace(terms(), stake=of)) for of in (0.01, 0.0001))
+    assert (early.verdict.decision, late.verdict.decision) == ("promote", "undecided")
+    assert "at least" in late.verdict.reason
+    assert (early.report["stake"], late.report["stake"]) == (0.01, 0.0001)
 
 
 pytestmark = pytest.mark.django_db

@@ -23,6 +23,8 @@ from rl.base.measurements import Interval
 STAKES: Final = tuple(number / 100 for number in range(5, 70, 5))
 MOST_PICKS: Final = 160
 """Prompts after which no clear difference is to be expected."""
+HOPELESS_BELOW: Final = 0.25
+"""E below which nobody is asked any more."""
 _HALVINGS: Final = 40
 
 

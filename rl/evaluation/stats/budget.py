@@ -8,16 +8,26 @@ an agent has few prompts and the most to gain, half is spread so thinly that loo
     level(k) = TOTAL (1 / (k (k + 1)) + SLOW / ((k + SLOW - 1) (k + SLOW))) / 2
 
 Both series telescope to 1: after K looks, 1 - 1 / (K + 1) of the first is used, and 1 - SLOW / (K + SLOW) of the second.
+
+People's picks have a budget of their own, as money that is staked: a new version that they are asked about is promoted
+when its stake times its E (``bets``) is 1. What a version that was not promoted has not lost goes back. While none is
+better, the money that is left and the stakes times E together are not expected to grow; they begin at TOTAL, and so are ever
+1 in no more than TOTAL of all cases (Ville's inequality), however many versions there are.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 TOTAL = 0.05
 """The error of all looks between two promotions together, however many."""
 SLOW = 100
 """Looks after which half of the second half is used."""
+FIRST_STAKE: Final = 0.013
+"""What is staked of TOTAL on the first version that people are asked about; one-sided error, as all stakes."""
+LATER_STAKES: Final = 0.02
+"""The share of what is left that is staked on each later one."""
 
 
 class Look(NamedTuple):
@@ -52,3 +62,10 @@ def level(look: int) -> float:
 def at_look(number: int) -> Look:
     """Raises ValueError below 1."""
     return Look(level(number), level(number + 1), number)
+
+
+def stake(before: Sequence[tuple[float, float]]) -> float:
+    """What is staked on the next version. ``before``: stake and E of those that people were asked about since the last
+    promotion. No more than its stake goes back of any, or the luck of one would pay for another."""
+    left = TOTAL - sum(staked * (1 - min(evidence, 1)) for staked, evidence in before)
+    return LATER_STAKES * left if before else FIRST_STAKE

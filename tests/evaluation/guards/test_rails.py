@@ -129,7 +129,7 @@ def test_a_divergence_that_is_not_a_number_breaks_without_a_limit_too():
     assert "kl_to_base (the divergence from the base model is not a number)." in broken_reason(list(found.values()))
 
 
-@pytest.mark.parametrize(("likelihood", "broken"), [(-0.5, False), (-1.04, False), (-1.66, True), (-math.inf, True)])
+@pytest.mark.parametrize(("likelihood", "broken"), [(-0.5, False), (-3.6, False), (-3.8, True), (-math.inf, True)])
 def test_a_version_may_not_say_what_its_base_finds_very_unlikely(likelihood, broken):
     rail = all_rails(answers(), distance=moved(likelihood=likelihood))["base_likelihood"]
     assert rail.broken is broken
@@ -142,8 +142,8 @@ def test_answers_that_the_base_finds_as_unlikely_as_those_that_people_prefer_are
     assert found.text == (
         "the base model gives a token -3.00 nats, -0.70 in its own answers, -2.50 in those that people prefer"
     )
-    assert all_rails(answers(), distance=moved(likelihood=-3.3, chosen=-2.5))["base_likelihood"].broken
-    assert all_rails(answers(), distance=moved(likelihood=-1.5, chosen=-0.1))["base_likelihood"].broken
+    assert all_rails(answers(), distance=moved(likelihood=-5.6, chosen=-2.5))["base_likelihood"].broken
+    assert all_rails(answers(), distance=moved(likelihood=-3.8, chosen=-0.1))["base_likelihood"].broken
 
 
 def test_a_distance_that_was_not_measured_breaks_nothing():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.evaluation.stats.budget import ONCE, SLOW, TOTAL, at_look, level
+from rl.evaluation.stats.budget import FIRST_STAKE, LATER_STAKES, ONCE, SLOW, TOTAL, at_look, level, stake
 
 
 def test_the_first_looks_have_half_of_the_budget():
@@ -42,3 +42,22 @@ def test_a_look_knows_the_one_after_it():
 def test_looks_count_from_one(look: int):
     with pytest.raises(ValueError, match="count from 1"):
         level(look)
+
+
+def test_the_first_version_that_people_are_asked_about_has_the_largest_stake():
+    assert stake([]) == FIRST_STAKE
+    assert stake([(FIRST_STAKE, 0.0)]) == pytest.approx(LATER_STAKES * (TOTAL - FIRST_STAKE))
+
+
+@given(st.lists(st.floats(0, 100), max_size=50))
+def test_whatever_the_picks_were_the_stakes_never_exceed_the_budget(evidence: list[float]):
+    staked: list[tuple[float, float]] = []
+    for of_version in evidence:
+        staked.append((stake(staked), of_version))
+    lost = math.fsum(of * (1 - min(of_version, 1)) for of, of_version in staked)
+    assert 0 < lost + stake(staked) <= TOTAL
+    assert stake([*staked, (stake(staked), 0.0)]) > 0
+
+
+def test_one_that_was_well_ahead_gives_back_its_stake_and_no_more():
+    assert stake([(FIRST_STAKE, 60.0)]) == stake([(FIRST_STAKE, 1.0)]) == pytest.approx(LATER_STAKES * TOTAL)
