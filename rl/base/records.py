@@ -104,6 +104,8 @@ class DirectPreference:
     chosen_steps: tuple[Message, ...] = ()
     rejected_steps: tuple[Message, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
+    weight: float = 1.0
+    """How many people's word it counts as."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ that teaches nothing.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class _Statement:
     confidence: float
     feedback_ids: frozenset[int]
     tools: tuple[Mapping[str, Any], ...] = ()
+    weight: float = 1.0
 
     @property
     def order(self) -> tuple[str, str]:
@@ -149,7 +151,9 @@ def _direct_statements(direct: Iterable[DirectPreference], skipped: Counter[str]
             skipped[SAME_TEXT] += 1
         else:
             feedback_ids = frozenset((preference.feedback_id,))
-            yield _Statement(preference.prompt, chosen, rejected, 1.0, feedback_ids, preference.tools)
+            yield _Statement(
+                preference.prompt, chosen, rejected, 1.0, feedback_ids, preference.tools, preference.weight
+            )
 
 
 def _rated_statements(
@@ -178,12 +182,13 @@ def _weigh(statements: list[_Statement], options: Options, skipped: Counter[str]
     statements.sort(key=_canonical)
     one_way = [statement for statement in statements if statement.order == statements[0].order]
     other_way = [statement for statement in statements if statement.order != statements[0].order]
-    if len(one_way) == len(other_way):
+    if math.isclose(_weight(one_way), _weight(other_way)):
         skipped[CONTRADICTION] += len(statements)
         return
-    winners, losers = sorted((one_way, other_way), key=len, reverse=True)
-    support = sum(statement.confidence for statement in winners) + sum(1 - statement.confidence for statement in losers)
-    confidence = support / len(statements)
+    winners, losers = sorted((one_way, other_way), key=_weight, reverse=True)
+    support = sum(statement.weight * statement.confidence for statement in winners)
+    support += sum(statement.weight * (1 - statement.confidence) for statement in losers)
+    confidence = support / _weight(statements)
     if losers:
         skipped[OUTVOTED] += len(losers)
     if confidence < options.min_confidence:
@@ -193,6 +198,10 @@ def _weigh(statements: list[_Statement], options: Options, skipped: Counter[str]
         skipped[DUPLICATE] += len(winners) - 1
     feedback_ids = frozenset().union(*(statement.feedback_ids for statement in winners))
     yield _Agreed(winners[0], len(winners), confidence, feedback_ids)
+
+
+def _weight(statements: Iterable[_Statement]) -> float:
+    return sum(statement.weight for statement in statements)
 
 
 def _canonical(statement: _Statement) -> tuple[str, str, str, str, list[int]]:

@@ -31,7 +31,7 @@ from rl.dataset_builder.read.groups import (
     Tally,
     by_scenario,
 )
-from rl.dataset_builder.read.reliability import learn_reliability, pseudonym, weigh_votes
+from rl.dataset_builder.read.reliability import learn_reliability, pseudonym, weigh_picks, weigh_votes
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, OfferedTools, Tools, parse_details, read_run
 from rl.dataset_builder.wording import ask_agent
 from rl.models import Agent, Feedback, Trace, prompt_key
@@ -127,10 +127,10 @@ class DatabaseSource:
             groups: dict[str, PromptGroup] = {}  # an importer's own key may stand for prompts in other words
             for _, of_one_trace in groupby(of_one_key, key=attrgetter("trace")):
                 trace = list(of_one_trace)
-                if trace[0].prompt not in groups:
-                    groups[trace[0].prompt] = PromptGroup(key)
-                reader.add(groups[trace[0].prompt], trace)
-            yield from groups.values()
+                reader.add(groups.setdefault(trace[0].prompt, PromptGroup(key)), trace)
+            for group in groups.values():
+                group.direct[:] = weigh_picks(reader.reliability, group.direct)
+                yield group
 
 
 def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
@@ -192,7 +192,7 @@ class _Reader:
     def __init__(self, agent: Agent, tally: Tally, runs: bool, weigh: bool) -> None:
         self._tally, self._prompts = tally, Prompts(agent)
         self._offered = OfferedTools(agent) if runs else None
-        self._reliability = learn_reliability(agent) if weigh else None
+        self.reliability = learn_reliability(agent) if weigh else None
 
     def add(self, group: PromptGroup, rows: list[_Row]) -> None:
         skipped = self._tally.skipped
@@ -212,7 +212,7 @@ class _Reader:
             elif preference := _direct_preference(row, answer, skipped):
                 group.direct.append(preference)
         if votes:
-            group.answers.append(_rated_answer(rows[0], answer, votes, self._reliability))
+            group.answers.append(_rated_answer(rows[0], answer, votes, self.reliability))
 
     def _run_of(self, row: _Row) -> _Answer:
         """Raises CannotBeRead."""

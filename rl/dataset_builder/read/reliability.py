@@ -1,4 +1,5 @@
-"""Who rated, without a name, and which raters are right: learned from all of an agent's answers that several people rated.
+"""Who rated, without a name, and which raters are right: learned from all of an agent's answers that several people rated,
+and from its pairs of answers that several people compared.
 
 Training sets are copied and shared, and nobody should learn from them who somebody is.
 """
@@ -6,13 +7,16 @@ Training sets are copied and shared, and nobody should learn from them who someb
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connection
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.utils.crypto import salted_hmac
 
+from rl.base.records import DirectPreference
 from rl.models import Agent, Feedback
 from rl.models.traces import may_be_used
 
@@ -30,20 +34,34 @@ def pseudonym(rater: str) -> str:
 
 
 def learn_reliability(agent: Agent) -> Reliability | None:
-    """None where too few answers have enough votes: then all raters count alike."""
+    """None where too few answers or pairs have enough votes: then all raters count alike."""
     # loads numpy, which the website does not at its start
     from rl.raters.dawid_skene import LEAST_ITEMS, LEAST_VOTES, fit
 
-    if _count_often_rated(LEAST_VOTES, LEAST_ITEMS) < LEAST_ITEMS:
-        return None
-    rated = Feedback.objects.filter(trace__agent=agent, kind=Feedback.Kind.RATING, is_current=True)
-    rated = rated.filter(may_be_used("trace__")).exclude(value=0.5).order_by()
-    several = rated.values("trace").annotate(votes=Count("pk")).filter(votes__gte=LEAST_VOTES).values("trace")
-    votes: defaultdict[Any, list[tuple[str, bool]]] = defaultdict(list)
-    rows = rated.filter(trace__in=several).order_by("trace_id", "pk")
-    for trace, rater, value in rows.values_list("trace_id", "rater", "value"):
-        votes[trace].append((pseudonym(rater), (value or 0) > 0.5))
+    current = Feedback.objects.filter(trace__agent=agent, is_current=True).filter(may_be_used("trace__")).order_by()
+    votes = _votes_on_pairs(current.filter(kind=Feedback.Kind.COMPARISON, choice__in=_SIDES), LEAST_VOTES)
+    if _count_often_rated(LEAST_VOTES, LEAST_ITEMS) + len(votes) >= LEAST_ITEMS:
+        rated = current.filter(kind=Feedback.Kind.RATING).exclude(value=0.5)
+        several = rated.values("trace").annotate(votes=Count("pk")).filter(votes__gte=LEAST_VOTES).values("trace")
+        rows = rated.filter(trace__in=several).order_by("trace_id", "pk")
+        for trace, rater, value in rows.values_list("trace_id", "rater", "value"):
+            votes[trace].append((pseudonym(rater), (value or 0) > 0.5))
     return fit(votes)
+
+
+_SIDES: Final = (Feedback.Choice.LEFT, Feedback.Choice.RIGHT)
+
+
+def _votes_on_pairs(picks: QuerySet[Feedback], least: int) -> defaultdict[Any, list[tuple[str, bool]]]:
+    """Who takes the answer that stands on the left, of pairs with so many picks."""
+    pair = ("trace", "other_trace")
+    often = set(picks.values_list(*pair).annotate(votes=Count("pk")).filter(votes__gte=least).values_list(*pair))
+    votes: defaultdict[Any, list[tuple[str, bool]]] = defaultdict(list)
+    rows = picks.filter(trace__in={left for left, _ in often}).order_by(*pair, "pk") if often else picks.none()
+    for left, right, rater, choice in rows.values_list(*pair, "rater", "choice"):
+        if (left, right) in often:
+            votes[left, right].append((pseudonym(rater), choice == Feedback.Choice.LEFT))
+    return votes
 
 
 def _count_often_rated(votes: int, most: int) -> int:
@@ -74,3 +92,18 @@ def weigh_votes(reliability: Reliability | None, votes: list[tuple[str, bool]]) 
         return yes, len(votes) - yes
     share = round(reliability.posterior(votes), 4)
     return len(votes) * share, len(votes) * (1 - share)
+
+
+def weigh_picks(reliability: Reliability | None, picks: Sequence[DirectPreference]) -> Iterator[DirectPreference]:
+    """The same, those of several people about two answers with the weight that the likely truth gives their side."""
+    pairs: defaultdict[frozenset[str], list[DirectPreference]] = defaultdict(list)
+    for pick in picks:
+        # an edited text is nobody else's
+        pairs[frozenset((pick.chosen_trace or str(pick.feedback_id), pick.rejected_trace))].append(pick)
+    for of_pair in pairs.values():
+        first = of_pair[0].chosen_trace
+        votes = [(pick.rater, pick.chosen_trace == first) for pick in of_pair]
+        weights = weigh_votes(reliability, votes)
+        for pick, (_, agrees) in zip(of_pair, votes, strict=True):
+            number = sum(other == agrees for _, other in votes)
+            yield replace(pick, weight=weights[not agrees] / number)
