@@ -94,7 +94,8 @@ class AgentAdmin(admin.ModelAdmin):
             "answer_format answer_kind answer_values answer_schema keep_to_answers larger_agent unsure_below "
             "label_threshold auto_label_threshold",
             "Online learning": "online_learning min_samples_to_retrain retrain_interval_hours auto_export auto_deploy",
-            "Gate and serving": "gate_margin promoted_by guard_limits judge export_quantization deploy_target keep_versions",
+            "Gate and serving": "gate_margin promoted_by group_by guard_limits judge export_quantization deploy_target "
+            "keep_versions",
         }
     )
 

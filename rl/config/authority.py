@@ -72,7 +72,7 @@ AGENT: Mapping[str, Owner] = {
         answer_format answer_kind answer_values answer_schema keep_to_answers larger_agent unsure_below
         label_threshold auto_label_threshold gate_margin guard_limits online_learning min_samples_to_retrain
         retrain_interval_hours auto_export rater_cap second_answers auto_deploy deploy_target keep_versions
-        export_quantization training_overrides thinks promoted_by
+        export_quantization training_overrides thinks promoted_by group_by
         """,
     ),
     **_assign(Owner.CHOICE, "base_model judge prompt_template answer_template"),

@@ -31,6 +31,8 @@ class Picks:
     shares: tuple[float, ...]
     """How often the new version's answer was picked, of each prompt: several votes are one, their mean."""
     picks: int
+    keys: tuple[str, ...] = ()
+    """The prompts' keys."""
 
     @property
     def interval(self) -> Interval:
@@ -59,7 +61,7 @@ def count_picks(agent: Agent, version: ModelVersion, other: ModelVersion | None)
             if NOT_BLIND not in tags:
                 share = _SHARES.get(Feedback.Choice(choice), 0.5)
                 shares[key].append(share if side == "trace" else 1 - share)
-    return Picks(tuple(fmean(values) for values in shares.values()), sum(map(len, shares.values())))
+    return Picks(tuple(fmean(values) for values in shares.values()), sum(map(len, shares.values())), tuple(shares))
 
 
 def stake_of(version: ModelVersion, other: ModelVersion | None) -> float:

@@ -164,18 +164,18 @@ def decide_means(
     An undecided verdict says about how many more prompts would show a better version. No more than ``most_prompts`` can be
     asked. ``look``: of an agent's series of looks, ``budget.at_look``. ``margin``: loss of reward that is bearable, 0 to 1.
     """
-    shown = sure = _interval_of_mean(changes, ONCE)
+    shown = sure = interval_of_mean(changes, ONCE.confidence)
     if look.level < ONCE.level:
         # one more change at each end of what is possible, as Agresti and Caffo (2000, Am. Stat. 54:280-288) do with
         # shares: a loss that is rare and large may not have come up yet
         end = words.largest or max(map(abs, changes), default=0.0)
-        sure = _interval_of_mean([*changes, end, -end], look)
+        sure = interval_of_mean([*changes, end, -end], look.confidence)
     case = _Case(changes, shown, sure, words, look, margin, held_out_share)
     return _settle(case) or _ask_for_prompts(case, most_prompts)
 
 
-def _interval_of_mean(changes: Sequence[float], look: Look) -> Interval:
-    interval = mean_interval({str(number): [change] for number, change in enumerate(changes)}, look.confidence)
+def interval_of_mean(changes: Sequence[float], confidence: float) -> Interval:
+    interval = mean_interval({str(number): [change] for number, change in enumerate(changes)}, confidence)
     return interval or Interval(sum(changes), -1.0, 1.0)
 
 

@@ -29,6 +29,7 @@ from rl.dataset_builder.wording import ask_agent
 from rl.evaluation import MODELS
 from rl.evaluation.duels import STAKE, Given, Picks, Sides, count_picks, judge_picks, names_of, stake_of
 from rl.evaluation.gate import Verdict, decide, not_scored
+from rl.evaluation.groups import of_preferences
 from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
 from rl.evaluation.judges import Duel, Judge, Judged
@@ -162,10 +163,12 @@ def measure_preference(
         sides = subject.version, subject.current
         picks = count_picks(subject.agent, *sides)
         terms = replace(terms, stake=stake_of(*sides), sides=names_of(*sides))
-    weighed = weigh(picks, _compare_answers(subject, labels, watch, report), shown, terms)
-    verdict = margins if not_scored(scores.new) else weighed.verdict
+    compared = _compare_answers(subject, labels, watch, report)
+    weighed = weigh(picks, compared, shown, terms)
+    groups = of_preferences(subject.agent, weighed.report["decided_by"], picks, compared)
+    verdict = margins if not_scored(scores.new) else groups.over(weighed.verdict)
     measured = _describe_ranking(scores, guards.over(verdict), guards, margin)
-    report_of = {**measured.report, **weighed.report}
+    report_of = {**measured.report, **weighed.report, **groups.report}
     return replace(measured, report=report_of, given=[] if own_data else answers_to_compare(subject.agent, watch))
 
 

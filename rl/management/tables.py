@@ -97,6 +97,19 @@ def _describe_preference(evidence: Mapping[str, Any]) -> tuple[str, str]:
     return f"{value:+.1f} points", f"{low:+.1f} to {high:+.1f}"
 
 
+def group_table(report: Mapping[str, Any]) -> Table | None:
+    """How the new version does for each group; None where none is looked at."""
+    groups = report.get("groups", {})
+    if not groups.get("rows"):
+        return None
+    left_out = f"; {groups['left_out']} with too few prompts" if groups["left_out"] else ""
+    table = Table("", "", "new version", "prompts", title=f"Groups{left_out}", title_justify="left")
+    for row in groups["rows"]:
+        name = Text(f"{row['key']} = {row['value']}")
+        table.add_row(name, "worse" if row["worse"] else "", row["figures"], str(row["prompts"]))
+    return table
+
+
 def guard_table(report: Mapping[str, Any]) -> Table | None:
     """None where no model was asked anything."""
     guards = report.get("guards", {})
@@ -162,7 +175,7 @@ def field_table(report: Mapping[str, Any]) -> Table | None:
 
 def report_tables(report: Mapping[str, Any]) -> list[Table]:
     """What stands below the table of the models."""
-    kinds = (evidence_table, field_table, guard_table, error_table, answer_table)
+    kinds = (evidence_table, group_table, field_table, guard_table, error_table, answer_table)
     return [table for kind in kinds if (table := kind(report))]
 
 

@@ -184,6 +184,14 @@ class Agent(models.Model):
         help_text="Guard rail to limit, where it is not the default; null switches a guard rail off.",
     )
 
+    group_by = models.CharField(
+        max_length=200,
+        blank=True,
+        validators=[validators.validate_group_keys],
+        help_text="Keys of its traces' details, such as language, plan: a version that is worse for a group that they make "
+        "is not promoted by itself.",
+    )
+
     judge = models.CharField(
         max_length=64,
         blank=True,

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
 from rl.config import check_overrides
+from rl.config.groups import read_group_keys
 from rl.config.guard_limits import check_guard_limits
 from rl.config.levels import check_level
 from rl.config.reward_weights import check_decision_weights, check_reward_weights
@@ -47,6 +48,10 @@ def validate_answer_schema(value: object) -> None:
 
 def validate_guard_limits(value: object) -> None:
     as_validation_error(check_guard_limits, value)
+
+
+def validate_group_keys(value: str) -> None:
+    as_validation_error(read_group_keys, value)
 
 
 def as_validation_error(check: Any, *arguments: object) -> None:

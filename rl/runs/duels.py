@@ -24,6 +24,7 @@ from rl.evaluation.duels import (
     what_decides,
 )
 from rl.evaluation.gate import Verdict
+from rl.evaluation.groups import of_picks
 from rl.models import AnswerPair, Deployment, Evaluation, ModelVersion
 from rl.operations.webhooks.events import version_judged
 from rl.runs.after_gate import act_on_verdict
@@ -120,13 +121,15 @@ def _end(evaluation: Evaluation, reason: str) -> Evaluation:
 def _act(now: Poll, report: Report) -> Evaluation:
     """The verdict is stored once it was acted on: what is killed in between is done again a minute later."""
     before, version = now.evaluation, now.evaluation.version
+    groups = of_picks(version.agent, now.picks, before.report.get("groups", {}).get("rows", ()))
+    verdict = groups.over(now.verdict)
     evidence = [now.picks.as_dict(), *(part for part in before.report["evidence"] if part["kind"] != "picks")]
-    changed = {"reason": now.verdict.reason, "decided_by": "picks", "evidence": evidence, MADE: 0}
+    changed = {"reason": verdict.reason, "decided_by": "picks", "evidence": evidence, MADE: 0, **groups.report}
     measured = ("training_set", "against", "pairs", "prompts", "accuracy", "base_accuracy", "against_accuracy")
     made = Evaluation(
         version=version,
-        verdict=now.verdict.decision,
-        report={**before.report, **changed, "difference": asdict(now.verdict.difference)},
+        verdict=verdict.decision,
+        report={**before.report, **changed, "difference": asdict(verdict.difference)},
         **{name: getattr(before, name) for name in measured},
     )
     act_on_verdict(version, made, RunOptions.from_dict(version.run.options), report)

@@ -79,6 +79,7 @@ def test_an_agent_is_made_with_empty_boxes_as_empty_objects(staff: Client) -> No
         ("reward_weights", "[1]", "must be a JSON object of reward names and weights"),
         ("decision_weights", '{"someday": {}}', "unknown time scale &#x27;someday&#x27;; known: immediate"),
         ("decision_weights", '{"delayed": {"rework": "much"}}', "the weight of delayed.rework must be a number"),
+        ("group_by", "language; plan", "&#x27;language; plan&#x27; is not a key"),
         ("name", "../etc", "name"),
         ("export_quantization", "q9", "q9"),
     ],

@@ -17,7 +17,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -64,13 +64,13 @@ class Fresh:
     """Prompts at which the two answers are not the same."""
     lengths: dict[str, Any]
     """What can be gamed: words and formatting of both."""
+    keys: tuple[str, ...] = ()
+    """The prompts' keys."""
 
     @property
     def forecast(self) -> Interval:
         """At 95 %."""
-        share = fmean(self.sides)
-        half = z_of(0.95) * math.sqrt(share * (1 - share) / len(self.sides) + MISSED**2)
-        return Interval(share, max(0.0, share - half), min(1.0, share + half))
+        return forecast(self.sides, 0.05)
 
     def worst_case(self, confidence: float) -> float:
         """The least share that people would prefer."""
@@ -86,6 +86,12 @@ class Fresh:
             "judge": {**asdict(self.judge), "beats_chance": self.judge.beats_chance},
             **self.lengths,
         }
+
+
+def forecast(sides: Sequence[float], error: float) -> Interval:
+    share = fmean(sides)
+    half = z_of(1 - error) * math.sqrt(share * (1 - share) / len(sides) + MISSED**2)
+    return Interval(share, max(0.0, share - half), min(1.0, share + half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,8 @@ def measure(
     calibration = check(judge.name, judged, known) if judged else None
     if judged is None or calibration is None:
         return None
-    return estimate(calibration, judged.duels, [(new, old) for _, new, old in both])
+    compared = estimate(calibration, judged.duels, [(new, old) for _, new, old in both])
+    return replace(compared, keys=tuple(row["prompt_key"] for row, _, _ in both))
 
 
 def check(name: str, judged: Judged, contrasts: Sequence[Row]) -> Calibration | None:

@@ -17,9 +17,11 @@ from rl.data_formatter.opinions import stable_hash
 from rl.environments.episode import Episode
 from rl.evaluation import MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import FIELDS, REWARD, RIGHT, SUCCESS, Verdict, decide_means
+from rl.evaluation.groups import Groups, of_changes
 from rl.evaluation.guards.measure import Guards
 from rl.evaluation.stats.intervals import mean_interval
 from rl.evaluation.subject import Measured, Subject, evaluation_fields
+from rl.models import Agent
 
 MOST_PROMPTS = 200
 """Generating takes long; more prompts are thinned out by a hash."""
@@ -118,6 +120,10 @@ def judge(earnings: Earnings, measure: str, held_out_share: float, subject: Subj
         margin=subject.agent.gate_margin,
         look=subject.look,
     )
+
+
+def judge_groups(earnings: Earnings, measure: str, agent: Agent) -> Groups:
+    return of_changes(agent, [row["prompt_key"] for row in earnings.rows], earnings.changes, _WORDS[measure])
 
 
 def describe(earnings: Earnings, verdict: Verdict, measure: str, margin: float, guards: Guards) -> Measured:

@@ -23,6 +23,7 @@ from rl.evaluation.torch.solving import solve_versions
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.rewards.base import BaseReward, RewardResult
 from rl.versions import versions
+from tests.conftest import make_trace
 from tests.evaluation.conftest import Row
 from tests.evaluation.pair_sets import write_set
 from tests.evaluation.task_sets import CONFIG, task_set, version_from
@@ -104,6 +105,17 @@ def test_without_a_version_in_use_the_base_model_stands_for_it(agent, data_dir, 
     training_set = held_out(agent, ROWS)
     evaluation = evaluate(version_of(agent, "v1", tiny_base, adapter, training_set), training_set, silent)
     assert (evaluation.against, evaluation.against_accuracy) == (None, evaluation.base_accuracy)
+
+
+def test_each_group_of_prompts_has_an_interval_of_its_own(agent, data_dir, tiny_base, adapter):
+    agent.group_by = "plan"
+    agent.save()
+    for row in ROWS:
+        make_trace(agent, prompt_key=row["prompt_key"], details={"plan": "free"})
+    training_set = held_out(agent, ROWS)
+    report = evaluate(version_of(agent, "v1", tiny_base, adapter, training_set), training_set, silent).report
+    (row,) = report["groups"]["rows"]
+    assert (row["value"], row["prompts"], row["interval"]) == ("free", 9, report["difference"])
 
 
 def test_nothing_held_out_is_undecided(agent, data_dir, tiny_base, adapter):

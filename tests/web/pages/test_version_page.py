@@ -80,6 +80,25 @@ def test_only_what_is_worse_is_called_so(version: ModelVersion, share: dict[str,
     assert sentence(evaluation).heading == heading
 
 
+def group(value: str, worse: bool) -> dict[str, Any]:
+    name = {"key": "language", "value": value, "prompts": 16}
+    return {**name, "figures": "12% (3% to 38%)", "text": "", "worse": worse, "as_good": not worse}
+
+
+def test_groups_stand_in_a_table_and_the_heading_names_those_that_it_is_worse_for(
+    staff: Client, version: ModelVersion
+) -> None:
+    evaluation = Evaluation.objects.get()
+    evaluation.report |= {"groups": {"rows": [group("<b>", True), group("en", False)], "left_out": 3}, "guards": {}}
+    evaluation.verdict = "undecided"
+    evaluation.save()
+    text = staff.get(PAGE).content.decode()
+    assert "<h2>v2 is worse for language = &lt;b&gt;</h2>" in text
+    assert 'language = &lt;b&gt; <span class="badge bad">worse</span>' in text
+    assert text.count("12% (3% to 38%)") == 2
+    assert "3 more with too few prompts are not looked at" in text
+
+
 @pytest.mark.database
 def test_what_only_ranks_stored_answers_is_drawn_around_the_same_line(version: ModelVersion) -> None:
     evaluation = Evaluation.objects.get()
