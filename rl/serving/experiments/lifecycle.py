@@ -129,8 +129,8 @@ def tick(*, report: Report = silent) -> list[Experiment]:
 
 
 def follow(experiment: Experiment, *, report: Report = silent) -> bool:
-    """Looks and acts: a guard stops its arm in any case; only an automatic experiment ends by itself. Returns whether it
-    ended."""
+    """Looks and acts: a guard stops its arm in any case; only an automatic experiment ends by itself, and not with a
+    challenger that is worse for a group. Returns whether it ended."""
     current = look(experiment)
     decision = current.decision
     dropped = [*decision.harmful, *(decision.beaten if experiment.automatic else ())]
@@ -141,7 +141,7 @@ def follow(experiment: Experiment, *, report: Report = silent) -> bool:
             logger.warning(
                 "arm %s of experiment %s is stopped: %s", arm_look.arm.name, experiment.name, decision.reason
             )
-    if decision.verdict and experiment.automatic:
+    if decision.verdict and experiment.automatic and not decision.is_held:
         # the row is ended before anything is put in use, so that of two processes with one answer one acts
         if not _end(experiment, decision.verdict, decision.reason):
             return False

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from rl.base.measurements import Interval
+from rl.config.groups import read_group_keys
 from rl.models import Arm, Experiment
 from rl.serving.experiments import metrics
+from rl.serving.experiments.groups import GroupLook, GroupTallies, hold_back
 from rl.serving.experiments.sample_ratio import SampleRatio, check_split, shares
 from rl.serving.experiments.sequential import SHARE, Tally, interval
 from rl.serving.experiments.verdicts import (
@@ -62,6 +64,7 @@ class Look:
     """Users or conversations, by the arm that they were given last."""
     sample_ratio: SampleRatio | None = None
     """None while there is nothing to compare."""
+    groups: Sequence[GroupLook] = ()
 
     @property
     def is_mismatched(self) -> bool:
@@ -134,7 +137,9 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     now_shares = shares({arm.pk: arm.weight for arm in arms if not arm.is_stopped}, control, experiment.ramp, hours)
     tally = metrics.new_tally(question.metric, question.minimum_effect)
     past = _Past(question) if with_history else None
-    _fill(tally, experiment, arms, question.metric, past)
+    keys = len(read_group_keys(experiment.agent.group_by))
+    by_group = GroupTallies(question.metric, question.minimum_effect, keys)
+    _fill(tally, experiment, arms, question.metric, past, by_group)
     stopped = frozenset(arm.pk for arm in arms if arm.is_stopped)
     evidence = Evidence(tally, _guard(experiment, arms, question, tally), stopped, now_shares)
     history = past.until(tally) if past else {}
@@ -153,10 +158,19 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     )
     users = metrics.users(experiment)
     ratio = check_split(experiment, arms, users)
-    return Look(experiment, rows, _decision(experiment, question, evidence, ratio), users, ratio)
+    groups = by_group.read(question)
+    decision = hold_back(_decision(experiment, question, evidence, ratio), question, groups)
+    return Look(experiment, rows, decision, users, ratio, groups)
 
 
-def _fill(tally: Tally, experiment: Experiment, arms: list[Arm], metric: str, past: _Past | None = None) -> None:
+def _fill(
+    tally: Tally,
+    experiment: Experiment,
+    arms: list[Arm],
+    metric: str,
+    past: _Past | None = None,
+    by_group: GroupTallies | None = None,
+) -> None:
     if metric == "error_rate":
         metrics.count_errors(tally, arms)
         if past:
@@ -165,6 +179,8 @@ def _fill(tally: Tally, experiment: Experiment, arms: list[Arm], metric: str, pa
     for observation in metrics.observations(experiment, metric):
         if tally.add(observation.arm, observation.unit, observation.value, observation.step) and past:
             past.note(tally)
+        if by_group:
+            by_group.note(observation)
 
 
 def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: Tally) -> Tally | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce
 
+from rl.collect.groups import Group, group_columns, values_in
+from rl.config.groups import read_group_keys
 from rl.models import Arm, Experiment, Feedback, Trace
 from rl.models.queues import NOT_BLIND
 from rl.models.traces import GATEWAY
@@ -42,6 +44,7 @@ class Observation(NamedTuple):
     value: float
     step: int
     """Step of the ramp at the time of the answer."""
+    groups: Sequence[Group] = ()
 
 
 def new_tally(metric: str, margin: float) -> Tally:
@@ -99,9 +102,11 @@ def _ratings(experiment: Experiment, metric: str) -> Iterator[Observation]:
     # Who is not named is somebody else each time.
     unit = Case(When(trace__unit="", then=Cast("trace_id", CharField())), default=F("trace__unit"))
     step_then = _step(experiment, "trace__occurred_at")
-    rows = events.annotate(unit=unit, step=step_then).values_list("trace__arm", "unit", column, "step")
-    for arm, name, value, step in rows.iterator(chunk_size=CHUNK):
-        yield Observation(arm, name, float(value > _MIDDLE) if thumbs else value, step)
+    keys, columns = _groups(experiment)
+    annotated = events.annotate(unit=unit, step=step_then, **columns)
+    rows = annotated.values_list("trace__arm", "unit", column, "step", *columns)
+    for arm, name, value, step, *values in rows.iterator(chunk_size=CHUNK):
+        yield Observation(arm, name, float(value > _MIDDLE) if thumbs else value, step, values_in(keys, values))
 
 
 def _comparisons(experiment: Experiment) -> Iterator[Observation]:
@@ -110,12 +115,14 @@ def _comparisons(experiment: Experiment) -> Iterator[Observation]:
     arms = {arm.pk: arm.is_control for arm in experiment.arms.all()}
     both = {"trace__arm__experiment": experiment, "other_trace__arm__experiment": experiment}
     rows = _events(experiment, kind=Feedback.Kind.COMPARISON, **both)
-    names = ("trace__arm", "other_trace__arm", "trace_id", "other_trace_id", "rater", "choice")
-    for left, right, trace, other, rater, choice in rows.values_list(*names).iterator(chunk_size=CHUNK):
+    keys, columns = _groups(experiment)
+    names = ("trace__arm", "other_trace__arm", "trace_id", "other_trace_id", "rater", "choice", *columns)
+    picked = rows.annotate(**columns).values_list(*names).iterator(chunk_size=CHUNK)
+    for left, right, trace, other, rater, choice, *values in picked:
         if arms[left] == arms[right]:
             continue
-        challenger = right if arms[left] else left
-        yield Observation(challenger, (rater, frozenset((trace, other))), _value(choice, arms[left]), 0)
+        challenger, unit = right if arms[left] else left, (rater, frozenset((trace, other)))
+        yield Observation(challenger, unit, _value(choice, arms[left]), 0, values_in(keys, values))
 
 
 def _duels(experiment: Experiment) -> Iterator[Observation]:
@@ -125,13 +132,21 @@ def _duels(experiment: Experiment) -> Iterator[Observation]:
     then = {"trace__occurred_at__gte": experiment.started_at, "agent": experiment.agent_id, **_BOTH_OURS}
     rows = _events(experiment, kind=Feedback.Kind.COMPARISON, **then)
     versions = ("trace__model_version", "other_trace__model_version")
-    names = (*versions, "trace_id", "other_trace_id", "rater", "choice", "tags")
-    for left, right, trace, other, rater, choice, tags in rows.values_list(*names).iterator(chunk_size=CHUNK):
+    keys, columns = _groups(experiment)
+    names = (*versions, "trace_id", "other_trace_id", "rater", "choice", "tags", *columns)
+    picked = rows.annotate(**columns).values_list(*names).iterator(chunk_size=CHUNK)
+    for left, right, trace, other, rater, choice, tags, *values in picked:
         ours, theirs = arms.get(left), arms.get(right)
         if ours is None or theirs is None or ours.is_control == theirs.is_control or NOT_BLIND in tags:
             continue
-        challenger = theirs if ours.is_control else ours
-        yield Observation(challenger.pk, (rater, frozenset((trace, other))), _value(choice, ours.is_control), 0)
+        challenger, unit = theirs if ours.is_control else ours, (rater, frozenset((trace, other)))
+        yield Observation(challenger.pk, unit, _value(choice, ours.is_control), 0, values_in(keys, values))
+
+
+def _groups(experiment: Experiment) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Keys, and the columns that rows of feedback have for them."""
+    keys = read_group_keys(experiment.agent.group_by)
+    return keys, group_columns(keys, "trace__")
 
 
 def _value(choice: str, control_is_left: bool) -> float:

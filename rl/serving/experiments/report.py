@@ -8,10 +8,12 @@ from typing import Any
 from rl.base.measurements import Interval
 from rl.models import Experiment
 from rl.serving.experiments import wording
+from rl.serving.experiments.groups import GroupLook
 from rl.serving.experiments.looks import ArmLook, Look
 from rl.serving.experiments.sample_ratio import MISMATCH
 
 NOTHING = "–"
+HELD = "Better on the whole, and worse for some"
 _ANSWERS = {
     Experiment.Verdict.PROMOTE: "A challenger is better",
     Experiment.Verdict.ROLL_BACK: "The control stays",
@@ -33,13 +35,21 @@ def document(look: Look) -> dict[str, Any]:
         "question": wording.question(experiment.metric, control, names, experiment.minimum_effect),
         "counted": wording.observation_name(experiment.metric),
         "verdict": experiment.verdict or look.decision.verdict,
-        "answer": MISMATCH if look.is_mismatched else answer(experiment, look.decision.verdict),
+        "answer": _answer(look),
+        "is_held": look.decision.is_held,
         "reason": _reason(look),
         "sample_ratio": {"p_value": ratio.p_value, "is_mismatched": ratio.is_mismatched} if ratio else None,
         "progress": round(look.progress, 4),
         "predicted": max((arm_look.predicted or 0 for arm_look in look.challengers), default=0) or None,
         "arms": [_arm(experiment, arm_look, look.users.get(arm_look.arm.pk, 0)) for arm_look in look.arms],
+        "groups": [_group(look, group_look) for group_look in look.groups],
     }
+
+
+def _answer(look: Look) -> str:
+    if look.is_mismatched:
+        return MISMATCH
+    return HELD if look.decision.is_held else answer(look.experiment, look.decision.verdict)
 
 
 def answer(experiment: Experiment, verdict: str = "") -> str:
@@ -92,6 +102,19 @@ def _arm(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, Any
         "requests": arm_look.arm.requests,
         "failures": arm_look.arm.failures,
         "texts": _texts(experiment, arm_look, users),
+    }
+
+
+def _group(look: Look, group_look: GroupLook) -> dict[str, Any]:
+    reading = group_look.reading
+    return {
+        **group_look.group._asdict(),
+        "arm": group_look.arm,
+        "version": next(arm_look.arm.name for arm_look in look.arms if arm_look.arm.pk == group_look.arm),
+        "samples": reading.samples,
+        "difference": _numbers(reading.difference),
+        "worse": group_look.worse,
+        "text": _difference_text(look.experiment.metric, reading.difference),
     }
 
 

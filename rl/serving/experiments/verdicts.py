@@ -77,6 +77,8 @@ class Decision:
     beaten: tuple[int, ...] = ()
     """Arms that are worse than the control, while others are still open."""
     reason: str = ""
+    is_held: bool = False
+    """Whether it waits for a person, also where the experiment is automatic."""
 
 
 @dataclass(slots=True)
@@ -106,7 +108,7 @@ def decide(question: Question, evidence: Evidence) -> Decision:
         reading = read_guard(question, evidence.guard, arm) if evidence.guard else None
         if reading is None or arm in evidence.stopped or reading.samples < VALID_FROM:
             continue
-        if _gain(question.guard_metric, reading).high < -question.guard_margin:
+        if gain_of(question.guard_metric, reading).high < -question.guard_margin:
             harmful.append(arm)
     left = [arm for arm in question.challengers if arm not in evidence.stopped and arm not in harmful]
     reasons = [_harm_text(question, evidence, arm) for arm in harmful]
@@ -141,7 +143,7 @@ def predict_observations(question: Question, tally: Tally, arm: int) -> int | No
 
 
 def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]) -> Decision:
-    gains = {arm: _gain(question.metric, reading) for arm, reading in ready.items()}
+    gains = {arm: gain_of(question.metric, reading) for arm, reading in ready.items()}
     better = [arm for arm, gain in gains.items() if gain.low > 0]
     worse = [arm for arm, gain in gains.items() if gain.high < 0]
     if better:
@@ -179,7 +181,7 @@ def _variances(question: Question, metric: str, tally: Tally, arm: int) -> tuple
     return tally.variance(question.control, arm), tally.variance(arm, question.control)
 
 
-def _gain(metric: str, reading: Reading) -> Interval:
+def gain_of(metric: str, reading: Reading) -> Interval:
     """The difference, turned so that more is better."""
     difference = reading.difference
     return difference if wording.sign(metric) > 0 else Interval(-difference.value, -difference.high, -difference.low)

@@ -1,0 +1,76 @@
+"""How the arms do for each group that the agent names: a challenger that is better on the whole may be worse for some."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from rl.collect.groups import MOST_GROUPS, Group, choose_groups
+from rl.serving.experiments import wording
+from rl.serving.experiments.metrics import Observation, new_tally
+from rl.serving.experiments.sequential import VALID_FROM, Tally
+from rl.serving.experiments.verdicts import Decision, Question, Reading, gain_of, read
+
+MOST_COUNTED: Final = 200
+"""Groups of a key; those that come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLook:
+    """A challenger beside the control, for one group."""
+
+    group: Group
+    arm: int
+    reading: Reading
+    worse: bool
+
+
+@dataclass(slots=True)
+class GroupTallies:
+    """As many statistics as there are groups; none where no observation belongs to any."""
+
+    metric: str
+    margin: float
+    keys: int
+    """That the agent names."""
+    tallies: dict[Group, Tally] = field(default_factory=dict)
+    _counted: Counter[str] = field(default_factory=Counter)
+
+    def note(self, seen: Observation) -> None:
+        for group in seen.groups:
+            if group not in self.tallies:
+                if self._counted[group.key] >= MOST_COUNTED:
+                    continue
+                self._counted[group.key] += 1
+                self.tallies[group] = new_tally(self.metric, self.margin)
+            self.tallies[group].add(seen.arm, seen.unit, seen.value, seen.step)
+
+    def read(self, question: Question) -> list[GroupLook]:
+        """Those with enough on both sides. New groups come while an experiment runs, and somebody looks all the time: so the
+        error is divided among all that it may ever have (Bonferroni)."""
+        error = (1 - question.confidence) / max(1, MOST_GROUPS * self.keys)
+        surer, looks = replace(question, confidence=1 - error), []
+        sizes = {group: sum(map(tally.n, question.names)) for group, tally in self.tallies.items()}
+        for group in choose_groups(sizes, VALID_FROM):
+            for arm in question.challengers:
+                reading = read(surer, self.tallies[group], arm)
+                if reading and reading.samples >= VALID_FROM:
+                    looks.append(GroupLook(group, arm, reading, gain_of(question.metric, reading).high < 0))
+        return looks
+
+
+def hold_back(decision: Decision, question: Question, groups: Sequence[GroupLook]) -> Decision:
+    """A challenger that would be put in use waits for a person where it is worse for a group."""
+    worse = [look for look in groups if look.worse and look.arm == decision.arm]
+    if decision.verdict != "promote" or not worse:
+        return decision
+    texts = (
+        f"{look.group}: {wording.difference_text(question.metric, look.reading.difference.value)} "
+        f"({wording.difference_interval(question.metric, look.reading.difference)}), {look.reading.samples} "
+        f"{wording.observation_name(question.metric)}{'' if question.metric in wording.PAIRWISE else ' an arm'}"
+        for look in worse
+    )
+    held = f"Better on the whole, but worse for {'; and for '.join(texts)}. It is not put in use by itself"
+    return replace(decision, is_held=True, reason=f"{held}; a person decides. Without that: {decision.reason}")
