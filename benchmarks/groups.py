@@ -68,13 +68,13 @@ def is_harmed(kind: str, rng: random.Random, prompts: int, groups: int, loss: fl
 def is_called_worse(rng: random.Random, users: int, groups: int, loss: float) -> bool:
     """At any look at an experiment; with a loss, for its first group."""
     question = Question(names={0: "v1", 1: "v2"}, control=0, metric="thumbs_up")
-    tallies = GroupTallies(question.metric, question.minimum_effect, keys=1)
+    tallies = GroupTallies(question, keys=1)
     for user in range(users):
         for group in range(groups):
             for arm in question.names:
                 up = float(rng.random() < 0.5 - (loss if arm and not group else 0.0))
                 tallies.note(Observation(arm, user, up, 0, [Group("topic", str(group))]))
-        if any(look.worse and (not loss or look.group.value == "0") for look in tallies.read(question)):
+        if any(look.worse and (not loss or look.group.value == "0") for look in tallies.read()):
             return True
     return False
 

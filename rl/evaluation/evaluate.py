@@ -145,9 +145,8 @@ def _success(subject: Subject, training_set: TrainingSet, held_out: HeldOut, rep
 
 
 def _judge(earnings: rewards.Earnings, held_out: HeldOut, measure: str, guards: Guards, subject: Subject) -> Measured:
-    groups = rewards.judge_groups(earnings, measure, subject.agent)
-    verdict = guards.over(groups.over(rewards.judge(earnings, measure, held_out.share, subject)))
-    measured = rewards.describe(earnings, verdict, measure, subject.agent.gate_margin, guards)
+    verdict, groups = rewards.judge(earnings, measure, held_out.share, subject)
+    measured = rewards.describe(earnings, guards.over(verdict), measure, subject.agent.gate_margin, guards)
     return replace(measured, report={**measured.report, **groups.report})
 
 

@@ -48,7 +48,7 @@ class Evidence:
         value, low, high = map(self.write, (interval.value, interval.low, interval.high))
         figures = f"{value} ({low} to {high})"
         return {
-            **group._asdict(),
+            "group": str(group),
             "prompts": len(prompts),
             "interval": asdict(interval),
             "figures": figures,
@@ -61,7 +61,7 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Groups:
     rows: Sequence[Row] = ()
-    """Those looked at: ``key``, ``value``, ``prompts``, ``interval``, ``figures``, ``text``, ``worse``, ``as_good``."""
+    """Those looked at: ``group``, ``prompts``, ``interval``, ``figures``, ``text``, ``worse``, ``as_good``."""
     left_out: int = 0
     """Those with too few prompts, or beyond the largest of their key."""
     margin: float = 0.0
@@ -72,7 +72,7 @@ class Groups:
 
     def over(self, verdict: Verdict) -> Verdict:
         """A version that harms a group is promoted by a person or not at all."""
-        worse = "; and for ".join(f"{row['key']} = {row['value']}: {row['text']}" for row in self.rows if row["worse"])
+        worse = "; and for ".join(f"{row['group']}: {row['text']}" for row in self.rows if row["worse"])
         if verdict.decision != "promote" or not worse:
             return verdict
         whole = "Good enough" if self.margin else "Better"
@@ -81,11 +81,9 @@ class Groups:
 
     def after(self, earlier: Sequence[Row]) -> Groups:
         """With those that other evidence has called worse, a judge's, until this one, people's, sees them as good."""
-        as_good = {(row["key"], row["value"]) for row in self.rows if row["as_good"]}
-        worse = {name: row for row in earlier if row["worse"] and (name := (row["key"], row["value"])) not in as_good}
-        kept = [row for row in self.rows if row["worse"] or (row["key"], row["value"]) not in worse]
-        known = {(row["key"], row["value"]) for row in kept}
-        return replace(self, rows=[*kept, *(row for name, row in worse.items() if name not in known)])
+        known = {row["group"] for row in self.rows if row["worse"] or row["as_good"]}
+        worse = {row["group"]: row for row in earlier if row["worse"] and row["group"] not in known}
+        return replace(self, rows=[*(row for row in self.rows if row["group"] not in worse), *worse.values()])
 
 
 def look_at_groups(agent: Agent, evidence: Evidence) -> Groups:

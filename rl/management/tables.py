@@ -99,15 +99,10 @@ def _describe_preference(evidence: Mapping[str, Any]) -> tuple[str, str]:
 
 def group_table(report: Mapping[str, Any]) -> Table | None:
     """How the new version does for each group; None where none is looked at."""
-    groups = report.get("groups", {})
-    if not groups.get("rows"):
-        return None
-    left_out = f"; {groups['left_out']} with too few prompts" if groups["left_out"] else ""
-    table = Table("", "", "new version", "prompts", title=f"Groups{left_out}", title_justify="left")
-    for row in groups["rows"]:
-        name = Text(f"{row['key']} = {row['value']}")
-        table.add_row(name, "worse" if row["worse"] else "", row["figures"], str(row["prompts"]))
-    return table
+    table = Table("group", "", "new version", "prompts", title_justify="left")
+    for row in report.get("groups", {}).get("rows", ()):
+        table.add_row(Text(row["group"]), "worse" if row["worse"] else "", row["figures"], str(row["prompts"]))
+    return table if table.rows else None
 
 
 def guard_table(report: Mapping[str, Any]) -> Table | None:

@@ -71,15 +71,10 @@ def sentence(evaluation: Evaluation) -> Sentence:
         heading = f"{version} broke a guard rail"
     elif evaluation.verdict == Evaluation.Verdict.REJECT and decisive and decisive.high < 50:
         heading = f"{version} is worse"
-    elif evaluation.verdict == Evaluation.Verdict.UNDECIDED and (worse := worse_for(evaluation)):
-        heading = f"{version} is worse for {', '.join(worse)}"
-    return Sentence(heading, decisive.text if decisive else "", evaluation.report.get(MADE) or 0)
-
-
-def worse_for(evaluation: Evaluation) -> list[str]:
-    """Names of groups."""
     rows = evaluation.report.get("groups", {}).get("rows", ())
-    return [f"{row['key']} = {row['value']}" for row in rows if row["worse"]]
+    if evaluation.verdict == Evaluation.Verdict.UNDECIDED and any(row["worse"] for row in rows):
+        heading = f"{version} is worse for {', '.join(row['group'] for row in rows if row['worse'])}"
+    return Sentence(heading, decisive.text if decisive else "", evaluation.report.get(MADE) or 0)
 
 
 def bars(evaluation: Evaluation) -> list[Bar]:

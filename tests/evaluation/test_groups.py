@@ -12,8 +12,8 @@ import pytest
 from rl.base.records import GeneratedAnswer, silent
 from rl.evaluation import evaluate as evaluating
 from rl.evaluation.duels import Picks
-from rl.evaluation.gate import Verdict
-from rl.evaluation.groups import Groups, of_picks, of_preferences
+from rl.evaluation.gate import REWARD, Verdict
+from rl.evaluation.groups import Groups, of_changes, of_picks, of_preferences
 from rl.evaluation.held_out import HeldOut
 from rl.evaluation.measures import reward
 from rl.evaluation.measures.fresh import Fresh
@@ -71,7 +71,10 @@ def test_better_on_the_whole_by_a_judge_and_worse_for_some_is_for_a_person_to_de
         "It is not promoted by itself; a person decides. Without that: The new version is better: "
     )
     rows = groups.report["groups"]["rows"]
-    assert [(row["value"], row["prompts"], row["worse"]) for row in rows] == [("en", 100, False), ("de", 8, True)]
+    assert [(row["group"], row["prompts"], row["worse"]) for row in rows] == [
+        ("language = en", 100, False),
+        ("language = de", 8, True),
+    ]
 
 
 def test_a_version_that_is_as_good_for_all_is_promoted(agent: Agent):
@@ -99,7 +102,7 @@ def test_a_margin_is_bearable_for_groups_too(agent: Agent):
 
 def test_groups_with_few_prompts_are_counted_and_not_looked_at(agent: Agent):
     groups = of_preferences(agent, "fresh", None, judged(ask(agent, 7), lost=7))
-    assert ([row["value"] for row in groups.rows], groups.left_out) == (["en"], 1)
+    assert ([row["group"] for row in groups.rows], groups.left_out) == (["language = en"], 1)
 
 
 def test_the_more_groups_are_looked_at_the_more_it_takes(agent: Agent):
@@ -146,7 +149,7 @@ def test_a_group_that_a_judge_called_worse_is_so_until_people_see_it_as_good(
     by_judge = of_preferences(agent, "fresh", None, judged(keys, lost=12))
     counted = picked((*keys[:german], *keys[12:]), lost)
     groups = of_picks(agent, counted, by_judge.rows)
-    assert {row["value"]: row["worse"] for row in groups.rows} == {"en": False, "de": worse}
+    assert {row["group"]: row["worse"] for row in groups.rows} == {"language = en": False, "language = de": worse}
 
 
 # --- right answers and rewards ----------------------------------------------------------------------------------------
@@ -195,8 +198,5 @@ def test_more_right_answers_on_the_whole_and_fewer_for_some_is_for_a_person_to_d
 
 def test_a_loss_that_is_too_small_to_matter_harms_nobody(agent: Agent):
     keys = ask(agent, 12, 0)
-    rows = [{"prompt_key": key} for key in keys]
-    rewards = {"new": [0.499] * 12, "base": [0.5] * 12, "current": [0.5] * 12}
-    assert not reward.judge_groups(reward.Earnings(rows, {}, rewards, 0), "reward", agent).rows[0]["worse"]
-    rewards["new"] = [0.4] * 12
-    assert reward.judge_groups(reward.Earnings(rows, {}, rewards, 0), "reward", agent).rows[0]["worse"]
+    assert not of_changes(agent, keys, [-0.001] * 12, REWARD).rows[0]["worse"]
+    assert of_changes(agent, keys, [-0.1] * 12, REWARD).rows[0]["worse"]

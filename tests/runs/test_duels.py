@@ -157,7 +157,7 @@ def test_with_an_operator_who_decides_it_is_judged_and_not_put_into_use(waiting:
 def test_picks_promote_no_version_that_is_worse_for_a_group(waiting: Evaluation, agent: Agent):
     Agent.objects.filter(pk=agent.pk).update(group_by="language")
     asked = [pair.left.prompt_key for pair in AnswerPair.objects.select_related("left").order_by("pk")]
-    by_judge = {"key": "language", "value": "fr", "text": "preferred in 9%", "worse": True, "as_good": False}
+    by_judge = {"group": "language = fr", "text": "preferred in 9%", "worse": True, "as_good": False}
     Evaluation.objects.filter(pk=waiting.pk).update(report={**waiting.report, "groups": {"rows": [by_judge]}})
     for number, key in enumerate(asked):
         agent.traces.filter(prompt_key=key, source="api").update(details={"language": "fr" if number < 4 else "en"})
@@ -168,7 +168,7 @@ def test_picks_promote_no_version_that_is_worse_for_a_group(waiting: Evaluation,
         "Better on the whole, but worse for language = fr: preferred in 9%. It is not"
     )
     assert (Deployment.champion(agent).name, list(find_waiting())) == ("v1", [])
-    assert [row["value"] for row in made.report["groups"]["rows"]] == ["en", "fr"]
+    assert [row["group"] for row in made.report["groups"]["rows"]] == ["language = en", "language = fr"]
 
 
 def test_two_processes_do_not_act_at_once(waiting: Evaluation, agent: Agent):

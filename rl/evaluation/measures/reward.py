@@ -21,7 +21,6 @@ from rl.evaluation.groups import Groups, of_changes
 from rl.evaluation.guards.measure import Guards
 from rl.evaluation.stats.intervals import mean_interval
 from rl.evaluation.subject import Measured, Subject, evaluation_fields
-from rl.models import Agent
 
 MOST_PROMPTS = 200
 """Generating takes long; more prompts are thinned out by a hash."""
@@ -111,19 +110,19 @@ def earn(rows: Sequence[Row], answers: dict[str, list[str]], rewards: dict[str, 
     )
 
 
-def judge(earnings: Earnings, measure: str, held_out_share: float, subject: Subject) -> Verdict:
-    return decide_means(
-        earnings.changes,
+def judge(earnings: Earnings, measure: str, held_out_share: float, subject: Subject) -> tuple[Verdict, Groups]:
+    """With how each group does, which may hold a promotion back."""
+    agent, words, changes = subject.agent, _WORDS[measure], earnings.changes
+    groups = of_changes(agent, [row["prompt_key"] for row in earnings.rows], changes, words)
+    verdict = decide_means(
+        changes,
         held_out_share=held_out_share,
         most_prompts=MOST_PROMPTS,
-        words=_WORDS[measure],
-        margin=subject.agent.gate_margin,
+        words=words,
+        margin=agent.gate_margin,
         look=subject.look,
     )
-
-
-def judge_groups(earnings: Earnings, measure: str, agent: Agent) -> Groups:
-    return of_changes(agent, [row["prompt_key"] for row in earnings.rows], earnings.changes, _WORDS[measure])
+    return groups.over(verdict), groups
 
 
 def describe(earnings: Earnings, verdict: Verdict, measure: str, margin: float, guards: Guards) -> Measured:

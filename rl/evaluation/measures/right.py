@@ -27,15 +27,7 @@ from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.evaluation import MODELS, SCORERS, of_each
 from rl.evaluation.gate import FEWEST_PROMPTS
 from rl.evaluation.measures.fields import shares_right
-from rl.evaluation.measures.reward import (
-    Earnings,
-    describe,
-    earn,
-    judge,
-    judge_groups,
-    texts_of,
-    thin_out,
-)
+from rl.evaluation.measures.reward import Earnings, describe, earn, judge, texts_of, thin_out
 from rl.evaluation.subject import Measured, Subject
 from rl.models import ModelVersion, TrainingRun, TrainingSet
 
@@ -120,8 +112,7 @@ def measure_right(subject: Subject, accepted: Accepted, share: float, report: Re
     own = zip(watch.asked, watch.answers["new"], strict=True)
     watch.answers["new"] = [accepted.unseen.get(row["prompt_key"], answer) for row, answer in own]
     earnings = count_right(watch.asked, watch.answers, accepted.kind)
-    groups = judge_groups(earnings, "right", subject.agent)
-    verdict = groups.over(judge(earnings, "right", share or 1.0, subject))
+    verdict, groups = judge(earnings, "right", share or 1.0, subject)
     figures = describe_right(earnings, accepted.kind)
     verdict = guards.over(replace(verdict, reason=f"{in_words(figures)}. {verdict.reason}"))
     measured = describe(earnings, verdict, "right", subject.agent.gate_margin, guards)

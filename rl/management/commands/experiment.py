@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db import transaction
 from rich.table import Table
-from rich.text import Text
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
@@ -169,13 +168,4 @@ class Command(ActionsCommand):
         for name in shown:
             table.add_row(name, *(arm["texts"][name].replace("\n", " ") for arm in report["arms"]))
         verdict = f"{experiment.name} ({experiment.get_state_display()}): {report['answer']}."
-        tables = [table, *([_group_table(report["groups"])] if report["groups"] else [])]
-        self.result({**report, "warnings": list(warnings)}, *tables, lines=(verdict, report["reason"], *warnings))
-
-
-def _group_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table("group", "", "version", "samples", "difference")
-    for row in rows:
-        cells = (f"{row['key']} = {row['value']}", "worse" if row["worse"] else "", row["version"], str(row["samples"]))
-        table.add_row(*map(Text, cells), row["text"].replace("\n", " "))
-    return table
+        self.result({**report, "warnings": list(warnings)}, table, lines=(verdict, report["reason"], *warnings))

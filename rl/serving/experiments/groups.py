@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from rl.collect.groups import MOST_GROUPS, Group, choose_groups
 from rl.serving.experiments import wording
@@ -17,22 +17,19 @@ MOST_COUNTED: Final = 200
 """Groups of a key; those that come first."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLook:
+class GroupLook(NamedTuple):
     """A challenger beside the control, for one group."""
 
     group: Group
     arm: int
+    version: str
     reading: Reading
     worse: bool
 
 
 @dataclass(slots=True)
 class GroupTallies:
-    """As many statistics as there are groups; none where no observation belongs to any."""
-
-    metric: str
-    margin: float
+    question: Question
     keys: int
     """That the agent names."""
     tallies: dict[Group, Tally] = field(default_factory=dict)
@@ -40,25 +37,24 @@ class GroupTallies:
 
     def note(self, seen: Observation) -> None:
         for group in seen.groups:
-            if group not in self.tallies:
-                if self._counted[group.key] >= MOST_COUNTED:
-                    continue
+            if group not in self.tallies and self._counted[group.key] < MOST_COUNTED:
                 self._counted[group.key] += 1
-                self.tallies[group] = new_tally(self.metric, self.margin)
-            self.tallies[group].add(seen.arm, seen.unit, seen.value, seen.step)
+                self.tallies[group] = new_tally(self.question.metric, self.question.minimum_effect)
+            if group in self.tallies:
+                self.tallies[group].add(seen.arm, seen.unit, seen.value, seen.step)
 
-    def read(self, question: Question) -> list[GroupLook]:
+    def read(self) -> list[GroupLook]:
         """Those with enough on both sides. New groups come while an experiment runs, and somebody looks all the time: so the
         error is divided among all that it may ever have (Bonferroni)."""
-        error = (1 - question.confidence) / max(1, MOST_GROUPS * self.keys)
-        surer, looks = replace(question, confidence=1 - error), []
+        question = self.question
+        surer = replace(question, confidence=1 - (1 - question.confidence) / max(1, MOST_GROUPS * self.keys))
         sizes = {group: sum(map(tally.n, question.names)) for group, tally in self.tallies.items()}
-        for group in choose_groups(sizes, VALID_FROM):
-            for arm in question.challengers:
-                reading = read(surer, self.tallies[group], arm)
-                if reading and reading.samples >= VALID_FROM:
-                    looks.append(GroupLook(group, arm, reading, gain_of(question.metric, reading).high < 0))
-        return looks
+        return [
+            GroupLook(group, arm, question.names[arm], reading, gain_of(question.metric, reading).high < 0)
+            for group in choose_groups(sizes, VALID_FROM)
+            for arm in question.challengers
+            if (reading := read(surer, self.tallies[group], arm)) and reading.samples >= VALID_FROM
+        ]
 
 
 def hold_back(decision: Decision, question: Question, groups: Sequence[GroupLook]) -> Decision:

@@ -137,8 +137,7 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     now_shares = shares({arm.pk: arm.weight for arm in arms if not arm.is_stopped}, control, experiment.ramp, hours)
     tally = metrics.new_tally(question.metric, question.minimum_effect)
     past = _Past(question) if with_history else None
-    keys = len(read_group_keys(experiment.agent.group_by))
-    by_group = GroupTallies(question.metric, question.minimum_effect, keys)
+    by_group = GroupTallies(question, len(read_group_keys(experiment.agent.group_by)))
     _fill(tally, experiment, arms, question.metric, past, by_group)
     stopped = frozenset(arm.pk for arm in arms if arm.is_stopped)
     evidence = Evidence(tally, _guard(experiment, arms, question, tally), stopped, now_shares)
@@ -158,7 +157,7 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     )
     users = metrics.users(experiment)
     ratio = check_split(experiment, arms, users)
-    groups = by_group.read(question)
+    groups = by_group.read()
     decision = hold_back(_decision(experiment, question, evidence, ratio), question, groups)
     return Look(experiment, rows, decision, users, ratio, groups)
 

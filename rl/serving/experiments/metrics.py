@@ -102,11 +102,9 @@ def _ratings(experiment: Experiment, metric: str) -> Iterator[Observation]:
     # Who is not named is somebody else each time.
     unit = Case(When(trace__unit="", then=Cast("trace_id", CharField())), default=F("trace__unit"))
     step_then = _step(experiment, "trace__occurred_at")
-    keys, columns = _groups(experiment)
-    annotated = events.annotate(unit=unit, step=step_then, **columns)
-    rows = annotated.values_list("trace__arm", "unit", column, "step", *columns)
-    for arm, name, value, step, *values in rows.iterator(chunk_size=CHUNK):
-        yield Observation(arm, name, float(value > _MIDDLE) if thumbs else value, step, values_in(keys, values))
+    rows = _read(experiment, events.annotate(unit=unit, step=step_then), "trace__arm", "unit", column, "step")
+    for (arm, name, value, step), groups in rows:
+        yield Observation(arm, name, float(value > _MIDDLE) if thumbs else value, step, groups)
 
 
 def _comparisons(experiment: Experiment) -> Iterator[Observation]:
@@ -115,14 +113,12 @@ def _comparisons(experiment: Experiment) -> Iterator[Observation]:
     arms = {arm.pk: arm.is_control for arm in experiment.arms.all()}
     both = {"trace__arm__experiment": experiment, "other_trace__arm__experiment": experiment}
     rows = _events(experiment, kind=Feedback.Kind.COMPARISON, **both)
-    keys, columns = _groups(experiment)
-    names = ("trace__arm", "other_trace__arm", "trace_id", "other_trace_id", "rater", "choice", *columns)
-    picked = rows.annotate(**columns).values_list(*names).iterator(chunk_size=CHUNK)
-    for left, right, trace, other, rater, choice, *values in picked:
+    names = ("trace__arm", "other_trace__arm", "trace_id", "other_trace_id", "rater", "choice")
+    for (left, right, trace, other, rater, choice), groups in _read(experiment, rows, *names):
         if arms[left] == arms[right]:
             continue
         challenger, unit = right if arms[left] else left, (rater, frozenset((trace, other)))
-        yield Observation(challenger, unit, _value(choice, arms[left]), 0, values_in(keys, values))
+        yield Observation(challenger, unit, _value(choice, arms[left]), 0, groups)
 
 
 def _duels(experiment: Experiment) -> Iterator[Observation]:
@@ -132,21 +128,21 @@ def _duels(experiment: Experiment) -> Iterator[Observation]:
     then = {"trace__occurred_at__gte": experiment.started_at, "agent": experiment.agent_id, **_BOTH_OURS}
     rows = _events(experiment, kind=Feedback.Kind.COMPARISON, **then)
     versions = ("trace__model_version", "other_trace__model_version")
-    keys, columns = _groups(experiment)
-    names = (*versions, "trace_id", "other_trace_id", "rater", "choice", "tags", *columns)
-    picked = rows.annotate(**columns).values_list(*names).iterator(chunk_size=CHUNK)
-    for left, right, trace, other, rater, choice, tags, *values in picked:
+    names = (*versions, "trace_id", "other_trace_id", "rater", "choice", "tags")
+    for (left, right, trace, other, rater, choice, tags), groups in _read(experiment, rows, *names):
         ours, theirs = arms.get(left), arms.get(right)
         if ours is None or theirs is None or ours.is_control == theirs.is_control or NOT_BLIND in tags:
             continue
         challenger, unit = theirs if ours.is_control else ours, (rater, frozenset((trace, other)))
-        yield Observation(challenger.pk, unit, _value(choice, ours.is_control), 0, values_in(keys, values))
+        yield Observation(challenger.pk, unit, _value(choice, ours.is_control), 0, groups)
 
 
-def _groups(experiment: Experiment) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Keys, and the columns that rows of feedback have for them."""
+def _read(experiment: Experiment, rows: QuerySet[Feedback], *names: str) -> Iterator[tuple[Any, list[Group]]]:
+    """These columns of each row, and the groups that its answer belongs to."""
     keys = read_group_keys(experiment.agent.group_by)
-    return keys, group_columns(keys, "trace__")
+    columns = group_columns(keys, "trace__")
+    for values in rows.annotate(**columns).values_list(*names, *columns).iterator(chunk_size=CHUNK):
+        yield values[: len(names)], values_in(keys, values[len(names) :])
 
 
 def _value(choice: str, control_is_left: bool) -> float:

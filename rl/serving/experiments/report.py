@@ -28,6 +28,7 @@ def document(look: Look) -> dict[str, Any]:
     names = [arm_look.arm.name for arm_look in look.challengers]
     settings = ("name", "state", *Experiment.QUESTION, "automatic", "started_at", "stopped_at")
     ratio = look.sample_ratio
+    doubt = MISMATCH if look.is_mismatched else HELD if look.decision.is_held else ""
     return {
         "id": experiment.pk,
         "agent": experiment.agent.name,
@@ -35,21 +36,15 @@ def document(look: Look) -> dict[str, Any]:
         "question": wording.question(experiment.metric, control, names, experiment.minimum_effect),
         "counted": wording.observation_name(experiment.metric),
         "verdict": experiment.verdict or look.decision.verdict,
-        "answer": _answer(look),
+        "answer": doubt or answer(experiment, look.decision.verdict),
         "is_held": look.decision.is_held,
         "reason": _reason(look),
         "sample_ratio": {"p_value": ratio.p_value, "is_mismatched": ratio.is_mismatched} if ratio else None,
         "progress": round(look.progress, 4),
         "predicted": max((arm_look.predicted or 0 for arm_look in look.challengers), default=0) or None,
         "arms": [_arm(experiment, arm_look, look.users.get(arm_look.arm.pk, 0)) for arm_look in look.arms],
-        "groups": [_group(look, group_look) for group_look in look.groups],
+        "groups": [_group(experiment.metric, row) for row in look.groups],
     }
-
-
-def _answer(look: Look) -> str:
-    if look.is_mismatched:
-        return MISMATCH
-    return HELD if look.decision.is_held else answer(look.experiment, look.decision.verdict)
 
 
 def answer(experiment: Experiment, verdict: str = "") -> str:
@@ -105,17 +100,10 @@ def _arm(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, Any
     }
 
 
-def _group(look: Look, group_look: GroupLook) -> dict[str, Any]:
-    reading = group_look.reading
-    return {
-        **group_look.group._asdict(),
-        "arm": group_look.arm,
-        "version": next(arm_look.arm.name for arm_look in look.arms if arm_look.arm.pk == group_look.arm),
-        "samples": reading.samples,
-        "difference": _numbers(reading.difference),
-        "worse": group_look.worse,
-        "text": _difference_text(look.experiment.metric, reading.difference),
-    }
+def _group(metric: str, row: GroupLook) -> dict[str, Any]:
+    difference = row.reading.difference
+    shown = {"group": str(row.group), "version": row.version, "samples": row.reading.samples, "worse": row.worse}
+    return {**shown, "difference": _numbers(difference), "text": _difference_text(metric, difference)}
 
 
 def _texts(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, str]:

@@ -115,7 +115,7 @@ def test_each_group_of_prompts_has_an_interval_of_its_own(agent, data_dir, tiny_
     training_set = held_out(agent, ROWS)
     report = evaluate(version_of(agent, "v1", tiny_base, adapter, training_set), training_set, silent).report
     (row,) = report["groups"]["rows"]
-    assert (row["value"], row["prompts"], row["interval"]) == ("free", 9, report["difference"])
+    assert (row["group"], row["prompts"], row["interval"]) == ("plan = free", 9, report["difference"])
 
 
 def test_nothing_held_out_is_undecided(agent, data_dir, tiny_base, adapter):

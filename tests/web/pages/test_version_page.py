@@ -81,7 +81,7 @@ def test_only_what_is_worse_is_called_so(version: ModelVersion, share: dict[str,
 
 
 def group(value: str, worse: bool) -> dict[str, Any]:
-    name = {"key": "language", "value": value, "prompts": 16}
+    name = {"group": f"language = {value}", "prompts": 16}
     return {**name, "figures": "12% (3% to 38%)", "text": "", "worse": worse, "as_good": not worse}
 
 
