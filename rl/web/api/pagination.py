@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
@@ -178,3 +178,13 @@ def row_limit(request: Request, default: int, most: int) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or int(text) == 0:
         raise ValidationError({"limit": ["must be a whole number from 1 on"]})
     return min(int(text), most)
+
+
+def flag(values: Mapping[str, str], name: str, default: bool) -> bool:
+    """Raises ValidationError."""
+    known = {"true": True, "1": True, "false": False, "0": False}
+    if name not in values:
+        return default
+    if values[name].lower() not in known:
+        raise ValidationError({name: ["must be true or false"]})
+    return known[values[name].lower()]
