@@ -27,8 +27,8 @@ def ranges_of(kind: type) -> dict[str, tuple[float, float]]:
 
 
 def integers_of(kind: Any) -> set[str]:
-    """Fields that are whole numbers: what is annotated as ``int``."""
-    return {own.name for own in fields(kind) if own.type == "int"}
+    """Fields that are whole numbers: what is annotated as ``int``, or None beside it."""
+    return {own.name for own in fields(kind) if own.type in ("int", "int | None")}
 
 
 def check_numbers(record: Any) -> None:
