@@ -52,7 +52,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     final = job.output_dir / "gguf" / f"{check_slug(job.name, 'export name')}-lora-{_LEVEL}.gguf"
     config = load_config(job.base_model)
     architecture = find_architecture(config)
-    adapter = open_adapter(job, "merged or gguf")
+    adapter = open_adapter(job)
     _require_expressible(adapter, config)
     with (
         scratch_directory(final.parent, "base") as base_dir,

@@ -94,10 +94,10 @@ Key = TypeVar("Key")
 Row = TypeVar("Row", bound=Model)
 
 
-def size_of(model: type[Model], prefix: str = "") -> Expression:
-    """Characters of a row's texts and JSON; ``prefix``: of a related row's, such as ``trace__``."""
+def size_of(model: type[Model]) -> Expression:
+    """Characters of a row's texts and JSON."""
     large = [field.name for field in model._meta.concrete_fields if isinstance(field, (TextField, JSONField))]
-    lengths = (Coalesce(Length(Cast(F(f"{prefix}{name}"), TextField())), Value(0)) for name in large)
+    lengths = (Coalesce(Length(Cast(F(name), TextField())), Value(0)) for name in large)
     return sum(lengths, Value(0))
 
 
