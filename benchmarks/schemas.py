@@ -125,7 +125,7 @@ def build_model(folder: Path) -> Path:
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     from rl.base.records import silent
-    from rl.export.gguf.convert import convert
+    from rl.export.gguf.export import convert
     from rl.lm.base_models import resolve
 
     tokenizer = AutoTokenizer.from_pretrained(resolve("smollm2", silent))

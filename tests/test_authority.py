@@ -18,6 +18,7 @@ from rl.config.authority import (
     owner,
     require_trainers,
 )
+from rl.config.base import ranges_of
 from rl.dataset_builder import DataOptions
 from rl.models import Agent
 from rl.runs.choosing import RunOptions
@@ -44,7 +45,7 @@ def test_what_a_trainer_sets_is_a_number_within_bounds_words_of_a_list_or_a_swit
     for field in fields(kind):
         if owner(HYPER_PARAMETERS, field.name) is not Owner.TRAINER:
             continue
-        bounded = field.name in {*kind.RANGES, *kind.CHOICES, *kind.LISTS, *kind.PATTERNS} or isinstance(
+        bounded = field.name in {*ranges_of(kind), *kind.CHOICES, *kind.LISTS, *kind.PATTERNS} or isinstance(
             field.default, bool
         )
         assert bounded, field.name

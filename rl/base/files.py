@@ -89,6 +89,16 @@ def publish_directory(source: Path, target: Path) -> None:
     _flush(target.parent)
 
 
+@contextmanager
+def descriptor_of(path: Path, more_flags: int = 0) -> Iterator[int]:
+    """Opens a file or a folder to read, and closes it."""
+    descriptor = os.open(path, os.O_RDONLY | more_flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def sha256_of(file: Path) -> str:
     """In hexadecimal digits."""
     with file.open("rb") as handle:
@@ -111,15 +121,12 @@ def remove_leftovers(directory: Path) -> list[Path]:
 
 def _remove_left(path: Path) -> bool:
     """Whether it was one: a folder that nobody holds; a plain file, or where there are no locks, one that is old."""
-    with suppress(OSError):  # its owner may be removing it at this moment, or it may be another user's
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            is_free = _lock(descriptor) if path.is_dir() else None
-            if is_free or (is_free is None and path.stat().st_mtime < time.time() - ABANDONED_SECONDS):
-                remove(path)
-                return True
-        finally:
-            os.close(descriptor)
+    # its owner may be removing it at this moment, or it may be another user's
+    with suppress(OSError), descriptor_of(path, os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
+        is_free = _lock(descriptor) if path.is_dir() else None
+        if is_free or (is_free is None and path.stat().st_mtime < time.time() - ABANDONED_SECONDS):
+            remove(path)
+            return True
     return False
 
 
@@ -149,8 +156,7 @@ def _partial_name(final: Path) -> Path:
 
 def _swap(source: Path, target: Path) -> None:
     aside = _partial_name(target)
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
+    with descriptor_of(target) as descriptor:
         _lock(descriptor)
         target.replace(aside)
         try:
@@ -159,8 +165,6 @@ def _swap(source: Path, target: Path) -> None:
             aside.replace(target)
             raise
         remove(aside)
-    finally:
-        os.close(descriptor)
 
 
 def _seal(path: Path) -> None:
@@ -171,11 +175,8 @@ def _seal(path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with descriptor_of(path) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _finite(value: Any) -> Any:

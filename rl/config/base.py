@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
@@ -15,30 +15,38 @@ FULL_LEARNING_RATE = 0.1
 """The learning rate where all weights are trained, as a fraction of an adapter's."""
 
 
+def within(low: float, high: float, default: float) -> Any:
+    """A number with its bounds. A subclass that gives the field another default leaves them as they are."""
+    return field(default=default, metadata={"range": (low, high)})
+
+
+def ranges_of(kind: type) -> dict[str, tuple[float, float]]:
+    """Fields that are ``within`` bounds to these."""
+    every = [own for base in reversed(kind.__mro__) if is_dataclass(base) for own in fields(base)]
+    return {own.name: own.metadata["range"] for own in every if "range" in own.metadata}
+
+
+def integers_of(kind: Any) -> set[str]:
+    """Fields that are whole numbers: what is annotated as ``int``, or None beside it."""
+    return {own.name for own in fields(kind) if own.type in ("int", "int | None")}
+
+
+def check_numbers(record: Any) -> None:
+    """Raises UsageError for a number that is out of bounds, or not whole where it must be."""
+    integers = integers_of(record)
+    for name, (low, high) in ranges_of(type(record)).items():
+        value = getattr(record, name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise UsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
+        if name in integers and int(value) != value:
+            raise UsageError(f"{name} must be a whole number, not {value!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
     """One training run. The defaults suit LoRA on a 1-3B instruct model. Methods with hyper-parameters of their own
-    have a subclass (rl/config/methods.py), which adds to RANGES."""
+    have a subclass (rl/config/methods.py)."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
-        "epochs": (0.01, 1000),
-        "max_steps": (0, 10_000_000),
-        "sft_epochs": (0, 1000),
-        "batch_size": (1, 1024),
-        "gradient_accumulation": (1, 1024),
-        "learning_rate": (1e-9, 1.0),
-        "warmup_ratio": (0, 1),
-        "beta": (0, 100),
-        "train_layers": (0, 1000),
-        "lora_r": (1, 1024),
-        "lora_alpha": (1, 8192),
-        "lora_dropout": (0, 0.99),
-        "max_length": (16, 1_000_000),
-        "max_grad_norm": (0, 1e6),
-        "most_kl": (0, 1000),
-        "save_steps": (1, 1_000_000),
-        "seed": (0, 2**32 - 1),
-    }
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "precision": ("auto", "fp32", "bf16"),
         "quantize_base": ("none", "auto", "4bit"),
@@ -58,37 +66,37 @@ class TrainingConfig:
     automatic: tuple[str, ...] = ()
     """Hyper-parameters that are chosen when the rows and the model are known (rl/config/automatic.py); until then they have
     the method's defaults."""
-    epochs: float = 3.0
+    epochs: float = within(0.01, 1000, 3.0)
     """Passes over the training rows."""
-    max_steps: int = 0
+    max_steps: int = within(0, 10_000_000, 0)
     """Optimiser steps; 0: as many as ``epochs`` comes to."""
     full: bool = False
     """Train all weights instead of an adapter."""
-    sft_epochs: float = 0.0
+    sft_epochs: float = within(0, 1000, 0.0)
     """Passes of imitation over the good answers before the method itself; 0: none."""
-    batch_size: int = 4
+    batch_size: int = within(1, 1024, 4)
     """Preference pairs (or rows) per forward pass."""
-    gradient_accumulation: int = 4
+    gradient_accumulation: int = within(1, 1024, 4)
     """Forward passes per optimiser step."""
-    learning_rate: float = 5e-5
+    learning_rate: float = within(1e-9, 1.0, 5e-5)
     """Peak of the cosine schedule."""
-    warmup_ratio: float = 0.1
+    warmup_ratio: float = within(0, 1, 0.1)
     """Share of the steps over which the learning rate rises from 0."""
-    beta: float = 0.1
+    beta: float = within(0, 100, 0.1)
     """DPO's inverse temperature: larger stays nearer to the base model."""
-    train_layers: int = 0
+    train_layers: int = within(0, 1000, 0)
     """Layers, counted from the top, that get an adapter; 0: all. What the layers below give is computed once a text."""
-    lora_r: int = 16
+    lora_r: int = within(1, 1024, 16)
     """Rank of the adapter."""
-    lora_alpha: int = 32
+    lora_alpha: int = within(1, 8192, 32)
     """Adapter scale; the update is multiplied by alpha / r."""
-    lora_dropout: float = 0.05
+    lora_dropout: float = within(0, 0.99, 0.05)
     """Probability, 0 to 1."""
-    max_length: int = 1024
+    max_length: int = within(16, 1_000_000, 1024)
     """Tokens of prompt plus answer; longer answers are cut, longer prompts are left out and counted."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: float = within(0, 1e6, 1.0)
     """Gradient clipping, L2."""
-    most_kl: float = 1000.0
+    most_kl: float = within(0, 1000, 1000.0)
     """Nats a token between the answers of a trained adapter and those of the base model at which DPO, KTO, MPO and SFT stop
     and keep the weights of before, as where answers break; 0: nobody looks."""
     thinks: bool = False
@@ -102,19 +110,13 @@ class TrainingConfig:
     """Trade time for memory."""
     fast: bool = True
     """Compute what rows of a pass have in common once."""
-    save_steps: int = 50
+    save_steps: int = within(1, 1_000_000, 50)
     """Optimiser steps between checkpoints."""
-    seed: int = 42
+    seed: int = within(0, 2**32 - 1, 42)
     """Random seed of the weights' initialisation, the shuffling and the dropout."""
 
     def __post_init__(self) -> None:
-        integers = self.integers()
-        for name, (low, high) in self.RANGES.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-                raise UsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
-            if name in integers and int(value) != value:
-                raise UsageError(f"{name} must be a whole number, not {value!r}")
+        check_numbers(self)
         for name, known in self.CHOICES.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {getattr(self, name)!r}")
@@ -126,9 +128,9 @@ class TrainingConfig:
         if unknown := [name for name in self.automatic if name not in self.LISTS["automatic"]]:
             raise UsageError(f"automatic: {unknown_name('hyper-parameter', str(unknown[0]), self.LISTS['automatic'])}")
         object.__setattr__(self, "automatic", tuple(self.automatic))
-        for field in fields(self):
-            if isinstance(field.default, bool) and not isinstance(value := getattr(self, field.name), bool):
-                raise UsageError(f"{field.name} must be true or false, not {value!r}")
+        for own in fields(self):
+            if isinstance(own.default, bool) and not isinstance(value := getattr(self, own.name), bool):
+                raise UsageError(f"{own.name} must be true or false, not {value!r}")
         if self.full and self.train_layers:
             raise UsageError("full trains every layer: leave out full, or train_layers")
         if self.full and self.quantize_base == "4bit":
@@ -138,7 +140,7 @@ class TrainingConfig:
         """A copy with some values replaced; None means 'not given'. A value that is given is not chosen any more. All
         weights at once want smaller steps than an adapter: where ``full`` is turned on and no learning rate is given
         with it, a tenth of the learning rate remains. Raises UsageError for a name that is not a hyper-parameter."""
-        known = {field.name for field in fields(self)}
+        known = {own.name for own in fields(self)}
         if unknown := sorted(set(overrides) - known):
             raise UsageError(unknown_name("hyper-parameter", unknown[0], sorted(known)))
         values = {name: value for name, value in overrides.items() if value is not None}
@@ -146,11 +148,6 @@ class TrainingConfig:
         if values.get("full") is True and not self.full:
             values = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **values}
         return replace(self, **values)
-
-    @classmethod
-    def integers(cls) -> set[str]:
-        """Names of those that are whole numbers: what is annotated as ``int``."""
-        return {field.name for field in fields(cls) if field.type == "int"}
 
     @property
     def quantization(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
-from rl.config.base import TrainingConfig
+from rl.config.base import TrainingConfig, within
 
 PREFERENCE_LOSSES = (
     "sigmoid",
@@ -34,7 +34,6 @@ SORTED = ("aot", "aot_unpaired")
 class DPOConfig(TrainingConfig):
     """Direct preference optimisation, by one loss or several (Rafailov et al., 2023)."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {**TrainingConfig.RANGES, "label_smoothing": (0, 0.49)}
     LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "automatic": (*TrainingConfig.LISTS["automatic"], "label_smoothing"),
         "preference_loss": PREFERENCE_LOSSES,
@@ -43,7 +42,7 @@ class DPOConfig(TrainingConfig):
     automatic: tuple[str, ...] = ("label_smoothing",)
     preference_loss: str = "sigmoid"
     """One loss, or several with weights and commas between: ``sigmoid:1,sft:0.2``; a weight that is left out is 1."""
-    label_smoothing: float = 0.0
+    label_smoothing: float = within(0, 0.49, 0.0)
     """Probability that a pair is the wrong way round, 0 to 0.49, for the losses that allow for it."""
 
     def __post_init__(self) -> None:
@@ -110,19 +109,14 @@ class ImitationConfig(TrainingConfig):
 class MPOConfig(ImitationConfig):
     """Mixed preference optimisation (after Wang et al., 2024)."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
-        **TrainingConfig.RANGES,
-        "sft_weight": (0, 10),
-        "fresh_answers": (0, 16),
-    }
     LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {"automatic": (*TrainingConfig.LISTS["automatic"], "preferences")}
 
     preferences: bool = True
     """Whether preferences are trained; else the accepted answers are imitated and nothing more, which teaches answers that
     are right or wrong. The preset auto chooses by what the answers are."""
-    sft_weight: float = 0.5
+    sft_weight: float = within(0, 10, 0.5)
     """Weight of imitating chosen answers, beside preferring them."""
-    fresh_answers: int = 0
+    fresh_answers: int = within(0, 16, 0)
     """Answers of the base model to each prompt that a judge ranks for a further pair; 0: none."""
     weigh_raters: bool = True
     """Whether raters who say the opposite of what the others' ratings lead to expect weigh less."""
@@ -137,13 +131,6 @@ class MPOConfig(ImitationConfig):
 class GRPOConfig(TrainingConfig):
     """Group relative policy optimisation (Shao et al., 2024)."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
-        **TrainingConfig.RANGES,
-        "num_generations": (2, 64),
-        "temperature": (0.01, 10),
-        "top_p": (0.01, 1),
-        "max_new_tokens": (1, 100_000),
-    }
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **TrainingConfig.CHOICES,
         "rollouts": ("online", "offline"),
@@ -159,11 +146,11 @@ class GRPOConfig(TrainingConfig):
     """Weight of the KL divergence from the base model."""
     rollouts: str = "online"
     """online: answers are generated and rewarded while training; offline: the rewarded answers that are stored."""
-    num_generations: int = 8
+    num_generations: int = within(2, 64, 8)
     """Answers to a prompt, compared with each other."""
-    temperature: float = 1.0
-    top_p: float = 1.0
-    max_new_tokens: int = 256
+    temperature: float = within(0.01, 10, 1.0)
+    top_p: float = within(0.01, 1, 1.0)
+    max_new_tokens: int = within(1, 100_000, 256)
     """Most tokens of one answer."""
     loss_type: str = "dapo"
     """How a token's loss is averaged; see TRL's GRPOConfig."""
@@ -190,12 +177,6 @@ class GRPOConfig(TrainingConfig):
 class AgentConfig(GRPOConfig):
     """GRPO of whole episodes: the agent calls tools for some turns, and the environment rewards it."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
-        **GRPOConfig.RANGES,
-        "async_rollout_workers": (0, 64),
-        "eval_interval": (0, 1_000_000),
-        "eval_tasks": (1, 100_000),
-    }
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **GRPOConfig.CHOICES,
         "rollouts": ("online",),
@@ -212,11 +193,11 @@ class AgentConfig(GRPOConfig):
     policy_type: str = "auto"
     """How chats with tools are written. template: by the model's own chat template; plain: ``<tool_call>`` in its text;
     minimind: plain, for MiniMind's checkpoints; auto: the template where it knows tools, else plain."""
-    async_rollout_workers: int = 0
+    async_rollout_workers: int = within(0, 64, 0)
     """Processes in which environments run at the same time; 0: one after the other in the training process."""
-    eval_interval: int = 50
+    eval_interval: int = within(0, 1_000_000, 50)
     """Optimiser steps between two measurements on held-out tasks; 0: none."""
-    eval_tasks: int = 64
+    eval_tasks: int = within(1, 100_000, 64)
     """Held-out tasks of one measurement, always the first."""
     curriculum: bool = False
     """The tasks come by how often they were solved: the hardest that still teach first."""
@@ -227,9 +208,7 @@ class AgentConfig(GRPOConfig):
 class RewardModelConfig(TrainingConfig):
     """A model that gives an answer a number (Bradley and Terry, 1952)."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {**TrainingConfig.RANGES, "center_rewards": (0, 10)}
-
     epochs: float = 2.0
     learning_rate: float = 1e-4
-    center_rewards: float = 0.01
+    center_rewards: float = within(0, 10, 0.01)
     """Weight of the squared sum of a pair's numbers, which keeps them around 0 (Eisenstein et al., 2023)."""

@@ -8,64 +8,45 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from rl.base.errors import UsageError
-from rl.config.base import TrainingConfig
+from rl.config.base import TrainingConfig, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PPOConfig(TrainingConfig):
     """Proximal policy optimisation of a language model (Schulman et al., 2017; Ziegler et al., 2019)."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
-        **TrainingConfig.RANGES,
-        "init_kl_coef": (0, 100),
-        "target_kl": (0, 1000),
-        "kl_horizon": (1, 10_000_000),
-        "missing_eos_penalty": (0, 10),
-        "gamma": (0, 1),
-        "lam": (0, 1),
-        "cliprange": (0, 10),
-        "cliprange_value": (0, 10),
-        "vf_coef": (0, 100),
-        "ppo_epochs": (1, 100),
-        "mini_batch_size": (1, 1024),
-        "max_steps": (1, 10_000_000),
-        "max_new_tokens": (1, 100_000),
-        "temperature": (0.01, 10),
-        "top_k": (0, 1_000_000),
-        "top_p": (0.01, 1),
-    }
     OF_PRESETS: ClassVar[Mapping[str, str]] = {"batch_size": "mini_batch_size", "gradient_accumulation": ""}
 
     batch_size: int = 8
     """Answers that are generated and rewarded before the policy is updated."""
-    mini_batch_size: int = 4
+    mini_batch_size: int = within(1, 1024, 4)
     """Answers in one update."""
     gradient_accumulation: int = 1
     """Forward passes that an update is cut into."""
     learning_rate: float = 1e-5
-    init_kl_coef: float = 0.2
+    init_kl_coef: float = within(0, 100, 0.2)
     """First weight of the KL penalty; it adapts to keep the divergence near ``target_kl``."""
-    target_kl: float = 6.0
+    target_kl: float = within(0, 1000, 6.0)
     """Nats an answer; 0: the weight stays as it is."""
-    kl_horizon: float = 10_000
+    kl_horizon: float = within(1, 10_000_000, 10_000)
     """Answers over which the weight can change by 20 %."""
-    missing_eos_penalty: float = 0.0
+    missing_eos_penalty: float = within(0, 10, 0.0)
     """Taken off the reward of an answer that does not end within ``max_new_tokens``."""
-    gamma: float = 1.0
-    lam: float = 0.95
+    gamma: float = within(0, 1, 1.0)
+    lam: float = within(0, 1, 0.95)
     """Lambda of generalised advantage estimation, 0 to 1."""
-    cliprange: float = 0.2
-    cliprange_value: float = 0.2
-    vf_coef: float = 0.1
-    ppo_epochs: int = 4
+    cliprange: float = within(0, 10, 0.2)
+    cliprange_value: float = within(0, 10, 0.2)
+    vf_coef: float = within(0, 100, 0.1)
+    ppo_epochs: int = within(1, 100, 4)
     """Passes over each batch."""
-    max_steps: int = 1000
+    max_steps: int = within(1, 10_000_000, 1000)
     """Most batches; ``epochs`` may end the training before."""
-    max_new_tokens: int = 128
-    temperature: float = 1.0
-    top_k: int = 50
+    max_new_tokens: int = within(1, 100_000, 128)
+    temperature: float = within(0.01, 10, 1.0)
+    top_k: int = within(0, 1_000_000, 50)
     """0: all tokens."""
-    top_p: float = 0.95
+    top_p: float = within(0.01, 1, 0.95)
 
     def __post_init__(self) -> None:
         TrainingConfig.__post_init__(self)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from rl.base.files import write_text
+from rl.base.files import descriptor_of, write_text
 from rl.base.find_process import find_process
 from rl.base.locks import try_lock
 from rl.serving.llama_server_process import end, read_tail, spawn_child
@@ -126,8 +126,5 @@ def address_of(socket_path: Path) -> Iterator[str]:
     if len(os.fsencode(socket_path)) < _LONGEST_ADDRESS:
         yield str(socket_path)
         return
-    folder = os.open(socket_path.parent, os.O_RDONLY)
-    try:
+    with descriptor_of(socket_path.parent) as folder:
         yield f"/proc/self/fd/{folder}/{socket_path.name}"
-    finally:
-        os.close(folder)

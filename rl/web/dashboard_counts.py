@@ -24,16 +24,8 @@ DAYS = 30
 AGENTS = 50
 RECENT = 8
 
-_PARTS = {
-    "measure": "measure",
-    "evidence": "evidence",
-    "decided_by": "decided_by",
-    "difference": "difference",
-    "margin": "margin",
-    "duels": "duels",
-    "said": "said",
-    "rails": "guards__rails",
-}
+_WHOLE = ("measure", "evidence", "decided_by", "difference", "margin", "duels", "said")
+_PARTS = {**{name: name for name in _WHOLE}, "rails": "guards__rails"}
 """What a verdict is said with: name here, to its path in an evaluation's report."""
 
 # Written exactly like the conditions of the partial indexes, or the planner does not use them.

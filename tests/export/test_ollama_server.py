@@ -12,7 +12,7 @@ import pytest
 
 from rl.base.errors import ExportFailed
 from rl.base.records import silent
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.ollama.deployer import OllamaDeployer
 from tests.export.ollama_double import ollama_double
 

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.base.records import silent
 from rl.export.gguf.check import PROBE_TEXT
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.llama_cpp.process import LogitsWanted, ask
 from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.tiny_models import FAMILIES

@@ -8,7 +8,7 @@ from rl.base.errors import UsageError
 from rl.base.leaves import leaf
 from rl.base.records import silent
 from rl.config.embedded_models import EMBEDDED_MODELS
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.lm.base_models import BUILDERS, folder_of, loaded_name, local_folder, require, resolve
 
 pytestmark = pytest.mark.learn

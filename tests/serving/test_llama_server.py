@@ -20,7 +20,7 @@ from django.conf import settings as django_settings
 from rl.base.errors import ExportFailed, Interrupted, RunConflict
 from rl.base.find_process import find_process
 from rl.base.records import silent
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.serving import llama_server
 from rl.serving.deploy import deploy

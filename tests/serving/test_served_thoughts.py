@@ -14,7 +14,7 @@ from transformers import Qwen2Config
 
 from rl.base.records import silent
 from rl.base.template_settings import template_settings
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.lm.encoding import answer_form
 from rl.lm.loading import load_tokenizer
 from rl.models import Agent, Artifact, Deployment, ModelVersion

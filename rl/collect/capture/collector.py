@@ -246,7 +246,8 @@ class TraceCollector:
     def get_statistics(self) -> dict[str, Any]:
         """Under the names that ToolBoxV2 has for them."""
         agent = self.agent or ""
-        return statistics(((agent, trace) for trace in self.load_traces()), [agent] if agent else [])
+        about = {"agents_discovered": [agent] if agent else [], "checkpoints_available": 0}
+        return {**statistics((agent, trace) for trace in self.load_traces()), **about}
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Waits until all is written and sent, or given up; False when the time is over first."""

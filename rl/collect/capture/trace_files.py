@@ -102,9 +102,7 @@ class Outbox:
                 yield path.stem, path.read_bytes()
 
 
-def statistics(
-    traces: Iterable[tuple[str, ExecutionTrace]], agents: Iterable[str], checkpoints: int = 0
-) -> dict[str, Any]:
+def statistics(traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, Any]:
     """Statistics of traces that come with the names of their agents, in one pass. Lengths are in characters; sessions
     of two agents under one name count as two."""
     sums = dict.fromkeys(_SUMS, 0)
@@ -128,8 +126,6 @@ def statistics(
         "avg_query_length": query / total if total else 0.0,
         "avg_response_length": response / total if total else 0.0,
         "total_cost": cost,
-        "agents_discovered": sorted(agents),
-        "checkpoints_available": checkpoints,
     }
 
 

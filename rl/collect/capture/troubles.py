@@ -35,15 +35,12 @@ class Troubles:
                 with suppress(Exception):  # a filter of the application's own log
                     logger.warning(message, *values, exc_info=exc_info and logger.isEnabledFor(logging.DEBUG))
 
-    def log_count(self, kind: str, message: str) -> None:
-        """Logged the 1st, 10th, 100th … time, with the count so far as its one value."""
-        self.counts[kind] += 1
-        if str(self.counts[kind]).strip("0") == "1":
-            logger.warning(message, self.counts[kind])
-
     def count_lost(self, counts: Counter[str]) -> None:
+        """Logged the 1st, 10th, 100th … time, with the count so far."""
         counts["lost"] += 1
-        self.log_count("lost", "traces that could not be delivered and are lost: %d")
+        self.counts["lost"] += 1
+        if str(self.counts["lost"]).strip("0") == "1":
+            logger.warning("traces that could not be delivered and are lost: %d", self.counts["lost"])
 
     def over(self, kind: str, message: str) -> None:
         """What was wrong is right again, and is logged anew when it comes back."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.config import AgentConfig
+from rl.config.base import integers_of, ranges_of
 from rl.environments import environment_class
 from rl.environments.config_file.document import Document, KeyPath, describe_value, read_document
 from rl.environments.settings import TOOLS, EnvironmentSettings, option_types
@@ -164,7 +165,7 @@ def _precision(document: Document, key_path: KeyPath, value: Any) -> str:
 
 def _passes(document: Document, key_path: KeyPath, value: Any) -> dict[str, int]:
     """Equal parts of at most MOST_IN_A_PASS."""
-    most = int(AgentConfig.RANGES["gradient_accumulation"][1])
+    most = int(ranges_of(AgentConfig)["gradient_accumulation"][1])
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or not 1 <= value <= most:
         raise document.refusal(
             f"{'.'.join(key_path)} must be a whole number from 1 to {most}, not {describe_value(value)}", key_path
@@ -176,7 +177,7 @@ def _passes(document: Document, key_path: KeyPath, value: Any) -> dict[str, int]
 
 def _check_value(document: Document, key_path: KeyPath, name: str, value: Any) -> Any:
     default = getattr(_DEFAULTS, name)
-    if name in AgentConfig.integers() and isinstance(value, float) and value.is_integer():
+    if name in integers_of(AgentConfig) and isinstance(value, float) and value.is_integer():
         value = int(value)
     key = ".".join(key_path)
     if isinstance(default, bool) and not isinstance(value, bool):

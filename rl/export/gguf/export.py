@@ -8,6 +8,7 @@ Who makes a GGUF file: our converter or the script of a llama.cpp checkout, and 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,23 +18,88 @@ import gguf
 import numpy as np
 import torch
 from gguf import GGMLQuantizationType as Type
+from transformers import GenerationConfig
 
 from rl.base.errors import BadFile, ExportFailed
 from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report
 from rl.base.slugs import check_slug
 from rl.config.levels import SMALL_LEVELS, check_level
-from rl.export.gguf.architectures import ARCHITECTURES, PlannedTensor, find_architecture
+from rl.export.gguf.architectures import (
+    ARCHITECTURES,
+    PlannedTensor,
+    find_architecture,
+    kv_heads,
+    plan_tensors,
+    write_hyperparameters,
+)
 from rl.export.gguf.check import self_check
-from rl.export.gguf.convert import convert, write_tensors
-from rl.export.gguf.quantize import k_quant_library
+from rl.export.gguf.quantize import k_quant_library, quantize
+from rl.export.gguf.tokenizer import write_tokenizer
 from rl.export.gguf.types import Mixture, byte_size, describe_replaced
-from rl.export.gguf.weights import Array
+from rl.export.gguf.weights import Array, Checkpoint
 from rl.export.gguf_header import open_gguf
 from rl.export.hf.loading import load_config, stored_dtype
 from rl.export.hf.merge import write_merged
 from rl.export.llama_cpp.tools import PROGRAM, VARIABLE, convert_script, quantize_program, run_program, run_script
 from rl.export.staging import require_space, scratch_directory, staged_file
+from rl.lm.reading import read_tokenizer
+
+_HEADER_BYTES_PER_ROW = 40
+"""A generous estimate of what one vocabulary entry, with its merges, takes in the header."""
+
+
+def convert(model_dir: Path, destination: Path, level: str, name: str, report: Report) -> dict[str, int]:
+    """Writes ``destination`` and returns how many tensors got which type, for example ``{"Q4_K": 14, "F32": 5}``. Raises
+    ExportFailed for a model that GGUF or this converter cannot express, and OSError when the disk refuses."""
+    config = load_config(str(model_dir))
+    architecture = find_architecture(config)
+    tensors = plan_tensors(Checkpoint(model_dir), architecture, config)
+    untied = any(tensor.name == "output.weight" for tensor in tensors)
+    output = "output.weight" if untied else "token_embd.weight"
+    mixture = Mixture(level, config.num_hidden_layers, config.num_attention_heads // kv_heads(config), output)
+    shapes = {tensor.name: tensor.shape for tensor in tensors}
+    kinds = {tensor_name: mixture.type_of(tensor_name, shape) for tensor_name, shape in shapes.items()}
+    rows = shapes["token_embd.weight"][0]
+    size = sum(byte_size(kinds[tensor_name], shape) for tensor_name, shape in shapes.items())
+    require_space(destination.parent, size + rows * _HEADER_BYTES_PER_ROW)
+    with closing(gguf.GGUFWriter(destination, architecture.name)) as writer:
+        writer.add_type(gguf.GGUFType.MODEL)
+        writer.add_name(name)
+        writer.add_file_type(mixture.file_type)
+        writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+        write_hyperparameters(writer, config, architecture)
+        write_tokenizer(
+            writer, model_dir, read_tokenizer(str(model_dir), ExportFailed), rows, _end_ids(model_dir, config)
+        )
+        write_tensors(writer, tensors, kinds, report)
+    return dict(Counter(kind.name for kind in kinds.values()))
+
+
+def _end_ids(model_dir: Path, config: Any) -> object:
+    """Generation stops at the ids of generation_config.json, where there is one."""
+    if (model_dir / "generation_config.json").is_file():
+        return GenerationConfig.from_pretrained(model_dir).eos_token_id
+    return config.eos_token_id
+
+
+def write_tensors(
+    writer: gguf.GGUFWriter, tensors: list[PlannedTensor], kinds: dict[str, gguf.GGMLQuantizationType], report: Report
+) -> None:
+    """The fields, all names, shapes and types first, then the data, so that one tensor at a time is in memory."""
+    for tensor in tensors:
+        kind = kinds[tensor.name]
+        writer.add_tensor_info(
+            tensor.name, tensor.shape, np.dtype(np.float32), byte_size(kind, tensor.shape), raw_dtype=kind
+        )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for number, tensor in enumerate(tensors, start=1):
+        writer.write_tensor_data(quantize(tensor.load(), kinds[tensor.name]))
+        report("step", {"step": number, "total_steps": len(tensors), "metrics": {}})
+    writer.flush()
+
 
 _OWN = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
 """Fields that the writer makes, or that are other after rounding."""
@@ -135,16 +201,13 @@ def requantize(source: Path, destination: Path, level: str, report: Report) -> d
     }
     size = sum(byte_size(kinds[tensor.name], tensor.shape) for tensor in tensors)
     require_space(destination.parent, size + source.stat().st_size - sum(tensor.n_bytes for tensor in reader.tensors))
-    writer = gguf.GGUFWriter(destination, str(_value(reader, "general.architecture", "")))
-    try:
+    with closing(gguf.GGUFWriter(destination, str(_value(reader, "general.architecture", "")))) as writer:
         for name, field in reader.fields.items():
             if not name.startswith(_OWN):
                 writer.add_key_value(name, field.contents(), field.types[0], field.types[-1])
         writer.add_file_type(mixture.file_type)
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         write_tensors(writer, tensors, kinds, report)
-    finally:
-        writer.close()
     return dict(Counter(kind.name for kind in kinds.values()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import Report, silent
 from rl.base.slugs import check_slug
 from rl.export.gguf.architectures import Architecture, find_architecture, gguf_name, reorder_rows
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.gguf.tokenizer import render_chat
 from rl.export.hf.adapter import Adapter, Update
 from rl.export.hf.loading import load_config, load_tokenizer, stored_dtype
@@ -51,7 +52,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     final = job.output_dir / "gguf" / f"{check_slug(job.name, 'export name')}-lora-{_LEVEL}.gguf"
     config = load_config(job.base_model)
     architecture = find_architecture(config)
-    adapter = open_adapter(job, "merged or gguf")
+    adapter = open_adapter(job)
     _require_expressible(adapter, config)
     with (
         scratch_directory(final.parent, "base") as base_dir,
@@ -74,8 +75,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
 def convert_adapter(adapter: Adapter, destination: Path, config: Any, architecture: Architecture, name: str) -> int:
     """Writes the adapter and returns the number of its tensors. ``config`` is the base model's."""
     require_space(destination.parent, (adapter.directory / ADAPTER_WEIGHTS).stat().st_size)
-    writer = gguf.GGUFWriter(destination, architecture.name)
-    try:
+    with closing(gguf.GGUFWriter(destination, architecture.name)) as writer:
         writer.add_type(gguf.GGUFType.ADAPTER)
         writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
         writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, float(adapter.config["lora_alpha"]))
@@ -90,8 +90,6 @@ def convert_adapter(adapter: Adapter, destination: Path, config: Any, architectu
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
-    finally:
-        writer.close()
     return 2 * len(adapter.updates)
 
 

@@ -21,7 +21,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     ExportFailed for one that is unfinished, damaged or of another base model."""
     check_slug(job.name, "export name")
     quiet()
-    adapter = open_adapter(job, "merged or gguf")
+    adapter = open_adapter(job)
     report("stage", {"name": "copy"})
     # every one is read, so that a damaged one is found
     dtypes = [str(adapter.weights.tensor(name).dtype).removeprefix("torch.") for name in adapter.weights.shapes]
@@ -38,8 +38,7 @@ def export(job: ExportJob, report: Report) -> ExportResult:
     return ExportResult(path=final, quantization=dtype, details={"size_bytes": size})
 
 
-def open_adapter(job: ExportJob, instead: str) -> Adapter:
-    """``instead``: the formats in which a whole model can be exported."""
+def open_adapter(job: ExportJob) -> Adapter:
     if job.adapter_dir is None:
-        raise UsageError(f"there is no adapter to export, but a whole model: export it as {instead}")
+        raise UsageError("there is no adapter to export, but a whole model: export it as merged or gguf")
     return Adapter(job.adapter_dir, skeleton(load_config(job.base_model), job.base_model), job.base_model)

@@ -26,7 +26,7 @@ from rl.from_systems.n3.feedback_file import RATER, scored_answer
 from rl.models import ModelVersion, TrainingRun
 from rl.web.api.auth import INGEST, READ, TRAIN
 from rl.web.api.base import ApiView
-from rl.web.api.pagination import row_limit
+from rl.web.api.pagination import flag, row_limit
 from rl.web.api.problems import BAD_BODY, BadRequest, operation
 from rl.web.api.serializers.fields import NumberField, StrictSerializer, TextField
 from rl.web.front.answers import LONGEST_WAIT, Later
@@ -193,7 +193,7 @@ class TrainPolicy(ApiView):
     def post(self, request: Request, agent: str) -> Response:
         self.refuse_unknown_parameters("wait")
         trained_agent = self.find_agent(agent)
-        waits = _is_true(request.query_params.get("wait", "true"))
+        waits = flag(request.query_params, "wait", True)
         if not isinstance(request.data, dict):
             raise ValidationError(["send one JSON object"])
         known = {name: value for name, value in request.data.items() if name in TrainPolicyIn().fields}
@@ -211,7 +211,6 @@ class TrainPolicy(ApiView):
 
 class PolicyRun(ApiView):
     scopes = {"GET": READ}
-    queryset = TrainingRun.objects.all()
 
     @policy_call(
         "get_policy_run",
@@ -227,7 +226,7 @@ class PolicyRun(ApiView):
         run = self.find_agent(agent).runs.select_related("agent", "version__agent").filter(pk=pk).first()
         if run is None:
             raise NotFound(f"{agent} has no run {pk}")
-        return RunResponse(run, waits=_is_true(request.query_params.get("wait", "false")))
+        return RunResponse(run, waits=flag(request.query_params, "wait", False))
 
 
 class PolicyList(ApiView):
@@ -275,9 +274,3 @@ def _answer(run: TrainingRun, url: str, failed: int) -> tuple[int, dict[str, Any
     if run.state == TrainingRun.State.SUCCEEDED:
         return status.HTTP_200_OK, document
     return failed, {**document, "detail": run.error or f"the training was {run.state}"}
-
-
-def _is_true(value: str) -> bool:
-    if value.lower() not in ("0", "1", "true", "false"):
-        raise ValidationError({"wait": ["must be true or false"]})
-    return value.lower() in ("1", "true")

@@ -12,10 +12,10 @@ from functools import cached_property
 from itertools import islice
 from math import fsum
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rl.collect.capture import execution_trace as trace_file
+from rl.collect.capture.trace_files import statistics
 from rl.collect.traces.imported import Rejected
 from rl.from_systems import toolbox
 from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder, named_file, read_checkpoint
@@ -134,32 +134,14 @@ class CheckpointLoader:
 
     def get_training_statistics(self) -> dict[str, Any]:
         """Lengths are in characters, sessions are counted by agent. Three figures only where there is no trace."""
-        by_agent = {name: list(self._load(name, True)) for name in self._names()}
-        traces = [trace for of_agent in by_agent.values() for trace in of_agent]
+        traces = [(name, trace) for name in self._names() for trace in self._load(name, True)]
         about = {
             "agents_discovered": self.discover_all_agents(),
             "checkpoints_available": len(self.list_checkpoints()),
         }
         if not traces:
             return {"total_traces": 0, **about}
-        tools = sorted({call.tool_name for trace in traces for call in trace.tool_calls})
-        labeled = sum(trace.label is not None for trace in traces)
-        return {
-            "total_traces": len(traces),
-            "unique_sessions": len({(name, trace.session_id) for name, own in by_agent.items() for trace in own}),
-            "labeled_traces": labeled,
-            "unlabeled_traces": len(traces) - labeled,
-            "traces_with_tool_calls": sum(bool(trace.tool_calls) for trace in traces),
-            "traces_with_reasoning": sum(bool(trace.reasoning_steps) for trace in traces),
-            "unique_tools_used": len(tools),
-            "tools_list": tools,
-            "avg_query_length": fmean(len(trace.user_query) for trace in traces),
-            "avg_response_length": fmean(len(trace.final_response) for trace in traces),
-            "total_tokens_in": sum(trace.total_tokens_in for trace in traces),
-            "total_tokens_out": sum(trace.total_tokens_out for trace in traces),
-            "total_cost": fsum(trace.total_cost for trace in traces),
-            **about,
-        }
+        return {**statistics(traces), "total_cost": fsum(trace.total_cost for _, trace in traces), **about}
 
     def generate_synthetic_tasks(self, num_tasks: int = 100) -> list[dict[str, str]]:
         """``prompt``, ``category`` and ``source``, each question once, from what went well: liked, or with tasks that were

@@ -16,7 +16,7 @@ from rl.collect.ingest.importing import import_files
 from rl.dataset_builder.first_row import first_row, stored_row
 from rl.management.base import RatchetCommand
 from rl.management.options import CommandOptions, argument, option
-from rl.management.row_lines import preview_lines
+from rl.management.tables import preview_lines
 from rl.models import Agent
 from rl.runs.preview import Preview, preview_first
 

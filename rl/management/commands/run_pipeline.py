@@ -29,13 +29,8 @@ class Options(CommandOptions):
 
     def overrides(self) -> dict[str, float | None]:
         """Hyper-parameters; None leaves what the agent has."""
-        return {
-            "full": self.full,
-            "epochs": self.epochs,
-            "max_steps": self.max_steps,
-            "learning_rate": self.learning_rate,
-            "seed": self.seed,
-        }
+        names = ("full", "epochs", "max_steps", "learning_rate", "seed")
+        return {name: getattr(self, name) for name in names}
 
     def data(self) -> dict[str, float]:
         return {"min_samples": self.min_samples, "val_split": self.val_split}

@@ -13,7 +13,7 @@ from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
 from rl.lm import base_models
 from rl.management.base import RatchetCommand
 from rl.management.options import CommandOptions, option
-from rl.management.row_lines import preview_lines
+from rl.management.tables import preview_lines
 from rl.models import Agent
 from rl.runs.preview import Preview, preview
 from rl.runs.run import RunOptions

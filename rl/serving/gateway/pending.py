@@ -27,7 +27,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DataError, IntegrityError
 
-from rl.base.files import ABANDONED_SECONDS
+from rl.base.files import ABANDONED_SECONDS, descriptor_of
 from rl.base.locks import try_lock
 from rl.collect.limits import MAX_WHOLE_NUMBER
 from rl.collect.traces.rows import as_id
@@ -168,11 +168,8 @@ def rescue(trace_id: UUID) -> None:
 @contextmanager
 def _try_to_lock(path: Path) -> Iterator[bool]:
     """Whether nobody else has it, and it is still there. Raises FileNotFoundError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with descriptor_of(path) as descriptor:
         yield try_lock(descriptor) and path.exists()
-    finally:
-        os.close(descriptor)
 
 
 def deliver_named(names: Iterable[str]) -> list[str]:

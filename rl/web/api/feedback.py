@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from drf_spectacular.types import OpenApiTypes
@@ -21,7 +22,7 @@ from rl.collect.feedback.answer_forms import find_form
 from rl.collect.feedback.events import UnreadTrace, rating
 from rl.collect.feedback.waiting import Kept
 from rl.collect.feedback.write import CHUNK, Rated, UnknownTrace, current_rating, record_each, retract
-from rl.models import Agent, ApiKey, Feedback, Trace
+from rl.models import Agent, ApiKey, Feedback
 from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, find_key, rater_for
 from rl.web.api.base import ApiView, success
 from rl.web.api.feedback_writing import (
@@ -49,6 +50,7 @@ MOST: Final = 5000
 """Lines of a request: of ratings about a second of work."""
 SECONDS: Final = 10.0
 """What other lines may take together; those that are left are not stored."""
+feedback_call = partial(operation, tags=["feedback"])
 
 
 class Lines(list[tuple[int, bytes]]):
@@ -101,20 +103,17 @@ class FeedbackList(ApiView):
     def get_authenticators(self) -> list[BaseAuthentication]:
         return [ApiKeyAuthentication(find_key)]
 
-    @operation(
-        "list_feedback", "List feedback, newest first", {200: FeedbackOut(many=True)}, 400, 404, tags=["feedback"]
-    )
+    @feedback_call("list_feedback", "List feedback, newest first", {200: FeedbackOut(many=True)}, 400, 404)
     def get(self, request: Request) -> Response:
         return self.list_rows(FeedbackOut)
 
-    @operation(
+    @feedback_call(
         "send_feedback",
         "Rate, compare, correct, or report an outcome",
         {200: FeedbackOut, 201: FeedbackOut, 202: Waits, 207: FeedbackLines},
         *BAD_BODY,
         404,
         409,
-        tags=["feedback"],
         request={"application/json": ANY_KIND, LinesParser.media_type: OpenApiTypes.STR},
         description="`kind` is rating unless given; publishable keys may send all but outcomes, and those that need "
         "tokens send a `token` with each. 202: the answer is not here yet, and the rating waits for it. 201: the rater "
@@ -136,7 +135,7 @@ class FeedbackDetail(ApiView):
     queryset = Feedback.objects.select_related("agent")
     serializer_class = FeedbackOut
 
-    @operation("get_feedback", "One event", {200: FeedbackOut}, 404, tags=["feedback"])
+    @feedback_call("get_feedback", "One event", {200: FeedbackOut}, 404)
     def get(self, request: Request, **kwargs: Any) -> Response:
         return Response(FeedbackOut(self.get_object()).data)
 
@@ -146,7 +145,7 @@ class FeedbackRetract(ApiView):
     queryset = Feedback.objects.select_related("trace")
     serializer_class = RetractById
 
-    @operation("retract_feedback", "Withdraw an event", {200: Retracted}, *BAD_BODY, 404, tags=["feedback"])
+    @feedback_call("retract_feedback", "Withdraw an event", {200: Retracted}, *BAD_BODY, 404)
     def post(self, request: Request, **kwargs: Any) -> Response:
         event = self.get_object()
         name = self.check_body(RetractById).get("rater")
@@ -157,12 +156,9 @@ class FeedbackRetract(ApiView):
 class OwnRatingRetract(ApiView):
     scopes = {"POST": RATE}
     takes_tokens = True
-    queryset = Feedback.objects.all()
     serializer_class = RetractOwn
 
-    @operation(
-        "retract_rating", "Withdraw a rater's rating of a trace", {200: Retracted}, *BAD_BODY, 404, tags=["feedback"]
-    )
+    @feedback_call("retract_rating", "Withdraw a rater's rating of a trace", {200: Retracted}, *BAD_BODY, 404)
     def post(self, request: Request) -> Response:
         data = with_ids(self.key, self.check_body(RetractOwn))
         check_tokens(self.key, data)
@@ -190,16 +186,14 @@ class Choices(serializers.Serializer):
 class ChoiceList(ApiView):
     scopes = {"GET": RATE}
     takes_tokens = True
-    queryset = Trace.objects.all()
     serializer_class = Choices
 
-    @operation(
+    @feedback_call(
         "list_choices",
         "The answers that an answer could have been",
         {200: Choices},
         400,
         404,
-        tags=["feedback"],
         parameters=[ChoicesOf],
     )
     def get(self, request: Request) -> Response:

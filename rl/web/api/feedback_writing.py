@@ -18,7 +18,7 @@ from rl.collect.feedback.events import UnreadTrace
 from rl.collect.feedback.tokens import Subject, read, sign
 from rl.collect.feedback.waiting import Arrived, Early, Kept, NoRoom, drop, keep
 from rl.collect.traces.rows import agents_named
-from rl.models import Agent, ApiKey, Feedback, Trace
+from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.auth import INGEST, agents, rater_for, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id, by_id, runs_with
@@ -63,7 +63,6 @@ class TokenOut(serializers.Serializer):
 
 class TokenList(ApiView):
     scopes = {"POST": INGEST}
-    queryset = Agent.objects.all()
     serializer_class = TokenIn
 
     @operation(

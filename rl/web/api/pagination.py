@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
@@ -94,10 +94,10 @@ Key = TypeVar("Key")
 Row = TypeVar("Row", bound=Model)
 
 
-def size_of(model: type[Model], prefix: str = "") -> Expression:
-    """Characters of a row's texts and JSON; ``prefix``: of a related row's, such as ``trace__``."""
+def size_of(model: type[Model]) -> Expression:
+    """Characters of a row's texts and JSON."""
     large = [field.name for field in model._meta.concrete_fields if isinstance(field, (TextField, JSONField))]
-    lengths = (Coalesce(Length(Cast(F(f"{prefix}{name}"), TextField())), Value(0)) for name in large)
+    lengths = (Coalesce(Length(Cast(F(name), TextField())), Value(0)) for name in large)
     return sum(lengths, Value(0))
 
 
@@ -178,3 +178,13 @@ def row_limit(request: Request, default: int, most: int) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or int(text) == 0:
         raise ValidationError({"limit": ["must be a whole number from 1 on"]})
     return min(int(text), most)
+
+
+def flag(values: Mapping[str, str], name: str, default: bool) -> bool:
+    """Raises ValidationError."""
+    known = {"true": True, "1": True, "false": False, "0": False}
+    if name not in values:
+        return default
+    if values[name].lower() not in known:
+        raise ValidationError({name: ["must be true or false"]})
+    return known[values[name].lower()]

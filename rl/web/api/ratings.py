@@ -95,7 +95,6 @@ MOST = 5000
 
 class RatingList(ApiView):
     scopes = {"POST": RATE}
-    queryset = Feedback.objects.all()
     serializer_class = RatingUpsert
 
     @operation("rate_entry", "Rate an entry", {200: RatingEcho, 201: RatingEcho}, *BAD_BODY, 404, 409, tags=["ratings"])
@@ -110,7 +109,6 @@ class RatingList(ApiView):
 
 class RatingBulkSync(ApiView):
     scopes = {"POST": RATE}
-    queryset = Feedback.objects.all()
     serializer_class = RatingSync
 
     @operation(

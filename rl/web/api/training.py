@@ -60,7 +60,6 @@ class CalculatePending(ApiView):
 
 class TrainingStats(ApiView):
     scopes = {"GET": READ}
-    queryset = Trace.objects.all()
 
     @operation(
         "training_stats",

@@ -18,7 +18,7 @@ from rl.config.levels import SMALL_LEVELS
 from rl.export.gguf import check as gguf_check
 from rl.export.gguf import weights as gguf_weights
 from rl.export.gguf.check import POSITIONS, self_check
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.llama_cpp.process import ask
 from tests.export.tiny_models import FAMILIES, build_model
 from tests.training.chatting import tokenizer

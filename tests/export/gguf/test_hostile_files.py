@@ -12,7 +12,7 @@ import pytest
 
 from rl.base.errors import ExportFailed, RatchetError
 from rl.base.records import silent
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.gguf.unpack import unpack
 from rl.export.ollama import template
 from tests.export.gguf.hostile_files import Parts, counts, hostile_files, parts_of, tokenizers

@@ -18,7 +18,7 @@ from rl.base.errors import ExportFailed, UsageError
 from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import silent
 from rl.export.gguf import lora as gguf_lora
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.hf.adapter import Adapter
 from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.export.tiny_models import build_adapter

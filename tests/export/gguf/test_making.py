@@ -16,8 +16,7 @@ from rl.base.errors import ExportFailed
 from rl.base.export_records import ExportJob, ExportResult
 from rl.base.records import silent
 from rl.export.gguf.architectures import ARCHITECTURES
-from rl.export.gguf.convert import convert
-from rl.export.gguf.export import export, plan_making, requantize
+from rl.export.gguf.export import convert, export, plan_making, requantize
 from rl.export.hf.loading import load_config
 from tests.export.llama_cpp_doubles import checkout, handing_out, program
 

@@ -12,7 +12,7 @@ from rl.base.errors import BadFile, UsageError
 from rl.base.records import silent
 from rl.export.gguf import unpack as unpacking
 from rl.export.gguf.check import self_check
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.gguf.unpack import unpack
 from rl.export.llama_cpp.process import ask
 from tests.export.tiny_models import FAMILIES

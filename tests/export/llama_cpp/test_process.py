@@ -16,7 +16,7 @@ from rl.base.errors import ExportFailed, Interrupted
 from rl.base.export_records import ExportJob
 from rl.base.records import silent
 from rl.export.gguf import lora as gguf_lora
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.llama_cpp import process as llama_process
 from rl.export.llama_cpp.process import ask, token_log_probs
 from tests.export.llama_cpp.greedy import greedy_tokens

@@ -14,7 +14,7 @@ import pytest
 
 from rl.base.errors import ExportFailed, RatchetError, TrainingFailed, UsageError
 from rl.base.records import silent
-from rl.export.gguf.convert import convert
+from rl.export.gguf.export import convert
 from rl.export.gguf.unpack import unpack
 from rl.export.hf.loading import load_tokenizer as load_for_export
 from rl.export.ollama.template import find_family

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
+from rl.config.base import ranges_of, within
 from rl.environments.tools.web_search.backend import Endpoint
 from rl.environments.variables import require_named_texts, require_names, require_no_secrets, require_texts
 
@@ -22,8 +23,6 @@ _OF_COMMAND, _OF_URL = ("env", "env_from", "cwd"), ("headers_env",)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
     """Raises UsageError, naming the key, for a value that is impossible. Values of secrets are never in it."""
-
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {"timeout": (0.1, 600), "start_timeout": (0.1, 600)}
 
     name: str
     command: Sequence[str] = ()
@@ -38,9 +37,9 @@ class McpServer:
     """Address of a server that is spoken to by streamable HTTP."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
     """Header to the variable of our environment that has its value."""
-    timeout: float = 30.0
+    timeout: float = within(0.1, 600, 30.0)
     """Seconds of one call."""
-    start_timeout: float = 60.0
+    start_timeout: float = within(0.1, 600, 60.0)
     """Seconds until a server must be ready."""
     tools: Sequence[str] | None = None
     """Names of the tools that the agent gets; None: all."""
@@ -70,8 +69,8 @@ class McpServer:
         for key in ("cwd", "url"):
             if not isinstance(getattr(self, key), str):
                 raise self._impossible(key, "a text")
-        for key in self.RANGES:
-            value, (least, most) = getattr(self, key), self.RANGES[key]
+        for key, (least, most) in ranges_of(type(self)).items():
+            value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
                 raise self._impossible(key, f"a number from {least:g} to {most:g}")
         if not isinstance(self.prefix, bool):

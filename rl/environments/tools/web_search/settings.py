@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
+from rl.config.base import integers_of, ranges_of, within
 from rl.environments.tools.web_search.backend import (
     SEARCH_BACKENDS,
     Endpoint,
@@ -31,14 +32,6 @@ _PLACES = ((), ("results",), ("items",), ("organic",), ("data",), ("hits",), ("w
 class SearchSettings:
     """Raises UsageError, naming the key, for a value that is impossible."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {
-        "timeout": (0.1, 300),
-        "max_retries": (0, 10),
-        "backoff_factor": (0, 60),
-        "rate_limit_per_min": (1, 100_000),
-        "max_snippet_chars": (1, 4000),
-    }
-    INTEGERS: ClassVar[frozenset[str]] = frozenset(("max_retries", "rate_limit_per_min", "max_snippet_chars"))
     PATTERNS: ClassVar[Mapping[str, str]] = {
         "mode": "web|corpus",
         "method": "(GET|POST)?",
@@ -60,15 +53,15 @@ class SearchSettings:
     """GET or POST, of an endpoint of your own; empty: POST."""
     default_params: Mapping[str, Any] = field(default_factory=dict)
     """Sent with every query, as max_results."""
-    timeout: float = 20.0
+    timeout: float = within(0.1, 300, 20.0)
     """Seconds of one request."""
-    max_retries: int = 2
+    max_retries: int = within(0, 10, 2)
     """Further tries after a request that may succeed later."""
-    backoff_factor: float = 0.8
+    backoff_factor: float = within(0, 60, 0.8)
     """Seconds before the first of them; each further one waits twice as long."""
-    rate_limit_per_min: int | None = 8
+    rate_limit_per_min: int | None = within(1, 100_000, 8)
     """Requests to one host, of all processes that keep their results in the same folder; None: no limit."""
-    max_snippet_chars: int = 520
+    max_snippet_chars: int = within(1, 4000, 520)
     """Characters of each result that the agent reads."""
 
     @classmethod
@@ -94,8 +87,12 @@ class SearchSettings:
             if key == "api_key_env":  # what stands there may be the key itself
                 raise UsageError("tools.search.api_key_env must be the name of an environment variable, in capitals")
             raise _impossible(key, _WORDS[key], value)
-        for key in self.RANGES:
-            self._check_number(key, getattr(self, key))
+        for key, (least, most) in ranges_of(type(self)).items():
+            value = getattr(self, key)
+            kinds, noun = (int, "a whole number") if key in integers_of(self) else ((int, float), "a number")
+            is_number = isinstance(value, kinds) and not isinstance(value, bool)
+            if not (is_number and least <= value <= most) and (key, value) != ("rate_limit_per_min", None):
+                raise _impossible(key, f"{noun} from {least:g} to {most:g}", value)
         self._check_params()
         if not isinstance(self.endpoint, str):
             raise _impossible("endpoint", "an address", self.endpoint)
@@ -147,14 +144,6 @@ class SearchSettings:
         if self.method and self.provider in SEARCH_BACKENDS:
             raise UsageError(f"tools.search.method is for an endpoint of your own, and {self.provider} has its own way")
         self.address()
-
-    def _check_number(self, key: str, value: Any) -> None:
-        if key == "rate_limit_per_min" and value is None:
-            return
-        least, most = self.RANGES[key]
-        kinds, noun = (int, "a whole number") if key in self.INTEGERS else ((int, float), "a number")
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-            raise _impossible(key, f"{noun} from {least:g} to {most:g}", value)
 
     def _check_params(self) -> None:
         if not isinstance(self.default_params, Mapping):

@@ -20,7 +20,7 @@ from rl.from_systems.ocd.formulas import RATINGS
 from rl.from_systems.ocd.records import LONGEST_ID, LONGEST_USER
 from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.base import ApiView
-from rl.web.api.pagination import size_of
+from rl.web.api.pagination import flag, size_of
 from rl.web.api.problems import TooLarge, operation
 from rl.web.api.serializers.fields import AnyJSONField, NameField, NumberField, ObjectField, StrictSerializer, TextField
 
@@ -136,7 +136,6 @@ decision_call = partial(operation, tags=["decisions"])
 class OcdView(ApiView):
     """Errors are problems that have OCD's ``error`` too, and ``details`` where single fields are wrong."""
 
-    queryset = Trace.objects.all()
     key_header = "X-Internal-Api-Key"  # OCD's cron jobs send it
 
     def handle_exception(self, exc: Exception) -> Response:
@@ -222,13 +221,3 @@ def number(values: Mapping[str, str], name: str, kind: type[Number], default: Nu
     except (ValueError, OverflowError):
         pass
     raise ValidationError({name: ["must be a number"]})
-
-
-def flag(values: Mapping[str, str], name: str, default: bool) -> bool:
-    """Raises ValidationError."""
-    known = {"true": True, "1": True, "false": False, "0": False}
-    if name not in values:
-        return default
-    if values[name].lower() not in known:
-        raise ValidationError({name: ["must be true or false"]})
-    return known[values[name].lower()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -36,13 +36,13 @@ from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id
 from rl.web.api.problems import BAD_BODY, BadRequest, Conflict, problem
+from rl.web.api.traces import Stored
 
 MAX_BATCH = 1000
 
 
 class DecisionList(ApiView):
     scopes = {"POST": INGEST}
-    queryset = Trace.objects.all()
     serializer_class = DecisionIn
 
     @decision_call(
@@ -64,7 +64,6 @@ class DecisionList(ApiView):
 
 class DecisionBulk(ApiView):
     scopes = {"POST": INGEST}
-    queryset = Trace.objects.all()
     serializer_class = DecisionIn
 
     @decision_call(
@@ -92,7 +91,6 @@ class FollowUp(ApiView):
     """Feedback on, or outcomes of, a decision that is stored."""
 
     scopes = {"POST": INGEST}
-    queryset = Trace.objects.all()
 
     def find(self, reference: str, agent_type: str | None) -> Trace:
         """Finds a trace by our id or by the caller's own. Raises NotFound, and BadRequest where agents share the id."""
@@ -190,16 +188,9 @@ def _event(trace: Trace, opinion: ImportedFeedback, key: Any) -> Feedback:
 SOURCE = "decisions"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    trace: Trace
-    created: bool
-    """False: it was there already; what was new in it was added."""
-
-
 def store(items: Sequence[Any], key: ApiKey) -> list[Stored | APIException]:
-    """What became of each, in order. Agents that an unbound key names are created. Raises RunConflict when others keep
-    storing the same."""
+    """What became of each, in order; what is new in one that was there already is added. Agents that an unbound key names
+    are created. Raises RunConflict when others keep storing the same."""
     parsed = [_read(item, key) for item in items]
     records = [record for record in parsed if isinstance(record, ImportedTrace)]
     rows = by_external_id(visible_to(key, Trace.objects.order_by()), [record.external_id for record in records])
