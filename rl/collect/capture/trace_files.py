@@ -103,8 +103,8 @@ class Outbox:
 
 
 def statistics(traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, Any]:
-    """Statistics of traces that come with the names of their agents, in one pass. Lengths are in characters; sessions
-    of two agents under one name count as two."""
+    """Statistics of traces that come with the names of their agents, in one pass, in the order of
+    ToolBoxV2. Lengths are in characters; sessions of two agents under one name count as two."""
     sums = dict.fromkeys(_SUMS, 0)
     sessions: set[tuple[str, str]] = set()
     tools: set[str] = set()
@@ -116,15 +116,19 @@ def statistics(traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, Any]:
         for name, measure in _SUMS.items():
             sums[name] += measure(trace)
     total = sums["total_traces"]
-    query, response = sums.pop("query_length"), sums.pop("response_length")
     return {
-        **sums,
+        "total_traces": total,
         "unique_sessions": len(sessions),
+        "labeled_traces": sums["labeled_traces"],
         "unlabeled_traces": total - sums["labeled_traces"],
+        "traces_with_tool_calls": sums["traces_with_tool_calls"],
+        "traces_with_reasoning": sums["traces_with_reasoning"],
         "unique_tools_used": len(tools),
         "tools_list": sorted(tools),
-        "avg_query_length": query / total if total else 0.0,
-        "avg_response_length": response / total if total else 0.0,
+        "avg_query_length": sums["query_length"] / total if total else 0.0,
+        "avg_response_length": sums["response_length"] / total if total else 0.0,
+        "total_tokens_in": sums["total_tokens_in"],
+        "total_tokens_out": sums["total_tokens_out"],
         "total_cost": cost,
     }
 

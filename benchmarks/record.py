@@ -1,0 +1,78 @@
+"""Runs a benchmark and keeps its figures, so that the docs can be held against them.
+
+.venv/bin/python benchmarks/record.py NAME [options of the benchmark]
+
+docs/figures.json gets, under NAME, the command (files by their names), the day, the minutes, and the figures: the rows of
+the tables that it printed, or of a JSON document what WRITTEN makes of it. Each stands on a page that names the
+benchmark, or tests/test_figures.py fails.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+HERE = Path(__file__).resolve().parent
+FIGURES: Final = HERE.parent / "docs" / "figures.json"
+Json = dict[str, Any]
+
+
+def _of_verdicts(report: Json) -> list[str]:
+    held = [f"{100 * report[name]['share']:.1f} %" for name in ("intervals_hold", "better_promoted", "equal_promoted")]
+    return [*held, f"{report['directions']} pairs of models, {report['draws']} draws each"]
+
+
+def _of_drill(report: Json) -> list[str]:
+    scripted = report["scripted"]
+    if scripted["always_stopped"] < scripted["cheats"] or scripted["alarms"]:
+        stopped, alarms = f"{scripted['always_stopped']} of {scripted['cheats']}", scripted["alarms"]
+        raise ValueError(f"{stopped} are always stopped, with {alarms} false alarms: the page says all and none")
+    return [f"Tried with {scripted['cheats']} ways to please without helping"]
+
+
+WRITTEN: Final[dict[str, Callable[[Json], list[str]]]] = {"verdicts": _of_verdicts, "drill": _of_drill}
+"""Figures as the docs write them."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    if not arguments or not (HERE / f"{arguments[0]}.py").is_file():
+        print(__doc__, file=sys.stderr)
+        return 2
+    name, *options = arguments
+    started = time.monotonic()
+    ran = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *options], stdout=subprocess.PIPE, text=True)
+    if ran.returncode:
+        return ran.returncode
+    named = [Path(option).name if Path(option).is_file() else option for option in options]
+    known = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.is_file() else {}
+    known[name] = {
+        "command": " ".join(["benchmarks/record.py", name, *named]),
+        "date": datetime.now(UTC).date().isoformat(),
+        "minutes": round((time.monotonic() - started) / 60, 1),
+        "figures": read_figures(name, ran.stdout),
+    }
+    FIGURES.write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(ran.stdout)
+    return 0
+
+
+def read_figures(name: str, output: str) -> list[str]:
+    """Raises ValueError where the benchmark has printed none."""
+    if name in WRITTEN:
+        return WRITTEN[name](json.loads(output))
+    lines = [line.strip() for line in output.splitlines() if line.startswith("|")]
+    rules = {number for number, line in enumerate(lines) if not line.strip("|-: ")}
+    rows = [line for number, line in enumerate(lines) if number not in rules and number + 1 not in rules]
+    if not rows:
+        raise ValueError(f"{name} has printed no table")
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
