@@ -1,6 +1,6 @@
 """What a fifth of the raters does who say the opposite of what they think, and how many of them are named: a Markdown table.
 
-    PYTHONPATH=. .venv/bin/python benchmarks/rater_poisoning.py
+    .venv/bin/python benchmarks/rater_poisoning.py
 
 Twenty simulated raters, four of them turned round; each is wrong in a tenth of the cases beside that. Nothing is trained.
 With three votes an item the one-coin model of Dawid and Skene estimates the right label. With one vote an item nothing can
@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections import defaultdict
+from pathlib import Path
 from statistics import fmean
 from typing import Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rl.raters.dawid_skene import NAMED, fit
 

@@ -1,6 +1,6 @@
 """200 raters at once on one queue of the rating page, each item for one person: who gets what, how fast, and is any lost?
 
-    DATABASE_URL=postgres://… PYTHONPATH=. .venv/bin/python benchmarks/rating_load.py --traces 100000 --raters 200 --votes 5
+    DATABASE_URL=postgres://… .venv/bin/python benchmarks/rating_load.py --traces 100000 --raters 200 --votes 5
 
 Makes all its rows in that database, which should be a new and empty one that ``migrate`` has seen. Raters are threads, each
 with a connection of its own while it asks or votes; at most ``--connections`` of them talk to the database at a time, as
@@ -13,11 +13,14 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.settings")
 
 import django

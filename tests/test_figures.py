@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -56,6 +57,19 @@ def test_every_benchmark_that_a_page_names_has_a_record_or_owes_one():
     named = set(re.findall(r"benchmarks/(\w+)\.py", pages)) - {"record"}
     assert named == RECORDS.keys() | OWED
     assert not RECORDS.keys() & OWED
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS.keys() | OWED))
+def test_a_benchmark_finds_the_project_without_a_variable_of_the_environment(name: str):
+    file = ROOT / "benchmarks" / f"{name}.py"
+    texts = {file: file.read_text(encoding="utf-8")}
+    imports = {
+        (node.module or "").split(".")[0] for node in ast.parse(texts[file]).body if isinstance(node, ast.ImportFrom)
+    }
+    beside = [other for module in imports if (other := file.with_name(f"{module}.py")).is_file()]
+    texts |= {other: other.read_text(encoding="utf-8") for other in beside}
+    assert "PYTHONPATH=" not in texts[file]
+    assert not imports & {"rl", "backend"} or any("sys.path" in text for text in texts.values())
 
 
 def test_no_record_has_a_path_of_the_machine_that_made_it():

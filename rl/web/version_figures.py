@@ -72,8 +72,10 @@ def sentence(evaluation: Evaluation) -> Sentence:
     elif evaluation.verdict == Evaluation.Verdict.REJECT and decisive and decisive.high < 50:
         heading = f"{version} is worse"
     rows = evaluation.report.get("groups", {}).get("rows", ())
-    if evaluation.verdict == Evaluation.Verdict.UNDECIDED and any(row["worse"] for row in rows):
-        heading = f"{version} is worse for {', '.join(row['group'] for row in rows if row['worse'])}"
+    harmed = ", ".join(row["group"] for row in rows if row["worse"])
+    if evaluation.verdict == Evaluation.Verdict.UNDECIDED and harmed:
+        whole = "better on the whole, and " if decisive and decisive.low > 50 else ""
+        heading = f"{version} is {whole}worse for {harmed}"
     return Sentence(heading, decisive.text if decisive else "", evaluation.report.get(MADE) or 0)
 
 

@@ -93,10 +93,12 @@ def test_groups_stand_in_a_table_and_the_heading_names_those_that_it_is_worse_fo
     evaluation.verdict = "undecided"
     evaluation.save()
     text = staff.get(PAGE).content.decode()
-    assert "<h2>v2 is worse for language = &lt;b&gt;</h2>" in text
+    assert "<h2>v2 is better on the whole, and worse for language = &lt;b&gt;</h2>" in text
     assert 'language = &lt;b&gt; <span class="badge bad">worse</span>' in text
     assert text.count("12% (3% to 38%)") == 2
     assert "3 more with too few prompts are not looked at" in text
+    evaluation.report |= {"evidence": [{**FRESH, "share": {"value": 0.5, "low": 0.4, "high": 0.6}}]}
+    assert sentence(evaluation).heading == "v2 is worse for language = <b>"
 
 
 @pytest.mark.database
