@@ -55,9 +55,10 @@ _SIDES: Final = (Feedback.Choice.LEFT, Feedback.Choice.RIGHT)
 def _votes_on_pairs(picks: QuerySet[Feedback], least: int) -> defaultdict[Any, list[tuple[str, bool]]]:
     """Who takes the answer that stands on the left, of pairs with so many picks."""
     pair = ("trace", "other_trace")
-    often = set(picks.values_list(*pair).annotate(votes=Count("pk")).filter(votes__gte=least).values_list(*pair))
+    several = picks.values(*pair).annotate(votes=Count("pk")).filter(votes__gte=least)
+    often = set(several.values_list(*pair))
     votes: defaultdict[Any, list[tuple[str, bool]]] = defaultdict(list)
-    rows = picks.filter(trace__in={left for left, _ in often}).order_by(*pair, "pk") if often else picks.none()
+    rows = picks.filter(trace__in=several.values("trace")).order_by(*pair, "pk") if often else picks.none()
     for left, right, rater, choice in rows.values_list(*pair, "rater", "choice"):
         if (left, right) in often:
             votes[left, right].append((pseudonym(rater), choice == Feedback.Choice.LEFT))
