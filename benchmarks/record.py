@@ -24,8 +24,15 @@ Json = dict[str, Any]
 
 
 def _of_verdicts(report: Json) -> list[str]:
-    held = [f"{100 * report[name]['share']:.1f} %" for name in ("intervals_hold", "better_promoted", "equal_promoted")]
-    return [*held, f"{report['directions']} pairs of models, {report['draws']} draws each"]
+    share = {
+        name: f"{100 * of['share']:.1f} %" for name, of in report.items() if isinstance(of, dict) and "share" in of
+    }
+    return [
+        f"people's share at all of 160 looks in {share['intervals_hold']} of draws",
+        f"within the picks that are planned in {share['better_promoted']}",
+        f"equal ones within 160 picks in {share['equal_promoted']}",
+        f"{report['directions']} pairs of models, {report['draws']} draws each",
+    ]
 
 
 def _of_drill(report: Json) -> list[str]:
@@ -47,6 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     name, *options = arguments
     started = time.monotonic()
     ran = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *options], stdout=subprocess.PIPE, text=True)
+    print(ran.stdout)
     if ran.returncode:
         return ran.returncode
     named = [Path(option).name if Path(option).is_file() else option for option in options]
@@ -58,7 +66,6 @@ def main(arguments: Sequence[str]) -> int:
         "figures": read_figures(name, ran.stdout),
     }
     FIGURES.write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(ran.stdout)
     return 0
 
 

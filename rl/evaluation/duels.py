@@ -142,7 +142,7 @@ class Given(NamedTuple):
 MADE: Final = "duels"
 """Where an evaluation's report has how many there are; 0 or nothing: people are not asked about the version."""
 STAKE: Final = "stake"
-"""Where it has what is staked on the version, from the first question on."""
+"""Where an evaluation's report has what is staked on the version, from the first question on."""
 _STAGES: Final = (ModelVersion.Stage.CANDIDATE, ModelVersion.Stage.EVALUATED, ModelVersion.Stage.EXPORTED)
 
 

@@ -97,6 +97,9 @@ def weigh_votes(reliability: Reliability | None, votes: list[tuple[str, bool]]) 
 
 def weigh_picks(reliability: Reliability | None, picks: Sequence[DirectPreference]) -> Iterator[DirectPreference]:
     """The same, those of several people about two answers with the weight that the likely truth gives their side."""
+    if reliability is None:
+        yield from picks
+        return
     pairs: defaultdict[frozenset[str], list[DirectPreference]] = defaultdict(list)
     for pick in picks:
         # an edited text is nobody else's
