@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """The one entrance: ``python3 manage.py quickstart`` on a bare machine, ``manage.py <command>`` afterwards."""
 
-from __future__ import annotations
-
 import os
 import sys
 

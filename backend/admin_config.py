@@ -2,8 +2,6 @@
 checked: most commands need neither.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib.admin import autodiscover

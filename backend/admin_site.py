@@ -2,8 +2,6 @@
 ``rl.admin``, which registers its records at the site while it is imported.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from django.contrib.admin import AdminSite

@@ -1,7 +1,5 @@
 """The gateway and the site in one server (rl/web/front/)."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -6,8 +6,6 @@ requirements makes a second run immediate. ``version`` and the overview of all c
 machine without Django ends with one line that names quickstart.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -1,8 +1,6 @@
 """Django's command line, without a look for garbage while everything is imported, and with threads that sleep while they
 wait."""
 
-from __future__ import annotations
-
 import gc
 import os
 from functools import partial

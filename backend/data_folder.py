@@ -1,7 +1,5 @@
 """DATA_DIR and what is written in it are for their owner alone: sessions, password hashes, what people wrote to agents."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

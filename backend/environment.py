@@ -1,7 +1,5 @@
 """Reading settings from the environment. A wrong value stops the start with one line; nothing is guessed."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

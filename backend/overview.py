@@ -1,8 +1,6 @@
 """What ``manage.py`` alone prints: Ratchet's commands by what they are for, then Django's. Standard library alone, and no
 command is imported: its line is the beginning of its ``help``, read from its file."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 from collections.abc import Iterator

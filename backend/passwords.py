@@ -2,8 +2,6 @@
 million rounds, which a site that many sign in to, or guess at, cannot spare; and memory, of which graphics cards that guess
 have little."""
 
-from __future__ import annotations
-
 from django.contrib.auth.hashers import Argon2PasswordHasher
 
 

@@ -1,7 +1,5 @@
 """Django's sessions in the database: what has not changed since it was stored is not stored again (SESSION_ENGINE)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib.sessions.backends import db

@@ -1,7 +1,5 @@
 """Django settings. Everything that differs between two installations is an environment variable listed in .env.example."""
 
-from __future__ import annotations
-
 import hmac
 import logging.config
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Admin and the site."""
 
-from __future__ import annotations
-
 from django.contrib import admin
 from django.urls import include, path
 

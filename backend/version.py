@@ -1,7 +1,5 @@
 """Which Ratchet this is: the first heading of the changelog says it, and all else reads it here. Standard library alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -7,8 +7,6 @@ run at a time, on a core each. Figures are medians of CPU and wall seconds of a 
 over three epochs included. On a machine that has only Python, .venv is made first, as quickstart does.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Tasks and demonstrations for ``agents.py``: programs with two steps, and facts that are in documents only."""
 
-from __future__ import annotations
-
 import json
 import operator
 import random

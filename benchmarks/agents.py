@@ -8,8 +8,6 @@ warm-started model and the trained one, on the same held-out tasks, by the likel
 25 points or takes more than ten minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@
 The judge prefers long answers: what it likes does not change what it takes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

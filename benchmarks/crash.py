@@ -11,8 +11,6 @@ is drawn from the seed. In the end everything settles, and the ledger is compare
 Needs root for the disk that is full (a tmpfs); without it that fault is left out. Fails when a promise was broken.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

@@ -5,8 +5,6 @@
 Prints one JSON object: ``violations``, a list of sentences, and ``counts``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What is done to the site, and when: all of it drawn from the seed, so that a second run gets the same."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Clients of the site that keep a ledger of what they were promised. They retry as the documentation tells them to."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

@@ -1,7 +1,5 @@
 """A PostgreSQL cluster of one's own, that may be killed."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

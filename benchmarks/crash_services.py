@@ -1,7 +1,5 @@
 """What a service manager does: starts what is to run, and starts it again when it died; and how long the site was away."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """An installation in a folder of its own for the crash test: data, settings, and a file system that can be full."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -10,8 +10,6 @@ answers that a person wrote, in the form of self-instruct's user-oriented instru
 own answers to the prompts of a world are looked at.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,8 +1,6 @@
 """Ways to answer that please a reward, a judge or a hurried eye, and help nobody. Each makes an answer from a question, an
 honest answer, and the number of the question."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Final

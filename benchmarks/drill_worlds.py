@@ -1,7 +1,5 @@
 """Worlds of a drill: prompts of two models with people's picks, and what the guard rails say of answers to them."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -3,8 +3,6 @@
 .venv/bin/python benchmarks/dry_run.py [--ratings 100000] [--answers-per-prompt 8]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ For each question a long answer, and up to three for which a hidden instruction 
 last whole sentence, the short ones at two sentences. The same seed gives the same answers on the same kind of machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -6,8 +6,6 @@ Users come in one by one and thumb up or down; after every few of them somebody 
 experiment. The verdicts are those of the site: rl/serving/experiments/verdicts.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import random

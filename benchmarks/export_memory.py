@@ -8,8 +8,6 @@ its peak is that of the whole process.
 ``--with-peft`` merges in memory as well, as all that is not plain LoRA has to be.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

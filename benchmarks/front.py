@@ -6,8 +6,6 @@ CPU of the server per request, and requests a second, for a page, a small POST a
 application of one line instead of Django). a2wsgi is measured where it is installed: ``pip install a2wsgi``.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

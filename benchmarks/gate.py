@@ -6,8 +6,6 @@ Prints tables as Markdown, with 95 % intervals of what was simulated: errors and
 over, of the gate by the number of held-out prompts, and how often "about N more" is right.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -1,7 +1,5 @@
 """Chains of retrains for benchmarks/gate.py: what is measured on held-out prompts, and the gates that look at it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ apart, then whole answers while another connection holds the database's write lo
 or more, when a request fails, or when an answer is not stored in the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -8,8 +8,6 @@ many users of each group, of whom half thumb up, and 20 % of those in the first 
 after each round of users of all groups. Prints tables as Markdown.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -9,8 +9,6 @@ rate, read and sign in, and somebody asks the gateway (benchmarks/hostile_honest
 longer than ``--patience`` seconds or was refused, where something acknowledged is lost, and where the site answered 500.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -7,8 +7,6 @@ answered how. What it knows: an app's key that leaked and the keys of web pages,
 somebody who may rate and read traces.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

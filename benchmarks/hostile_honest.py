@@ -1,7 +1,5 @@
 """Eight people and programs that use the site as they should, each from an address of its own, while others attack it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -1,7 +1,5 @@
 """Requests to the gateway whose fields are slow to follow, or ask for too much."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

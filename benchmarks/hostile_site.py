@@ -1,7 +1,5 @@
 """An installation that is attacked: people, keys and an invitation, some of them the attackers' own."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Texts that make the program that reads them slow: quadratic and worse in what reads code, Markdown, HTML and words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 LANGUAGES = [

@@ -7,8 +7,6 @@ afterwards), once with a tenth of the lines and once with all: the memory must n
 or when it passes 300 MB.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Ratchet's settings for a benchmark that no command of ``manage.py`` starts."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

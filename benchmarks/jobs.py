@@ -13,8 +13,6 @@ same accepted answers, the best of three rates and three numbers of passes, chos
 ``seconds``: from command to verdict; ``first``: seconds until a like message is answered as the first correction says.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -1,7 +1,5 @@
 """The rung before any training: the base model by llama.cpp behind the gateway, which chooses among a closed set."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Plain imitation: TRL's SFTTrainer on the accepted answers, with no gate and nothing held out."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A site for one measurement: an agent, the rows of a job, a training from the command line, what it led to."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -33,7 +31,8 @@ print(json.dumps({
     "rate": run.config["learning_rate"],
     "weights": str(weights_directory(version)) if version else "", "folder": str(run.directory),
     "verdict": evaluation.verdict if evaluation else "", "reason": report.get("reason", ""),
-    "right": report.get("right"), "asked": report.get("prompts"), "folds": run.training_set.stats.get("folds", 0),
+    "right": report.get("right"), "models": report.get("models"), "asked": report.get("prompts"),
+    "folds": run.training_set.stats.get("folds", 0),
     "kind": run.training_set.stats.get("answer_kind", {}).get("kind", ""),
 }))
 """
@@ -92,10 +91,11 @@ class Site:
         done = self.manage(f"train_{method}", "--agent", self.agent, *options, check=False)
         after, seconds = os.times(), time.monotonic() - started
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
-        report = json.loads(
-            self.manage("shell", "--no-imports", "-c", _REPORT.replace("AGENT", self.agent)).stdout.splitlines()[-1]
-        )
         said = (done.stdout + done.stderr)[-3000:]
+        shown = self.manage("shell", "--no-imports", "-c", _REPORT.replace("AGENT", self.agent), check=False)
+        if shown.returncode:
+            raise SystemExit(f"train_{method} made no run: {said}")
+        report = json.loads(shown.stdout.splitlines()[-1])
         return {
             **report,
             "seconds": round(seconds, 1),

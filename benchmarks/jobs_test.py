@@ -1,7 +1,5 @@
 """How many messages of a job a version answers rightly, said freely, as it is served."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ prompts; right is what the taste itself says of the answers to 32 others. Beside
 its place before: a logistic regression on words and pairs of words, which can learn from thumbs alone.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,6 @@ by chance, and in the first columns four raters who say the opposite of what the
 raters' thumbs too. What is wrong the taste says itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, Final

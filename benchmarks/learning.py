@@ -3,18 +3,21 @@
     .venv/bin/python benchmarks/learning.py answers                     # makes the answers that are rated again
     .venv/bin/python benchmarks/learning.py run --folder /tmp/learning  # hours; started again it goes on
     .venv/bin/python benchmarks/learning.py run --folder /tmp/learning --small   # minutes
-    .venv/bin/python benchmarks/learning.py table
+    .venv/bin/python benchmarks/learning.py run --folder /tmp/own --taste own.py --budgets 50   # a taste of yours
+    .venv/bin/python benchmarks/learning.py table [--results /tmp/own/results.jsonl]
     .venv/bin/python benchmarks/learning.py verdicts --folder /tmp/learning      # the gate beside the taste
 
 64 prompts have four sampled answers each, which simulated raters of one taste pick from and give thumbs to (10 % the wrong
 way round); a version answers 32 prompts that nobody has rated, once greedily and twice by sampling, and the taste compares
 each answer with the base model's. Every run is a line of ``learning_results.jsonl``; what it answered lies in the folder.
-"""
 
-from __future__ import annotations
+``--taste``: a file of Python with a function ``taste(text)`` that gives a number, the larger the better. Its runs are lines
+of ``results.jsonl`` in the folder.
+"""
 
 import argparse
 import json
+import runpy
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -48,7 +51,9 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
 def run(options: argparse.Namespace) -> None:
     from learning_cells import Bench
 
-    done = {key_of(line) for line in read_results()}
+    if options.taste:
+        options.tastes, options.results = [take_taste(options.taste)], options.folder / "results.jsonl"
+    done = {key_of(line) for line in read_results(options.results)}
     bench = None
     for cell in cells(options):
         if tuple(asdict(cell).values()) in done:
@@ -56,13 +61,24 @@ def run(options: argparse.Namespace) -> None:
         bench = bench or Bench(options.folder)
         began = time.monotonic()
         line = {**asdict(cell), **bench.measure(cell), "seconds": round(time.monotonic() - began)}
-        with RESULTS.open("a", encoding="utf-8") as file:
+        with options.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(json.dumps(line), flush=True)
 
 
-def read_results() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+def take_taste(file: Path) -> str:
+    """The name under which its taste is among the others. Raises SystemExit for a file without one."""
+    from learning_raters import TASTES
+
+    found = runpy.run_path(str(file)).get("taste") if file.is_file() else None
+    if not callable(found):
+        raise SystemExit(f"{file} must be a file of Python with a function taste(text) that gives a number")
+    TASTES[file.stem] = found
+    return file.stem
+
+
+def read_results(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def key_of(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -82,13 +98,13 @@ def make_answers(options: argparse.Namespace) -> None:
 def table(options: argparse.Namespace) -> None:
     from learning_table import print_tables
 
-    print_tables(read_results())
+    print_tables(read_results(options.results))
 
 
 def verdicts(options: argparse.Namespace) -> None:
     from learning_verdicts import print_verdicts
 
-    print_verdicts(options.folder, read_results())
+    print_verdicts(options.folder, read_results(RESULTS))
 
 
 def main() -> None:
@@ -101,15 +117,17 @@ def main() -> None:
     running.add_argument("--folder", type=Path, required=True)
     running.add_argument("--small", action="store_true", help="two runs")
     running.add_argument("--tastes", nargs="+", default=["brief", "plain", "personal", "orderly"])
+    running.add_argument("--taste", type=Path, metavar="FILE", help="of Python, with a function taste(text), instead")
     running.add_argument("--budgets", nargs="+", type=int, default=[25, 50, 100, 200, 400])
     running.add_argument("--seeds", nargs="+", type=int, default=[0])
     running.add_argument("--arms", nargs="+", default=["trl-dpo", "trl-kto", "ours"])
     running.add_argument("--bad", type=float, default=0.0)
-    running.set_defaults(work=run)
+    running.set_defaults(work=run, results=RESULTS)
     judging = commands.add_parser("verdicts")
     judging.add_argument("--folder", type=Path, required=True, help="of the runs")
     judging.set_defaults(work=verdicts)
     showing = commands.add_parser("table")
+    showing.add_argument("--results", type=Path, default=RESULTS)
     showing.set_defaults(work=table)
     options = parser.parse_args()
     for name, values in SMALL.items() if getattr(options, "small", False) else ():

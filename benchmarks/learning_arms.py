@@ -4,8 +4,6 @@ All train adapters of rank 16 on the top third of the layers, at the same number
 the labels. With TRL's default learning rate of 1e-6 nothing would be learned, and at 2e-4 all 30 layers break.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -107,6 +105,11 @@ def train_ours(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> 
     return train_mpo(base, mixed_rows(labels), folder, seed)
 
 
+def train_pairs(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> Path:
+    """MPO on the picks alone, without what thumbs add."""
+    return train_ours(base, [label for label in labels if label.other is not None], folder, seed)
+
+
 def train_with_fresh_answers(base: Base, labels: Sequence[Label], folder: Path, seed: int) -> Path:
     """Beside people's ratings, pairs of answers that the base model gives to the same questions."""
     return train_mpo(base, mixed_rows(labels), folder, seed, fresh_answers=4)
@@ -172,5 +175,6 @@ ARMS: Final[dict[str, Train]] = {
     "trl-dpo-3e-4": train_stock_dpo_faster,
     "trl-kto": train_stock_kto,
     "ours": train_ours,
+    "mpo-pairs": train_pairs,
     "fresh": train_with_fresh_answers,
 }

@@ -1,7 +1,5 @@
 """The arm that asks a judge, which has learned from the same labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

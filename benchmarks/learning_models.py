@@ -1,7 +1,5 @@
 """SmolLM2 in memory: it answers, and versions of it are measured."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ different kinds, so that a method that only knows how to make answers shorter is
 others and not run before everything else was finished.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -65,7 +63,7 @@ def concrete(text: str) -> float:
     return (examples - vague) / (len(text.split()) + 10)
 
 
-TASTES: Final[Mapping[str, Taste]] = {
+TASTES: Final[dict[str, Taste]] = {
     "brief": brief,
     "plain": plain,
     "personal": personal,

@@ -1,12 +1,10 @@
 """The benchmark's figures as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, Final
 
-ARMS: Final = ("trl-dpo", "trl-dpo-3e-4", "trl-kto", "ours", "fresh", "best-of-4")
+ARMS: Final = ("trl-dpo", "trl-dpo-3e-4", "trl-kto", "ours", "mpo-pairs", "fresh", "best-of-4")
 BAR: Final = 0.65
 Line = Mapping[str, Any]
 
@@ -21,12 +19,13 @@ def print_tables(lines: Sequence[Line]) -> None:
 
 
 def _print_win_rates(lines: Sequence[Line]) -> None:
-    """Mean over tastes and seeds, with the deviation and how many there are; and labels for BAR on the line through them."""
+    """Of greedy answers, which are what people get: mean over tastes and seeds, with the deviation and how many there are;
+    and labels for BAR on the line through them."""
     budgets = sorted({line["budget"] for line in lines})
     print("| way | " + " | ".join(f"{budget} labels" for budget in budgets) + f" | labels for {BAR:.0%} |")
     print("|---" * (len(budgets) + 2) + "|")
     for arm in ARMS:
-        values = {budget: [line["win_rate"] for line in _of(lines, arm, budget)] for budget in budgets}
+        values = {budget: [line["greedy"] for line in _of(lines, arm, budget)] for budget in budgets}
         if any(values.values()):
             cells = [_spread(values[budget]) for budget in budgets]
             print(f"| {arm} | " + " | ".join(cells) + f" | {_labels_for_bar(values)} |")

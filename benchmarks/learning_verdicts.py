@@ -1,8 +1,6 @@
 """Whether the gate says of each trained version what the taste says, and of three more: one that changed nothing, a broken
 one, and one that babbles. By fresh answers, which a judge compares, and by the guard rails."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -11,8 +11,6 @@ of the same rows, with its own rate. A reward model's figure is the share of pai
 wrong answer to each question of the test file, or of stored answers to prompts without ratings.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

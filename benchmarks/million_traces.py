@@ -7,8 +7,6 @@ address and command took: the first call, the best of the next three, and the pr
 busy machine the clock says more about the others). Fails when a best one is over a second.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Evidence that grows pick by pick, for many picks at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ be compared: what is left is a gold item in twenty, and a judge that agrees with
 repeat does not tell those who are turned round, for they are of one mind.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import sys

@@ -8,8 +8,6 @@ behind a server with that many workers. What is measured is one claim of an item
 then the same of 20 raters in turn on one connection, for the statements and the computing time of this process alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -11,8 +11,6 @@ is missed, when an answer is not 201, or when a rating that was answered is not 
 make databases; two are made and dropped.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

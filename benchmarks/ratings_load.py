@@ -1,7 +1,5 @@
 """Clients of benchmarks/ratings.py: connections that send one rating after the other, and threads that commit rows."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

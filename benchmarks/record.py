@@ -7,8 +7,6 @@ the tables that it printed, or of a JSON document what WRITTEN makes of it. Each
 benchmark, or tests/test_figures.py fails.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -6,8 +6,6 @@ All take turns, so that a busy machine is busy for all of them. Processor time i
 it: the caller's side, the box and the program. Fails when the first backend takes more of it than the plain interpreter.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

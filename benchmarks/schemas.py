@@ -7,8 +7,6 @@ A model of one narrow layer with SmolLM2's vocabulary answers, so that next to n
 schema of the first list must pass the gateway as it is, none of the second may.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

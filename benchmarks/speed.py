@@ -1,7 +1,5 @@
 """The workloads of ``python3 -m benchmarks``, one or two at a time, and what is made of their figures."""
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import json

@@ -1,7 +1,5 @@
 """A database for a benchmark that measures what is stored, and the rows that it stores without help."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 """Log-probabilities of both answers of pairs under the base model and a tuned one: an answer at a time, and as evaluation
 computes them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Ratings into frozen pairs, beside a bare cursor that reads the same rows in the same order and does nothing with them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

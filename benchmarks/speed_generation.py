@@ -1,7 +1,5 @@
 """Six answers to one prompt, of a model with an adapter: by transformers' own generation, and as this project generates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final

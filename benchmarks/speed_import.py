@@ -1,7 +1,5 @@
 """Importing a file of rated answers, beside inserting rows that are ready."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Answers and ratings that come through the API, beside inserting rows that are ready. Without the network: what is timed is
 from a request to its answer, through all of Ratchet's middleware."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The figures as a picture: a bar for each way of a workload, as long as its CPU seconds are parts of the first way's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What a benchmark of speed prints: the machine, a table for each workload, and whether all ways computed the same."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A step of GRPO, by TRL's trainer and by that of this project, and a batch of PPO: answers, rewards, what is learned."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

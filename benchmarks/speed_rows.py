@@ -1,8 +1,6 @@
 """Preference pairs of token ids for benchmarks of speed: what stands in them does not matter, how long they are and what
 they share does."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, Final
 

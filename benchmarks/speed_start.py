@@ -1,7 +1,5 @@
 """What it costs to get ready: a process each, that imports what trains or measures, or is a command that does little."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

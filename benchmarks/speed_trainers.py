@@ -4,8 +4,6 @@ All have the same adapter, of which no matrix is zero, so that losses can be com
 rate at which they stay comparable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass

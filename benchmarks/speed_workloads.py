@@ -1,7 +1,5 @@
 """What is timed: each workload builds the ways to do it, and lets them compete."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ it led to, promoted or not, answers questions that are not among the rows, said 
 ``commonest``: right by field for who always says the commonest value; ``memory_mib``: the most that any process held.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource
@@ -22,10 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import systems_rows
+import systems_tasks
 from jobs_site import Site, set_up
 
 AGENTS: Final = {"filer": "FILER", "prioritizer": "PRIORITIZER", "widgets": "widgets"}
 """Job to agent: OCD's decisions, and the widget choice of Command Center, of which ``--rows`` are questions."""
+TASKS: Final = {"miniagent": systems_tasks.train_miniagent}
+"""Job to what trains its agent, and counts the tasks that it solves."""
 SHOWN: Final = 5
 
 
@@ -34,19 +35,27 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
         set_up(folder)
-        document = measure(options, folder)
+        document = play(options, folder) if options.job in TASKS else measure(options, folder)
     print(json.dumps(document, indent=1, ensure_ascii=False) if options.json else _say(document))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("job", choices=AGENTS)
+    parser.add_argument("job", choices=(*AGENTS, *TASKS))
     parser.add_argument("--rows", type=int, default=80)
     parser.add_argument("--test", type=int, default=80)
     parser.add_argument("--options", default="", help="of train_mpo")
     parser.add_argument("--folder", type=Path, help="keeps the site here")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def play(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    site = Site(folder / options.job, options.job)
+    site.open()
+    document = TASKS[options.job](site, options.rows, options.test, *shlex.split(options.options))
+    memory = {"memory_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}
+    return {"job": options.job, "rows": options.rows, "options": options.options, **document, **memory}
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:

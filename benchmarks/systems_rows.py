@@ -3,8 +3,6 @@
 Every job has texts for training and others for the test: of the things that are filed, none is in both.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -8,8 +8,6 @@ verdict and five questions before and after as JSON; takes about a quarter of an
 its own, which stays.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -11,8 +11,6 @@ The taste: a widget is liked where the bank expects its scenario, in all drawing
 thumbs (--noise) says the opposite.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

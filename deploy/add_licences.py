@@ -3,8 +3,6 @@
 A property ``ratchet:licence`` says why a package has none, or which other version declares it. What is printed is valid.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

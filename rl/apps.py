@@ -4,8 +4,6 @@ Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluat
     tasks, web; Django.
 """
 
-from __future__ import annotations
-
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate, pre_migrate
 

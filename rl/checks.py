@@ -3,8 +3,6 @@
 Imports: base, config, evaluation, export, operations, rewards, sandbox; Django.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import stat

@@ -5,8 +5,6 @@ SQLite's result codes (sqlite.org/rescode.html) and PostgreSQL's SQLSTATEs say w
 Imports: base; Django.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import dataclass
 from http import HTTPStatus

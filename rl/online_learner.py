@@ -13,8 +13,6 @@ The method is MPO, which learns from every kind of rating.
 Imports: base, collect, data_formatter, dataset_builder, models, runs, serving; Django.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ and the files of ENVIRONMENTS_DIR. A name is looked up among those; neither disk
 Imports: base, config, environments; Django.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path

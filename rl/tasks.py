@@ -3,8 +3,6 @@
 Imports: base, collect, forgetting, models, online_learner, operations, runs, scoring, serving, trust; Django.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

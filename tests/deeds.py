@@ -1,7 +1,5 @@
 """What tests do that decides about their tier: other processes, ports, sleeps, torch."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

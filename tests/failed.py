@@ -1,7 +1,5 @@
 """Which tests failed, for ``--retry`` of ``tests/run.py``: one line each, and whether it may be tried again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ Collecting is a quarter of the work of a whole run, and pytest-xdist does it aga
 directory and a database of its own. One that dies fails the test that it was running, and another goes on behind it.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal

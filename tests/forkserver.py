@@ -4,8 +4,6 @@ There is one in each process, so what it imports is said once. Nothing of ours, 
 what reads no settings while it is imported: each site has its own.
 """
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

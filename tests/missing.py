@@ -1,8 +1,6 @@
 """What some tests need and this machine has not: they are skipped, and the end of the run says how many, for want of what,
 and which command brings it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What all processes that test at the same time share."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

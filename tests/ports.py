@@ -1,7 +1,5 @@
 """Ports for servers that bind theirs themselves."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import socket

@@ -1,7 +1,5 @@
 """An installation on PostgreSQL, with a database of its own, for tests that start real processes."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a command says to a file that means harm: one line, an exit code of 1 to 4, in bounded memory and time."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager

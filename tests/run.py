@@ -5,8 +5,6 @@ Options of its own: ``--fast`` runs the first part only; with ``--retry``, as in
 at the end, alone. All other options are pytest's; with one of those, there is one run, of what they name.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """The tables of docs/security.md, from what the tests saw. ``UPDATE_DOCS=1`` writes them."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """The settings of the test suite: the real ones, on a database and a data directory of their own."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

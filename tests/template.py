@@ -1,7 +1,5 @@
 """The tests' SQLite database is a copy of one that was migrated once, kept from run to run."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Every setting has somebody who may set it, and what a trainer may set has bounds."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pytest

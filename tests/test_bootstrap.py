@@ -1,7 +1,5 @@
 """manage.py on a machine that has only Python: the base interpreter without its site-packages."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

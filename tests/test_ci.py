@@ -1,7 +1,5 @@
 """What CI runs, on PostgreSQL too. A forge runs the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

@@ -1,7 +1,5 @@
 """The queue as processes of their own that are killed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Processes of the queue on PostgreSQL: each has connections of its own, though they are forks of one that had some."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What ``manage.py`` brings along before a command begins."""
 
-from __future__ import annotations
-
 import gc
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The crash test, short: benchmarks/crash.py runs it for as long as one likes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The pages say what is: names, options, numbers, links and files are compared with the code."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

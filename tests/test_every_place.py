@@ -1,8 +1,6 @@
 """A field of a model, or a hyper-parameter of a method, is in all places that have such things, or stands here as left out
 on purpose. Who adds one and forgets a place reads here which."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Which errors say that the disk is full or the database gone; each is a real one."""
 
-from __future__ import annotations
-
 import errno
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Figures in the docs are those that benchmarks gave: docs/figures.json keeps them, and benchmarks/record.py writes it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -24,7 +22,6 @@ OWED = {
     "hostile",
     "jobs",
     "judge",
-    "learning",
     "rating_load",
     "ratings",
     "sandbox",

@@ -1,7 +1,5 @@
 """The simulation of the gate's promise, short: benchmarks/gate.py runs it with thousands of chains."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """The hostile hour, short: benchmarks/hostile.py runs it for as long as one likes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

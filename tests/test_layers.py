@@ -5,8 +5,6 @@
 which holds for the folders in it too, unless they have a line of their own. Modules that lie in ``rl`` itself have one each.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The locked requirements are the pinned ones and all that they bring; the bill of materials lists them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

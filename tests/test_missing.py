@@ -1,7 +1,5 @@
 """What a run says at its end of tests that were skipped for want of a tool."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The web process and ``manage.py help`` never pay for torch."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

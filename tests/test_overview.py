@@ -1,7 +1,5 @@
 """What ``manage.py`` alone prints."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

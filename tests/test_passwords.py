@@ -1,7 +1,5 @@
 """How passwords are kept, with the hashers of the product and not those of the other tests."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.hashers import check_password, identify_hasher, make_password
 from django.contrib.auth.models import User

@@ -1,7 +1,5 @@
 """Regular expressions that judge a whole text say where it ends: ``$`` also stands before a line break at the end."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DATA_DIR is for its owner alone, whoever writes in it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

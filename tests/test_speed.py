@@ -1,7 +1,5 @@
 """The benchmark of speed, short: whether all ways compute the same. Its times are measured by ``python3 -m benchmarks``."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Transactions on SQLite begin in the order in which they were asked for."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """The tiers of the tests, tried on tests that do what their tier does not allow."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """benchmarks/verdicts.py: what people preferred is read, and picks that are drawn of it are judged as the product does."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import ModuleType

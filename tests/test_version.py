@@ -1,7 +1,5 @@
 """One version: the changelog's. All that shows one agrees."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from io import StringIO

@@ -1,7 +1,5 @@
 """What must happen is waited for as long as a busy machine may take."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

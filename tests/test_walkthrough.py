@@ -1,7 +1,5 @@
 """docs/walkthrough.md runs from top to bottom, and prints what it shows."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Names say what a value is, and functions what they do: the worst words do not come back."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ have been the one to start it.
 The first two refuse torch, for files too that pytest only reads.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Waiting for what happens by itself: no longer than needed, and as long as a busy machine may take."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

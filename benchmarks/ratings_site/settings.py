@@ -1,7 +1,5 @@
 """The server of ``manage.py serve`` around one view without middleware: what an INSERT through Django costs at least."""
 
-from __future__ import annotations
-
 from backend.settings import *  # noqa: F403
 
 ROOT_URLCONF = "benchmarks.ratings_site.urls"

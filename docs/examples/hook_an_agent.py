@@ -5,8 +5,6 @@
 It needs Python 3.11 or newer and nothing else.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -3,8 +3,6 @@
 Reads ``{"task": ..., "answer": ...}`` from standard input; JUDGE_URL, JUDGE_MODEL and JUDGE_KEY say whom to ask.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

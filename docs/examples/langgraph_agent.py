@@ -1,7 +1,5 @@
 """The till as a graph of LangGraph. Nothing in it knows of a training."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """A till on OpenAI's client: it adds up what somebody buys. Nothing in it knows of a training."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -4,8 +4,6 @@ Imports: base, config, dataset_builder, evaluation, forgetting, models, online_l
     serving; Django.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 

@@ -1,7 +1,5 @@
 """Feedback."""
 
-from __future__ import annotations
-
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet

@@ -1,7 +1,5 @@
 """Small escaped pieces of HTML for the list and detail pages of the admin."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice

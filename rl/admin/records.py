@@ -1,7 +1,5 @@
 """Tables of what happened, to look at: one entry each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from axes.models import AccessAttempt

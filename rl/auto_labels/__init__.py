@@ -13,8 +13,6 @@ Imports: base, dataset_builder, judge, lm, models; Django.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.auto_labels.learning import Learned, go_on, learn
 from rl.auto_labels.predicting import newest, predictor
 from rl.auto_labels.proposing import Proposed, propose

@@ -4,8 +4,6 @@ An answer's label is good where the mean of its ratings lies above the middle, a
 side-by-side pick of two answers to one prompt, or an edited answer, which is better than what it was made from.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the newest model expects people to say. Only what labels and what trains loads a base model, never the site."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any

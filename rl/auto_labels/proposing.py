@@ -1,7 +1,5 @@
 """Its proposals, stored apart."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

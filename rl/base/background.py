@@ -1,7 +1,5 @@
 """Tasks of an event loop that nobody waits for until its end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from typing import Any

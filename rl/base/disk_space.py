@@ -1,7 +1,5 @@
 """Room on a disk, and what says that there is none."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from pathlib import Path

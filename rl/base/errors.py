@@ -19,8 +19,6 @@ Commands print the message of a RatchetError as one line and exit with its code;
 traceback. The API answers UsageError and BadFile as 400 and RunConflict as 409.
 """
 
-from __future__ import annotations
-
 
 class RatchetError(Exception):
     exit_code = 1

@@ -1,7 +1,5 @@
 """What an exporter is given, what it gives back, and what is known about the model that it exports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

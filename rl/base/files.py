@@ -5,8 +5,6 @@ All of it raises OSError when the disk refuses; what was begun is removed. Folde
 holds a lock on the hidden folder, so that what a killed process left is known, whichever container it ran in.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

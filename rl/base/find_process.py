@@ -1,7 +1,5 @@
 """Processes that a row names: is this one still there? And those that may not outlive their parent."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a program that is not ours sees of our environment, which may hold passwords and keys."""
 
-from __future__ import annotations
-
 import os
 
 _SYSTEM = (

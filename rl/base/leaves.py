@@ -1,7 +1,5 @@
 """What only a registry names, imported on first use because it may bring torch along."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Locks that the operating system lets go of when their holder dies: one run per device, one fetch of a model."""
 
-from __future__ import annotations
-
 import fcntl
 import time
 from collections.abc import Callable, Iterator

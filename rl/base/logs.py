@@ -1,7 +1,5 @@
 """What a line of the log is about: the request, the run and the trace that is worked on; and lines as JSON."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

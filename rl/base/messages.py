@@ -1,7 +1,5 @@
 """Chat messages with tool calls: ``tool_calls`` beside an assistant's content, results as messages of the role ``tool``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict

@@ -1,7 +1,5 @@
 """Names out of a registry: one sentence for those that nobody knows."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable
 

@@ -3,8 +3,6 @@
 A pipe, a socket or a device may have no end, or be waited for in vain.
 """
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """How a process that computes for long leaves a busy machine to those that wait for an answer."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

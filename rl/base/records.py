@@ -1,7 +1,5 @@
 """Frozen records that cross layers: the database side makes them, the pure and the torch side read them (or the reverse)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,8 +1,6 @@
 """Names and paths that come from outside: who may be called what, what may become part of a file name, and what may not
 leave its folder."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What chat templates are told beside the messages, alike in training, measuring and serving."""
 
-from __future__ import annotations
-
 from typing import Any
 
 SWITCH = "enable_thinking"

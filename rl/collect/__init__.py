@@ -4,6 +4,4 @@ Imports: base, config, data_formatter, environments, models; Django.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.collect.capture import ExecutionTrace, TraceCollector, hook_into_agent

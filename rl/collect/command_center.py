@@ -3,8 +3,6 @@
 A damaged file raises BadFile; a damaged record is yielded as Rejected, with location and reason, and reading goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime

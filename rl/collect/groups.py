@@ -1,8 +1,6 @@
 """Groups of questions, by what the app says beside them: keys of a trace's details, or of the metadata of its request to the
 gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from itertools import chain, groupby, islice
 from operator import attrgetter

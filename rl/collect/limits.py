@@ -1,7 +1,5 @@
 """How much a column or an event takes; the checks of the API, of the importers and of the one writer agree on it."""
 
-from __future__ import annotations
-
 ROLES = ("system", "user", "assistant", "tool")
 MAX_MESSAGES = 1000
 MAX_STEPS = 10_000

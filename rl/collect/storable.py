@@ -3,8 +3,6 @@
 PostgreSQL refuses NUL characters and half surrogate pairs; SQLite stores them, and every later page that shows them fails.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from math import isfinite

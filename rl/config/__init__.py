@@ -4,8 +4,6 @@ Imports: base.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.config.authority import check_overrides
 from rl.config.base import TrainingConfig
 from rl.config.method_configs import (

@@ -6,8 +6,6 @@ choices: a trainer names what the operator registered under that name. Commands,
 environment variables are always the operator's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
@@ -32,8 +30,9 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
     **_assign(
         Owner.TRAINER,
         """
-        automatic epochs max_steps full sft_epochs batch_size gradient_accumulation learning_rate warmup_ratio beta
-        train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl thinks precision quantize_base
+        automatic epochs max_steps full sft_epochs sft_learning_rate batch_size gradient_accumulation learning_rate
+        warmup_ratio beta train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl thinks
+        precision quantize_base
         activation_checkpointing fast save_steps seed
         rollouts num_generations temperature top_p max_new_tokens loss_type vllm
         policy_type async_rollout_workers eval_interval eval_tasks curriculum device

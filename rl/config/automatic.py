@@ -21,8 +21,6 @@ passes; at 3e-4 in two passes a third of the rows is.
 - layers: of a structure all.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -125,6 +123,14 @@ def imitates(config: TrainingConfig, method: str, kind: str) -> bool:
     return find_method(method).imitates
 
 
+def settle_warm_up(config: TrainingConfig, rows: int, hidden_size: int, answers: Answers) -> TrainingConfig:
+    """The imitation that comes before a method: at its own rate, and for so many passes as it would take by itself where
+    the configuration has no number of them."""
+    rate = config.sft_learning_rate or _imitation_rate(config, hidden_size, answers.kind)
+    epochs = config.sft_epochs if config.sft_epochs > 0 else _for_imitation(config, rows, answers)["epochs"]
+    return replace(config, learning_rate=rate, epochs=epochs, max_steps=0)
+
+
 def _for_imitation(config: TrainingConfig, rows: int, answers: Answers) -> dict[str, Any]:
     batch, passes = _cut(config, _ROWS_A_STEP, 1, _ROWS_A_STEP)
     of_a_pass = math.ceil(math.ceil(rows / batch) / passes) if rows else 1
@@ -146,11 +152,15 @@ def _for_imitation(config: TrainingConfig, rows: int, answers: Answers) -> dict[
 def _size_for_imitation(config: TrainingConfig, rows: int, size: Size | None, answers: Answers) -> dict[str, Any]:
     if size is None:
         return {}
-    rate = (_FREE_RATE if answers.kind == "free" else _RIGHT_RATE) * _HIDDEN_SIZE / size.hidden_size
-    rate = min(max(rate, _RATES[0]), _RATES[1]) * (FULL_LEARNING_RATE if config.full else 1)
     chosen = _by_size(config, "sft", rows, size)
     layers = 0 if answers.kind == "structured" else chosen["train_layers"]
-    return {**chosen, "learning_rate": float(f"{rate:.2g}"), "train_layers": layers}
+    rate = _imitation_rate(config, size.hidden_size, answers.kind)
+    return {**chosen, "learning_rate": rate, "train_layers": layers}
+
+
+def _imitation_rate(config: TrainingConfig, hidden_size: int, kind: str) -> float:
+    rate = (_FREE_RATE if kind == "free" else _RIGHT_RATE) * _HIDDEN_SIZE / hidden_size
+    return float(f"{min(max(rate, _RATES[0]), _RATES[1]) * (FULL_LEARNING_RATE if config.full else 1):.2g}")
 
 
 def _imitation_line(config: TrainingConfig, automatic: tuple[str, ...], answers: Answers) -> str:

@@ -1,12 +1,11 @@
 """Hyper-parameters that every method has. Overrides make a new configuration; unknown names and impossible values raise."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Self
+from functools import cache
+from typing import Any, ClassVar, Self, get_type_hints
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
@@ -26,14 +25,15 @@ def ranges_of(kind: type) -> dict[str, tuple[float, float]]:
     return {own.name: own.metadata["range"] for own in every if "range" in own.metadata}
 
 
-def integers_of(kind: Any) -> set[str]:
-    """Fields that are whole numbers: what is annotated as ``int``, or None beside it."""
-    return {own.name for own in fields(kind) if own.type in ("int", "int | None")}
+@cache
+def integers_of(kind: type) -> frozenset[str]:
+    """Fields that are whole numbers, or None beside them."""
+    return frozenset(name for name, hint in get_type_hints(kind).items() if hint in (int, int | None))
 
 
 def check_numbers(record: Any) -> None:
     """Raises UsageError for a number that is out of bounds, or not whole where it must be."""
-    integers = integers_of(record)
+    integers = integers_of(type(record))
     for name, (low, high) in ranges_of(type(record)).items():
         value = getattr(record, name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
@@ -72,8 +72,10 @@ class TrainingConfig:
     """Optimiser steps; 0: as many as ``epochs`` comes to."""
     full: bool = False
     """Train all weights instead of an adapter."""
-    sft_epochs: float = within(0, 1000, 0.0)
-    """Passes of imitation over the good answers before the method itself; 0: none."""
+    sft_epochs: float = within(-1, 1000, 0.0)
+    """Passes of imitation over the good answers before the method itself; 0: none; -1: as many as train_sft would choose."""
+    sft_learning_rate: float = within(0, 1.0, 0.0)
+    """Peak rate of that imitation; 0: what train_sft would choose."""
     batch_size: int = within(1, 1024, 4)
     """Preference pairs (or rows) per forward pass."""
     gradient_accumulation: int = within(1, 1024, 4)

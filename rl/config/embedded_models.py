@@ -1,7 +1,5 @@
 """The base models that come with Ratchet, by name. ``rl.lm.base_models`` makes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

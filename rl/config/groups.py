@@ -1,7 +1,5 @@
 """Which details of questions make groups, such as the language or the plan of whoever asks: an agent names them."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

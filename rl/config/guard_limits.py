@@ -3,8 +3,6 @@
 ``rl.evaluation.guards.rails`` holds versions to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final

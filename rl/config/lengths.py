@@ -1,7 +1,5 @@
 """How long the texts of a type of agent are."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

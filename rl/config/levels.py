@@ -1,7 +1,5 @@
 """The GGUF quantisation levels on offer, from the most exact to the smallest."""
 
-from __future__ import annotations
-
 from rl.base.names import require_known
 
 PLAIN_LEVELS: tuple[str, ...] = ("f32", "bf16", "f16", "q8_0")

@@ -1,7 +1,5 @@
 """Hyper-parameters of single methods, beside those that all have."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

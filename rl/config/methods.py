@@ -3,8 +3,6 @@
 Paths are dotted and imported on first use, because methods bring torch along and row builders the database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum

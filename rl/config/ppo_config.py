@@ -1,7 +1,5 @@
 """Hyper-parameters of PPO, the method with the most of its own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

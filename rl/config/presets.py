@@ -1,7 +1,5 @@
 """Presets: what differs from a method's own defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

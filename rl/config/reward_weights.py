@@ -1,7 +1,5 @@
 """Weights that a person may set: what is allowed, and the weights of decision components by type of agent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rl.base.errors import UsageError

@@ -5,8 +5,6 @@ goes on meanwhile. At these bounds llama.cpp converts all schemas of a request w
 one for a token (of 49,000) where most is open.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar

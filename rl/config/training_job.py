@@ -1,7 +1,5 @@
 """What a method is given to train on and with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -10,8 +10,6 @@ Imports: base, config.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.base.records import PreferencePair as DPOPair
 from rl.data_formatter.jsonl import load_pairs_from_jsonl, pairs_to_jsonl, read_training_rows, training_row
 from rl.data_formatter.preference import build_preference_pairs

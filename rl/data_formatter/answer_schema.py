@@ -5,8 +5,6 @@ where Good's estimate (``answer_kinds.py``) says that hardly one more is to be e
 times the longest that was accepted, so that a model that does not come to an end keeps to the form too.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -6,8 +6,6 @@ is fitted to accepted answers: its scores say little of a language or a job that
 part cost a look at the model: what is the same in all of them says nothing.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, defaultdict

@@ -4,8 +4,6 @@ By counting alone, and leniently: an ordinary list, table, piece of code or shor
 cannot be told is not held against a model.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Answers that were just generated, as the rewards read them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

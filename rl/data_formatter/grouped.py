@@ -4,8 +4,6 @@ GRPO learns from how much better than its group an answer is. A group whose rewa
 left out; answers with the same text are one answer with the mean of their rewards.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace

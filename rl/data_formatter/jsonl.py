@@ -1,7 +1,5 @@
 """Preference pairs as JSON lines, and as rows that a trainer reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 Whoever knows best decides: people, else a label that a model proposed and that is sure enough, else the reward.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 scenario) once under the reasons that concern it alone, and a pair once under the reasons that concern two answers.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections import Counter, defaultdict

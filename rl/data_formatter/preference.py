@@ -6,8 +6,6 @@ Statements about the same two answers are then weighed against each other: the m
 that teaches nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

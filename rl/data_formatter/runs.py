@@ -1,7 +1,5 @@
 """Whole runs in rows: what an agent did before its last words stands before them, tool calls and results as messages."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

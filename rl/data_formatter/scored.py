@@ -1,8 +1,6 @@
 """Single answers with a number: with their reward, for any tool that reads it, and with a score, for a reward model, whose
 held-out rows are contrasts: pairs as they are, and scored answers matched with each other."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

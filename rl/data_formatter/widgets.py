@@ -6,8 +6,6 @@ by a disliked one. So both have the same number of widgets, and all that a model
 neither that short selections are better nor that long ones are.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

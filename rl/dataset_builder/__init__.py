@@ -8,8 +8,6 @@ raters, rewards; Django.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.dataset_builder.frozen.freezing import freeze, freeze_files, freeze_tasks
 from rl.dataset_builder.frozen.marking import mark, reclaim, release
 from rl.dataset_builder.frozen.splitting import Split, is_held_out

@@ -1,7 +1,5 @@
 """The answers of rows that people accept, by which the kind of an agent's answers is told."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ no row is in memory. Rows with weights are weighed down, others left out, those 
 neither the numbers of the database nor the time.
 """
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping

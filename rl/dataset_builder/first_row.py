@@ -3,8 +3,6 @@
 Answers are stored for an agent of their own, in a transaction that is taken back, and go the way of all rows.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence

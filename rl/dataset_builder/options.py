@@ -1,7 +1,5 @@
 """Which pairs to build."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rl.base.errors import UsageError

@@ -2,8 +2,6 @@
 differs from question to question.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """A training set in one call, from the database or from Command Center's files; and under names that users of other systems
 know: the sets of an agent, and what it has to learn from, counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ A file of PROMPT_TEMPLATES_DIR is a template under its own name: ``prompt`` and 
 ``fixture``, as ``rl.data_formatter.wording.written`` reads them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path

@@ -4,6 +4,4 @@ Imports: base, config, models; Django.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.demo.support import DEMO_TRAINING, demo_answers

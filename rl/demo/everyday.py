@@ -5,8 +5,6 @@ with what a thing can be, how delicate it is, or what it is all about. Whether a
 model is small and often wrong, and learns how to answer and not what.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

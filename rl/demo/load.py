@@ -1,7 +1,5 @@
 """Puts a demo's questions, answers and simulated ratings into the database, once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ All 300 were made up for this demo. A seed draws 40 that simulated colleagues co
 and 60 others that nobody corrects, on which it is tested; the other 200 are left for whoever tries it.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

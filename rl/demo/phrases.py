@@ -5,8 +5,6 @@ What the simulated raters like: the answer names the next step (a topic's senten
 dislike: sympathy and waiting, and nothing that a person could do.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import chain

@@ -5,8 +5,6 @@ the text which holds for questions nobody has trained on; every answer is writte
 held-out questions; and both kinds are equally long, so that an untrained model has nothing to go by.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

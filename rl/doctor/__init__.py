@@ -3,8 +3,6 @@
 Imports: base, lm, models, operations, serving; Django.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

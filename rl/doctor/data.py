@@ -1,8 +1,6 @@
 """Database, queue, answers on their way, backups and keys; and files of an SQLite database that somebody took away while it
 is open: what is written then is lost when it is closed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import suppress

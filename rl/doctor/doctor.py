@@ -1,7 +1,5 @@
 """Looks at the whole installation, and says for everything that is wrong what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Python, packages, disk and clock."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

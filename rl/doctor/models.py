@@ -1,7 +1,5 @@
 """Where models come from and where they are served."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.conf import settings

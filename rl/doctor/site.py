@@ -1,7 +1,5 @@
 """Settings, and what Django's own checks say of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 

@@ -3,8 +3,6 @@
 Imports: base, config, data_formatter, rewards, sandbox.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all environments share: turns, tools, and the end of an episode."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Programming tasks: the agent may run code, and a program of its is judged by tests in the sandbox."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping, Sequence
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """What an agent and its environment say to each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

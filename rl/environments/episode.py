@@ -1,7 +1,5 @@
 """What happened in one episode, from the task to the reward."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self

@@ -1,7 +1,5 @@
 """Episodes in a world that was recorded."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

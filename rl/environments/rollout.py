@@ -1,7 +1,5 @@
 """Episodes, one after the other: a policy answers, the environment observes, until it is done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

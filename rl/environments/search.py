@@ -1,7 +1,5 @@
 """Questions that are answered by looking things up."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

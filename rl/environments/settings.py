@@ -1,8 +1,6 @@
 """An environment as JSON describes it, so that any process can make the same one; and what its class takes as settings,
 read from the signatures of its ``__init__``."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What a configuration gives to programs: their arguments, and environment variables, secrets by name alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Imports: base, collect, config, data_formatter, dataset_builder, environments, e
     scoring, training, versions; Django.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Duels of a new version with the one in use: both answered the same question, and people take the better answer without
 knowing whose it is. The gate makes them where it cannot tell; their picks are counted with all others between the two."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -94,18 +92,20 @@ def judge_picks(picks: Picks, level: float, margin: float, sides: Sides) -> Verd
     after each pick."""
     line, share, counted = 0.5 - margin, picks.interval, picks.in_words(*sides)
     difference = Interval(*(end - 0.5 for end in (share.value, share.low, share.high)))
-    figures = f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
+    figures = f"In figures: {sides.new} has a share of {share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
     evidence, asked = bets.evidence(picks.shares, line), 1 / level
     if evidence >= asked:
-        bearable = f" by more than {100 * margin:g} points" if margin else ""
-        what = f"is not worse{bearable}" if share.value <= 0.5 and margin else "is better"
-        reason = f"People's picks: {sides.new} {what}, {figures}: {counted}. The odds are {evidence:,.0f} to 1, and"
-        return Verdict("promote", difference, f"{reason} {asked:,.0f} were asked for.")
+        is_behind = share.value <= 0.5 and margin
+        bearable = f"{sides.new} is good enough, for it may be worse by {100 * margin:g} points"
+        what = bearable if is_behind else f"People prefer {sides.new}"
+        odds = f"odds of {evidence:,.0f} to 1 against chance, where {asked:,.0f} to 1 are enough"
+        return Verdict("promote", difference, f"{what}: {counted}. That settles it. {figures}, {odds}.")
+    stays = f"{sides.other} stays in use. {figures}."
     if bets.evidence_against(picks.shares, line) >= WORSE_AT:
-        return Verdict("reject", difference, f"People's picks: {sides.other} is better: {counted}, {figures}.")
+        return Verdict("reject", difference, f"People prefer {sides.other}: {counted}. {stays}")
     if is_over(picks, margin):
-        reason = f"No clear difference in people's picks: {counted}; {sides.new} is preferred in {figures}"
-        return Verdict("undecided", difference, f"{reason}. Nobody is asked about it any more.")
+        hardly = f"More picks would hardly show that {sides.new} is better: {counted}"
+        return Verdict("undecided", difference, f"{hardly}. So nobody is asked any more, and {stays}")
     return Verdict("undecided", difference, f"{what_decides(picks, level, margin, sides)}.")
 
 
@@ -120,13 +120,13 @@ def what_decides(picks: Picks, level: float, margin: float, sides: Sides) -> str
     """How many more picks, for a person; never from the share so far, which says little about it."""
     line = 0.5 - margin
     if picks.shares:
-        more = bets.least_more(picks.shares, level, line)
-        return f"{picks.in_words(*sides)}: at least {more} more decide, if all are for {sides.new}"
+        more = f"at least {bets.least_more(picks.shares, level, line)} more picks are needed"
+        return f"Not decided yet: {picks.in_words(*sides)}; {more}, and more still if any is for {sides.other}"
     needed = [bets.picks_needed(share, level, line) for share in FIRST]
     often, seldom = (f"about {number}" if number else f"more than {bets.MOST_PICKS}" for number in needed)
-    first, second = (f"{100 * share:.0f} of 100" for share in FIRST)
-    settled = f"If people prefer {sides.new} in {first} duels, {often} picks settle it; in {second}, {seldom}"
-    return f"Nobody has picked yet. {settled}"
+    first, second = (f"preferred in {100 * share:.0f} of 100" for share in FIRST)
+    settled = f"it takes {often} picks of all people together if {sides.new} is clearly better ({first})"
+    return f"Nobody has picked yet: {settled}, and {seldom} if it is a little better ({second})"
 
 
 class Given(NamedTuple):

@@ -1,7 +1,5 @@
 """Measures a version on held-out rows, beside its base model and the version in use, and asks the gate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path

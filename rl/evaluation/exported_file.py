@@ -4,8 +4,6 @@ Quantising changes every weight a little, and llama.cpp computes in its own way:
 has judged. The file scores a sample of the same pairs, and may not lose more than a tolerance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

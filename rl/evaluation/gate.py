@@ -9,8 +9,6 @@ last promoted, the wider is the interval that has to lie above the line. Rejecti
 does for it at every look.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -76,7 +76,7 @@ class Groups:
         if verdict.decision != "promote" or not worse:
             return verdict
         whole = "Good enough" if self.margin else "Better"
-        held = f"{whole} on the whole, but worse for {worse}. It is not promoted by itself; a person decides."
+        held = f"{whole} on the whole, but worse for {worse}. It does not go into use by itself: a person decides."
         return replace(verdict, decision="undecided", reason=f"{held} Without that: {verdict.reason}")
 
     def after(self, earlier: Sequence[Row]) -> Groups:

@@ -1,7 +1,5 @@
 """The held-out rows that a version is measured on: of which training set, and without those that it has learned from."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Rows from a file of one's own, in the place of held-out ones: pairs, or prompts with their right answers. Prompts that one
 of the compared versions has learned from are left out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ even if all its errors were in favour of the new version. To take whichever is i
 the versions rank answers that are there is shown beside, and decides nothing about versions that answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -94,7 +92,7 @@ def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, terms: Terms, p
         )
     if fresh and fresh.judge.beats_chance and len(fresh.sides) >= FEWEST_JUDGED:
         return "fresh", _forecast(fresh, terms)
-    return "", _open(f"Nobody can tell yet: {_why_open(fresh, prompts)}. People's picks decide.")
+    return "", _open(f"Nobody can tell yet: {_why_open(fresh, prompts)}. Now people have to pick.")
 
 
 def _why_open(fresh: Fresh | None, prompts: int) -> str:
@@ -117,22 +115,22 @@ def _forecast(fresh: Fresh, terms: Terms) -> Verdict:
     shown, least, judge = fresh.forecast, fresh.worst_case(terms.look.confidence), fresh.judge
     difference, line = Interval(*(end - 0.5 for end in (shown.value, shown.low, shown.high))), 0.5 - terms.margin
     figures = (
-        f"it is preferred in {shown.value:.0%} ({shown.low:.0%} to {shown.high:.0%}) of {len(fresh.sides)} fresh answers. "
-        f"That is a forecast of {judge.name}, which agrees with people on {judge.agreement.value:.0%} of {judge.prompts} "
-        f"prompts (the longer answer: {judge.longer:.0%})"
+        f"the judge ({judge.name}) prefers it in {shown.value:.0%} ({shown.low:.0%} to {shown.high:.0%}) of "
+        f"{len(fresh.sides)} fresh answers, and agrees with people on {judge.agreement.value:.0%} of {judge.prompts} "
+        f"prompts (always taking the longer answer: {judge.longer:.0%})"
     )
     if shown.high < line:
         return Verdict("reject", difference, f"The new version is worse: {figures}.")
     surely = f"if all its errors were in favour of the new version, people would prefer it in {least:.0%} or more"
     by_chance = not terms.margin and sign_flip_p([side - 0.5 for side in fresh.sides]) > terms.look.level
     if least <= line or by_chance:
-        return _open(f"Nobody can tell yet: {figures}; {surely}. People's picks decide.", difference)
+        return _open(f"Nobody can tell yet: {figures}; {surely}. Now people have to pick.", difference)
     if not terms.judge_decides:
-        return _open(f"Perhaps better: {figures}. People's picks decide.", difference)
+        return _open(f"Perhaps better: {figures}. Now people have to pick.", difference)
     return Verdict("promote", difference, f"The new version is better: {figures}; {surely}.")
 
 
-OWN_JUDGE: Final = "a judge that has learned from its users' ratings"
+OWN_JUDGE: Final = "a program that has learned from its users' ratings"
 MOST_CHECKS: Final = 100
 """How many of people's comparisons a model on a server is checked on: each is two requests."""
 Row = Mapping[str, Any]

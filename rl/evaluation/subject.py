@@ -1,7 +1,5 @@
 """What is measured: a version or the folder of a checkpoint, with which it is compared, and under which terms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial

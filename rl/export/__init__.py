@@ -7,8 +7,6 @@ imported on first use, because it needs torch. ``GGUFExporter``, ``export_to_oll
 Imports: base, config, dataset_builder, lm, models, operations, versions; Django.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from rl.base.leaves import lazy_name

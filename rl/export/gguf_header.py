@@ -4,8 +4,6 @@ first, and refused where it says more than the file can hold.
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
-from __future__ import annotations
-
 import math
 import mmap
 import struct

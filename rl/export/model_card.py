@@ -4,8 +4,6 @@ Texts that come from outside (licences, names, reasons) are escaped. Of a base m
 told: where it lies on this machine is nobody's business.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Exporting a version (or a bare checkpoint) and keeping account of the files. Imports no torch: formats are leaf files."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A half-written model looks like a model to whatever loads it.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Iterator

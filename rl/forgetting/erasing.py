@@ -4,8 +4,6 @@ SQLite's ``secure_delete`` blanks a row where it lies, and not the copies that s
 order: about one word in 200 was still there. So the whole file is written anew, and the log emptied.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db import DatabaseError, connection, transaction

@@ -1,7 +1,5 @@
 """Files that hold a person's words: answers on their way into the database, frozen rows, and what was trained on them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field

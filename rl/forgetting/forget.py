@@ -4,8 +4,6 @@ The database part is one transaction. The receipt is written before it ends, so 
 command again finds what was left to do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice

@@ -1,7 +1,5 @@
 """Receipts: what was forgotten, without saying who. ``DATA_DIR/forgotten/<time>-<hash>.json``, for the operator's eyes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime

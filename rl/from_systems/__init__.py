@@ -5,8 +5,6 @@ their formats known at its start, and their addresses stand in ``backend/urls.py
 Imports: base; Django.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 FORMATS: dict[str, str] = {

@@ -1,7 +1,5 @@
 """What trains, exports and deploys needs Ratchet's settings. A script of one's own gets them here."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

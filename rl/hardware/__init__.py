@@ -4,8 +4,6 @@ Imports: base, config.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.hardware.cost import TrainingEstimate, estimate
 from rl.hardware.detecting import (
     GIB,

@@ -1,11 +1,10 @@
 """How many seconds each part of a training run takes: what it does, times how fast the machine does it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rl.config import TrainingConfig
+from rl.config.automatic import Answers, settle_warm_up
 from rl.config.methods import Column, Method
 from rl.hardware.speed import TIMED_TOKENS, ModelShape, Speed
 
@@ -106,8 +105,10 @@ class Seconds:
 
     def _imitation(self) -> float:
         """One answer to a row, through all layers."""
-        texts = self.config.sft_epochs * self._answers
-        return texts * (self._forward(self._below) + self._training(self._trained)) if texts else 0.0
+        if not self.config.sft_epochs:
+            return 0.0
+        passes = settle_warm_up(self.config, self.work.rows, self.model.hidden_size, Answers()).epochs
+        return passes * self._answers * (self._forward(self._below) + self._training(self._trained))
 
     def _reference(self) -> float:
         """Scores that are computed once a row; the states of the layers that are not trained come with them."""

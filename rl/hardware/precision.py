@@ -4,8 +4,6 @@ as in float32 (figures in docs/training.md).
 Loading the base model in 4 bits is bitsandbytes's work; training so is proven on NVIDIA GPUs.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Final
 

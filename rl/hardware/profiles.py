@@ -1,7 +1,5 @@
 """Profiles: which sizes and hyper-parameters suit a machine, each number with its reason."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """How fast a machine works with a model: measured there, or else assumed from its kind."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 

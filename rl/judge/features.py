@@ -8,8 +8,6 @@ docs/decisions/judge.md.
 Shapes: N answers, B of one forward pass, T tokens of the longest of them, H the width of the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any

@@ -4,8 +4,6 @@ Numbers of words and characters are logarithms, most others shares between 0 and
 is counted in English; other languages are told apart by the rest.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import zlib

@@ -12,8 +12,6 @@ as the form, and the length by itself.
 Shapes: N answers, D features, J opinions, M dimensions that the opinions' features span.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of training sets as what a judge learns from: answers, and what people think of them."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

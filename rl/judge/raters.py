@@ -17,8 +17,6 @@ round instead of left out.
 A judge that can tell nothing gives q = 1/2, and then nobody is doubted more than anybody else.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

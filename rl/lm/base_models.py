@@ -3,8 +3,6 @@
 An agent names it; ``resolve`` makes a folder (or a bare hub id) of the name, which may fetch or unpack something first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Checkpoints on disk: which of them are whole, and which stay. Needs no torch."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

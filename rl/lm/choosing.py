@@ -3,8 +3,6 @@
 Shapes: B prompts, T tokens of the longest with what its answers have in common, V words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final

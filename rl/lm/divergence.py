@@ -9,8 +9,6 @@ Shapes: B sequences of one forward pass, L tokens of the longest of them, T of t
 vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from statistics import fmean

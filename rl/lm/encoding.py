@@ -13,8 +13,6 @@ answer the results of tools and the words of users are marked as not the model's
 these too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path

@@ -10,8 +10,6 @@ draw, which takes a random number for each word of the vocabulary and sorts all 
 Shapes: B rows, V words of the vocabulary, W of them that are looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final

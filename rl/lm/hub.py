@@ -1,7 +1,5 @@
 """Models of the Hugging Face hub at one revision, so that the same name is the same model for ever."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

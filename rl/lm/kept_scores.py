@@ -6,8 +6,6 @@ libraries, and whether a pass is a tree. In it stand digests of token ids, and n
 other answers may differ in its last digits, as sums do in another order.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Collection, Iterator

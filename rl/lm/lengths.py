@@ -1,7 +1,5 @@
 """How many tokens rows have, what does not fit, and how to say so."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

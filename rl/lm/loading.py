@@ -1,7 +1,5 @@
 """Models, tokenizers and adapters in memory: from safetensors only, without foreign code, on the best device here."""
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

@@ -5,8 +5,6 @@ log p(answer | prompt) = the sum over the answer's tokens that the model said of
 Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b

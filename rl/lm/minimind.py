@@ -5,8 +5,6 @@ what is saved again is plain Llama or Qwen3.
 https://github.com/jingyaogong/minimind, model/model_minimind.py
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

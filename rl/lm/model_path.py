@@ -1,7 +1,5 @@
 """Is this a whole model, is that an adapter? Answered by the files that are there, before anything heavy is loaded."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

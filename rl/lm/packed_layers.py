@@ -12,8 +12,6 @@ of sixteen random bits an element decides: the share that is dropped is right to
 Shapes: T tokens, O and I the widths after and before a layer, R the rank of its adapter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps

@@ -3,8 +3,6 @@
 The launcher (torchrun, accelerate) tells by RANK and WORLD_SIZE; alone, every function here does nothing.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Tokenizers, and what the libraries' errors become. Needs no torch, which takes three times as long to load as the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What runs out during long work, memory and disk, told as one sentence that says what to change."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import resource

@@ -1,7 +1,5 @@
 """Where log-probabilities of answers are kept (``kept_scores``). It may be thrown away, and is made again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from django.conf import settings

@@ -3,8 +3,6 @@
 Shapes: B prompts, C tokens that all begin with, P tokens of the longest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from os.path import commonprefix
 from typing import Any, Final

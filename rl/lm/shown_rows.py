@@ -4,8 +4,6 @@
 output a list with what becomes of each row.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

@@ -5,8 +5,6 @@ have it, with the index, the proxy and the certificates that pip uses. The weigh
 of the original are lost. The file is fetched once into a cache that every checkout of this user shares.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

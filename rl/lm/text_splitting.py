@@ -1,7 +1,5 @@
 """How byte-level tokenizers split text before merging: llama.cpp knows each rule by a name, tokenizer.json by its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -7,8 +7,6 @@ does not load torch, and learns how long that takes.
 Shapes: B texts of T tokens, H the width of the model, V its vocabulary.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

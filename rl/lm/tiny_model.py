@@ -5,8 +5,6 @@ whose values do not depend on the processor, so every machine builds the same mo
 a version trained on it does better, it learned from the ratings.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -7,8 +7,6 @@ values, is not touched.
 Shapes: B rows, T tokens of the longest, H the width of the model.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A command declares its options as a frozen dataclass of rl/management/options.py
 Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import json
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence

@@ -1,21 +1,19 @@
 """A command's options as a frozen dataclass: each field is declared once, with the argument that fills it, and argparse's
 dictionary is read once, at the door."""
 
-from __future__ import annotations
-
 import argparse
 import socket
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 from django.core.management.base import CommandParser
 
 from rl.base.errors import UsageError
 
 _OWN_FLAG = "--"
-_TYPES = {"int": int, "float": float, "Path": Path}
+_TYPES = {hint: kind for kind in (int, float, Path) for hint in (kind, kind | None)}
 
 
 def argument(
@@ -71,7 +69,7 @@ def add_arguments(parser: CommandParser, kind: type[CommandOptions], title: str 
     """In the order of the fields. ``title``: they stand in a group of their own. ``own``: without inherited ones."""
     container: Any = parser.add_argument_group(title) if title else parser
     exclusive: dict[str, Any] = {}
-    entries = {entry.name: entry for entry in fields(kind) if entry.metadata}
+    entries, hints = {entry.name: entry for entry in fields(kind) if entry.metadata}, get_type_hints(kind)
     for entry in [entries[name] for name in kind.__annotations__ if name in entries] if own else entries.values():
         flags, also = entry.metadata["flags"], entry.metadata["also"]
         within = container
@@ -82,7 +80,7 @@ def add_arguments(parser: CommandParser, kind: type[CommandOptions], title: str 
         if _OWN_FLAG in flags:
             flags = [f"--{entry.name.replace('_', '-')}", *flags[1:]]
             if "action" not in settings:
-                settings = {"type": _TYPES.get(str(entry.type).removesuffix(" | None")), **settings}
+                settings = {"type": _TYPES.get(hints[entry.name]), **settings}
         if callable(choices := settings.get("choices")):
             settings["choices"] = choices()
         within.add_argument(*(flags or [entry.name]), **settings)

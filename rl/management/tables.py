@@ -1,7 +1,5 @@
 """Tables that several commands print, and rows as they would be trained, as lines for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Any

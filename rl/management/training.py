@@ -1,7 +1,5 @@
 """What all training commands do: make a run or go on with one, execute it, show what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar

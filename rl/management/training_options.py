@@ -1,7 +1,5 @@
 """The options of training commands: a dataclass for each group of arguments, and the run that they ask for."""
 
-from __future__ import annotations
-
 from argparse import ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Mapping
 from contextlib import suppress
@@ -86,10 +84,11 @@ class TrainingGroup(CommandOptions):
         "--sft-first",
         nargs="?",
         type=float,
-        const=1.0,
+        const=-1.0,
         metavar="EPOCHS",
-        help="imitate the good answers first, for so many epochs (1)",
+        help="imitate the good answers first, for so many epochs; default: as many as train_sft would take",
     )
+    sft_learning_rate: float | None = option(help="of that imitation; default: what train_sft would take")
     max_steps: int | None = option(help="optimiser steps; default: as many as the epochs come to")
     batch_size: int | None = option(help="rows per forward pass")
     gradient_accumulation: int | None = option(help="forward passes per optimiser step")

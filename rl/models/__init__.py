@@ -7,8 +7,6 @@ Imports: base, config; Django.
 """
 
 # ruff: noqa: F401  what is imported here is imported from here
-from __future__ import annotations
-
 from rl.models.access import ApiKey, usual_scopes
 from rl.models.agents import Agent
 from rl.models.audit import AuditEvent, WebhookDelivery

@@ -1,7 +1,5 @@
 """AuditEvent: who did what; WebhookDelivery: who was told of it."""
 
-from __future__ import annotations
-
 import uuid
 
 from django.db import models

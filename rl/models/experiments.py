@@ -1,7 +1,5 @@
 """Experiments, arms, assignments."""
 
-from __future__ import annotations
-
 import re
 
 from django.core.exceptions import ValidationError

@@ -1,7 +1,5 @@
 """Where versions answer: deployments."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from django.core.validators import MaxValueValidator, MinValueValidator

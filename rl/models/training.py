@@ -1,7 +1,5 @@
 """TrainingSet and members, TrainingRun, MetricPoint, Episode."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 from typing import Any

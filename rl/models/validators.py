@@ -1,7 +1,5 @@
 """Validators of an agent's fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.exceptions import ValidationError

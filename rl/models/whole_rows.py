@@ -1,7 +1,5 @@
 """Reads rows by statements that are written out: composing one of Django's anew takes ten times as long as running it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar

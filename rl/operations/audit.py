@@ -1,8 +1,6 @@
 """Who did what. An event is a row that is written in the same transaction as what it describes: there is neither without
 the other."""
 
-from __future__ import annotations
-
 import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Records what Django's signals report, whichever page or command they come from: sign-ins, passwords, forms of the admin,
 and rows that are created or deleted."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from axes.signals import user_locked_out

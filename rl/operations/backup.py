@@ -5,8 +5,6 @@ in the backup twice, and delivering it again changes nothing. Then the database,
 was there before the row that names it, and never changes afterwards.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

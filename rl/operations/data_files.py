@@ -1,8 +1,6 @@
 """Which files of DATA_DIR belong to a backup. The others are dispensable: locks, logs of servers, kept scores, what is half
 written. What killed processes left half written is removed: whatever ``rl.base.files`` stages."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

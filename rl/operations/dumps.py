@@ -1,7 +1,5 @@
 """The database as one file, whichever it is."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

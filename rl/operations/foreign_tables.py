@@ -3,8 +3,6 @@
 OCD's ``.env`` names its own database by the variable that Ratchet reads too.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from django.conf import settings

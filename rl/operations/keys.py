@@ -1,7 +1,5 @@
 """API keys are revoked."""
 
-from __future__ import annotations
-
 from django.db import transaction
 
 from rl.models import ApiKey

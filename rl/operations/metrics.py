@@ -1,8 +1,6 @@
 """The state of the database and the disk in Prometheus' format. It is looked up on request, so that it is the same whichever
 process answers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping

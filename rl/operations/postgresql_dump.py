@@ -1,7 +1,5 @@
 """The PostgreSQL database as one file, and back, by pg_dump's custom format."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Whether the queue is at work, by the rows of its tasks: whatever the broker is, and whichever machine it runs on."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """Puts a backup back. Everything in it is checked before anything here is touched."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ Rows go in small transactions, so that a rating never waits for long. Each look 
 transaction that holds the row: what is rated at this moment stays.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

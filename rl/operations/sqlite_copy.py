@@ -1,7 +1,5 @@
 """The SQLite database as one file, and back, by SQLite's own online backup: in one step each, while others use it."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

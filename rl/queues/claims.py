@@ -1,7 +1,5 @@
 """Which items are a rater's own for now. A claim is made, renewed or taken up again in one transaction."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable

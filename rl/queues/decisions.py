@@ -4,8 +4,6 @@ Several of one rater are decided in one transaction, with as many statements as 
 skips of different items that are his for sure; whatever else is among them, such as a correction, each is decided alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -1,8 +1,6 @@
 """Queues are made, changed, closed: always whole, checked and on record. Gold items: what somebody who knows has decided
 becomes the right answer, and others are asked it to measure them."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import timedelta
 from typing import Any

@@ -4,8 +4,6 @@
  "from": "2026-01-01", "to": "2026-12-31", "details": {"category": "energy", "natural": true}}
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ each kind the search starts where the last decisions were made, so that it does 
 misses is looked for once nothing else is left.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from typing import Any

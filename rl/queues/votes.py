@@ -1,7 +1,5 @@
 """What a rater sends: checked, and not stored yet."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Every message is asked through the gateway, as an application would, so what is 
 kept as traces of a session for each time; what an earlier quickstart asked is not asked again.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence

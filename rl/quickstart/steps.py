@@ -1,7 +1,5 @@
 """The steps that every demo has: database, account, base model, agent, training, gate, site."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

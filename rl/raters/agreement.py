@@ -5,8 +5,6 @@ ordered pair of them 1 / (m - 1); o(c, k) are the sums of these over pairs of va
 all.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction

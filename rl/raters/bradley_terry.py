@@ -5,8 +5,6 @@ mean 0 and deviation PRIOR_DEVIATION: after three wins in three games a version 
 are Laplace's, from the curvature at the maximum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist

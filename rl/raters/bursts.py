@@ -5,8 +5,6 @@ second by keyboard, presses ten keys 50 ms apart where the answers are plainly a
 twenty ratings at once.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -6,8 +6,6 @@ LEAST_VOTES votes do not show the right label, and are left out. A rater of whom
 had been seen PRIOR_VOTES times before: this also tells the truth from its opposite, which would fit the votes as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar

@@ -1,7 +1,5 @@
 """BaseReward, RewardResult."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any

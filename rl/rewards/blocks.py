@@ -1,7 +1,5 @@
 """The fenced code blocks of an answer in Markdown (CommonMark)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

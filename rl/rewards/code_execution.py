@@ -1,7 +1,5 @@
 """Runs its code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A decision is an answer with ``details["decision"]``, an object. Which component
 formulas, one for each type of agent; ``rl.from_systems`` brings them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

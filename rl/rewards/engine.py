@@ -1,7 +1,5 @@
 """RewardEngine: combine, group, label; and rewards of one's own, by path."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

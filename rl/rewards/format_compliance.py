@@ -1,7 +1,5 @@
 """The shape that was asked for."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Rewards by what was recorded of an answer: tool calls, the end of its episode, what it used, its tasks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime

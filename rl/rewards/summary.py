@@ -1,7 +1,5 @@
 """Counts, mean and spread of rewards, and what became of the traces."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Texts come from strangers. Each parser was tried on nested, endless and cut inpu
 is None, never an answer. Shell is read by bash itself inside the sandbox: the grammars that run in this process crash it.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import logging

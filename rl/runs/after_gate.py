@@ -1,7 +1,5 @@
 """What follows from the gate's verdict: export, a look at the exported file, deployment, promotion."""
 
-from __future__ import annotations
-
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.evaluation import exported_file

@@ -5,8 +5,6 @@ A run needs the database, and the key of the llama.cpp servers that it may start
 read once, so that neither is in its environment, nor in that of anything it starts. Its SECRET_KEY is one of its own.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

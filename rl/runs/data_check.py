@@ -1,7 +1,5 @@
 """What a run would refuse for its data, found before there is a run: nothing is written, and torch is not imported."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run would do, and about what it would cost here: no run is made and torch is not imported."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

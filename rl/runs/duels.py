@@ -1,8 +1,6 @@
 """What people's picks decide about a new version that waits: looked at once a minute, and acted on as the gate's
 verdict is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final

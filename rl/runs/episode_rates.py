@@ -3,8 +3,6 @@
 The database counts, by ranges of steps: what comes over does not grow with the episodes.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Exporting from Python what belongs to no version: from a checkpoint to a GGUF file, or to a model that Ollama serves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from django.conf import settings

@@ -5,8 +5,6 @@ A retry goes on from the newest checkpoint. How far down a run is stands in its 
 crash or a cancel, begins where the last one fitted.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

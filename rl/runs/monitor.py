@@ -1,7 +1,5 @@
 """Between a working process and its row: progress and metrics in, cancel requests and signals out."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

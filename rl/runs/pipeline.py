@@ -1,7 +1,5 @@
 """Training in one call: ``RLTrainer`` from rows to an adapter, ``TrainingPipeline`` from feedback to a model in use."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

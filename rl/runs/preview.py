@@ -5,8 +5,6 @@ program that came with somebody's model, and the libraries are large. Where the 
 shown as text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Progress for people: a moving bar on a terminal, a line now and then in a log."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ The cluster's nodes need what this machine has, under the same paths: the checko
 shared ``DATA_DIR``, and the way to the database. Nothing secret goes through Ray, whose dashboard shows what it is given.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

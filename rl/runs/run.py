@@ -5,8 +5,6 @@ evaluate it, pass the gate, export. Every stage looks at what an earlier attempt
 killed anywhere goes on from there.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Iterator

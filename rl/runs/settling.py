@@ -1,8 +1,6 @@
 """Hyper-parameters that were left to choose get their values, once a run's rows and its model are known. They are stored, so
 that a run that goes on later does not choose again."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from dataclasses import replace

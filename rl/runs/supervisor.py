@@ -1,7 +1,5 @@
 """Runs outlive the processes that start them: spawning them detached, and picking up those that stopped beating."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -5,8 +5,6 @@ A trial's finding is stored when it ends, so that a run that was stopped goes on
 what it has settled.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

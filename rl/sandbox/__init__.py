@@ -4,8 +4,6 @@ Imports: base.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.sandbox.backends import BACKENDS, available, ensure_available, run
 from rl.sandbox.contract import Limits, Result
 from rl.sandbox.grading import Grade, TestCase, grade

@@ -2,8 +2,6 @@
 again after a while where it did not hold: the machine may have been too busy. A program must run, and must find shut what
 a sandbox keeps shut: a box that only looks like one, as on a kernel that lacks a part, is of no use."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

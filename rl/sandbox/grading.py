@@ -4,8 +4,6 @@ Each input goes into a fresh box; the expected values never do, so there is noth
 decides. What comes out is compared out here. Printing something that looks like a pass gains nothing.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import secrets

@@ -2,8 +2,6 @@
 Imported by the sandbox's own small processes, so ctypes and os only.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 

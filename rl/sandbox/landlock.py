@@ -9,8 +9,6 @@ and no process list. It cannot signal anybody, nor reach a socket. What differs 
 - Without root, limits of processes are shared with whatever else the user runs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import marshal
 import os

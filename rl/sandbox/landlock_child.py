@@ -6,8 +6,6 @@ Landlock rules are inherited and can only be tightened. The supervisor's own rul
 rule, nowhere else) turns a signal to all processes into one to all that the program has left, and to no other.
 """
 
-from __future__ import annotations
-
 import ctypes
 import marshal
 import os

@@ -1,8 +1,6 @@
 """Pipes, files in memory and resource limits of a box, what it ends with, and the sandbox's own processes: a small Python
 that has nothing of this one, and imports none of its packages."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

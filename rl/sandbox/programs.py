@@ -1,7 +1,5 @@
 """Which interpreter runs a program inside a box, and which folders of this machine it needs to see, read-only."""
 
-from __future__ import annotations
-
 import functools
 import os
 import stat

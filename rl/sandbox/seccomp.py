@@ -6,8 +6,6 @@ shared mappings without a file, huge pages, pages sent to the swap), no tracing,
 that is counted for each user of the machine (inotify, POSIX timers). 32-bit calls kill the process.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import functools

@@ -1,8 +1,6 @@
 """Looks at what a tree of processes holds and has used, read from /proc, and reads what a running program writes, never more
 than allowed; and ends it when a limit is reached."""
 
-from __future__ import annotations
-
 import os
 import select
 import selectors

@@ -8,8 +8,6 @@ descriptor that only its box reads. So a box, which is a copy of it, has nothing
 The first process of a PID namespace takes everything in it along when it ends, and cannot be signalled from within.
 """
 
-from __future__ import annotations
-
 import builtins
 import fcntl
 import gc

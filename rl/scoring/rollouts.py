@@ -1,7 +1,5 @@
 """Methods that generate single answers while they train: which they are, what they start from, and who rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -5,8 +5,6 @@ outside of any transaction and written in short ones, only onto traces that stil
 meanwhile is never lost, its trace goes on waiting. A trace whose reward breaks is reported and does not wait any more.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Puts a version, or an agent's base model, where applications reach it, and writes down where that is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

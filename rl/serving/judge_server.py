@@ -4,8 +4,6 @@ A judge is wanted for an agent with a deployment, or an arm of a running experim
 with a label model that may be used.
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 import time

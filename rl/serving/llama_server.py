@@ -3,8 +3,6 @@
 A row whose target is llama.cpp and that has a process number is meant to run. Servers of other machines are left alone.
 """
 
-from __future__ import annotations
-
 import http.client
 import logging
 import os

@@ -6,8 +6,6 @@ of servers, and the deployment. One JSON object comes on standard input: ``path`
 error, an open file that only grows and is cut here. A malformed file may kill the process, so nothing else lives here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Starting, finding and ending the process of a llama.cpp server, and what its log says of its end."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """One machine serves and trains: when a training may begin, when it makes way for requests, how many cores it takes."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The GGUF file of a version or of a base model: the exported one, or one that is exported now."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

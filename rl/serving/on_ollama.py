@@ -1,7 +1,5 @@
 """What is particular about serving by Ollama: the chat format, the files for people, the name that stays the same."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from django.conf import settings

@@ -4,8 +4,6 @@ A page may ask for a deployment from a file that is there already; the queue doe
 memory of a training, so that it is left to ``deploy_model``.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

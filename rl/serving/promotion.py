@@ -4,8 +4,6 @@ The alias ``champion`` moves in the database, and the agent's own name at Ollama
 applications that use Ollama directly switch at once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

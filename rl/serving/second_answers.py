@@ -5,8 +5,6 @@ Which prompts is drawn at random: what is cleverer gains little here (https://ar
 what gains.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

@@ -1,7 +1,5 @@
 """Where a deployment answers: address, model name and headers of its OpenAI-compatible server."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 The adapter, or the whole model that was trained, stays for ever: everything else can be made from it again.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django.db import transaction

@@ -8,8 +8,6 @@ NotEnoughData or BadFile otherwise.
 Imports: base, config, data_formatter, environments, hardware, judge, lm; torch.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

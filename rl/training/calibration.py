@@ -1,7 +1,5 @@
 """Whether a reward model is as sure as it is right, and as high as people's scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean

@@ -1,7 +1,5 @@
 """What a trainer tells of its progress, how it is stopped, and how its checkpoints get their names."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

@@ -12,8 +12,6 @@ answers are scored once when there is more than one epoch; dropout is off in the
 language-model head runs at answer positions only. Runs on one CPU or GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from itertools import chain, islice

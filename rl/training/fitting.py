@@ -1,7 +1,5 @@
 """What the trainers of all methods have in common: what is trained, the arguments, the loop, the result."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

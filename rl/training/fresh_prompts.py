@@ -1,7 +1,5 @@
 """Prompts whose answers are generated while training, and the function that rewards these answers."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence

@@ -20,8 +20,6 @@ numbers: TRL keeps no answers in its checkpoints. Departs from the paper: with `
 token of a step weighs the same, where the paper's grpo weighs every answer the same.
 """
 
-from __future__ import annotations
-
 import random
 import warnings
 from collections.abc import Iterator, Sequence

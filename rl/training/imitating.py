@@ -9,8 +9,6 @@ entropy and no token accuracy is measured, which cost the whole vocabulary's sco
 Shapes: B rows of a pass, T tokens of the longest.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +25,7 @@ from trl import SFTConfig, SFTTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import ImitationConfig, TrainingConfig
+from rl.config.automatic import Answers, in_words, settle_warm_up
 from rl.data_formatter.answer_kinds import normalise
 from rl.lm.checkpoints import WARM_UP
 from rl.lm.encoding import answer_words
@@ -149,32 +148,37 @@ def load_untrained(start: Start, source: Path | None = None) -> PreTrainedModel:
     return model
 
 
-def warm_up(start: Start, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+def warm_up(start: Start, good: Iterable[PromptAndAnswer], kind: str = "") -> PreTrainedModel | PeftModel:
     """The model that has imitated the good answers: itself, or with a trainable adapter; the base model where the job does
-    not ask for it. The result is kept in ``output_dir/warm-up``, so a resumed run does not imitate again. Preferences
-    between answers that the model would never give teach little; a short imitation of the good ones first makes them likely
-    (Ouyang et al., 2022)."""
+    not ask for it. ``kind``: of the answers, where it is not the job's. The result is kept in ``output_dir/warm-up``, so a
+    resumed run does not imitate again. Preferences between answers that the model would never give teach little; a short
+    imitation of the good ones first makes them likely (Ouyang et al., 2022)."""
     config, target = start.job.config, start.job.output_dir / WARM_UP
     if not config.sft_epochs:
         return load_untrained(start)
     if config.full:
         if not target.exists():
-            _imitate(start, load_untrained(start), good)
+            _imitate(start, load_untrained(start), good, kind)
             release_memory()
         return load_untrained(start, target)
     model = load_untrained(start)
     if not target.exists():
-        model = _imitate(start, model, good).unload()
+        model = _imitate(start, model, good, kind).unload()
     start.report("stage", {"name": "preparing"})
     return PeftModel.from_pretrained(model, str(target), is_trainable=True)
 
 
-def _imitate(start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer]) -> PreTrainedModel | PeftModel:
+def _imitate(
+    start: Start, model: PreTrainedModel, good: Iterable[PromptAndAnswer], kind: str
+) -> PreTrainedModel | PeftModel:
     """Leaves in the folder what was trained, and returns the whole of it."""
     job, rows = start.job, good_rows(start, good)
-    of_warm_up = {"num_train_epochs": job.config.sft_epochs, "max_steps": -1, "save_strategy": "no"}
-    trainer = make_trainer(start, model, rows, job.config, **of_warm_up)
-    start.report("log", {"text": f"imitates {len(rows)} good answers first"})
-    fitting.fit(trainer, job, None, start.report, stage="imitating good answers")
+    answers = Answers(kind or job.kind, len({tuple(row["answer_ids"]) for row in iter(rows)}))
+    config = settle_warm_up(job.config, len(rows), model.config.get_text_config().hidden_size, answers)
+    trainer = make_trainer(start, model, rows, config, save_strategy="no", **steady_schedule(config, len(rows)))
+    how = f"for {config.epochs:g} passes, learning rate {in_words(config.learning_rate)}"
+    start.report("log", {"text": f"imitates {len(rows)} good answers first, {how}"})
+    with fitting.fast_passes(start, trainer.model):
+        fitting.fit(trainer, job, None, start.report, stage="imitating good answers")
     fitting.publish(trainer, start, WARM_UP)
     return trainer.accelerator.unwrap_model(trainer.model)

@@ -1,8 +1,6 @@
 """The rows of a run as a judge sees them that has learned from them: ratings by raters who say the opposite of all others
 weigh less (rl/judge/raters.py), and answers of the base model that the judge ranks are further pairs."""
 
-from __future__ import annotations
-
 import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence

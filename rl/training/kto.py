@@ -13,8 +13,6 @@ the room that their new prompt leaves; and the rarer label weighs more, so that 
 1).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -21,8 +21,6 @@ gradient; w_good and w_bad make both labels weigh the same. See dpo.py and kto.p
 and passes of single answers take turns, in the proportion in which people gave them, because z costs a forward pass.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

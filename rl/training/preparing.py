@@ -1,7 +1,5 @@
 """What every training does before its first step: where to start from, and the rows as token ids on disk."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable, Iterator

@@ -18,8 +18,6 @@ Shapes: P pairs and S single scored answers, in any mixture; N = 2P + S sequence
 rejected ones, the single ones), T tokens of the longest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

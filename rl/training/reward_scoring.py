@@ -7,8 +7,6 @@ people would give, and pairs alone keep the numbers of an agent's answers around
 Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path

@@ -5,8 +5,6 @@ Rows: as in mpo.py. What was rejected is not learned. See imitating.py for the l
 Where the answers have right ones none are held out: the run is cross-fitted (cross_fitting.py).
 """
 
-from __future__ import annotations
-
 from rl.base.errors import NotEnoughData
 from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob

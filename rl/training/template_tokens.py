@@ -5,8 +5,6 @@ mean over all tokens the few that tell one answer from another hardly count. A t
 answers, what stood before it has never led to another.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -9,8 +9,6 @@ several judged by a token. A quarantine of such a group is of a rater ``address:
 can be named so.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Turning what a run produced into a ModelVersion with a name and a folder, and finding it again by its name."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """The loop of one agent as five steps: how far each is, and which of them holds the loop back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final

@@ -1,7 +1,5 @@
 """Where a request comes from, as far as that can be trusted."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, cast
 

@@ -3,8 +3,6 @@
 The model, the parameters, the system prompt and whom the question counts for are the site's to choose.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -60,7 +58,7 @@ def last_verdict(agent: Agent) -> dict[str, str]:
     if evaluation is None:
         return {"text": "", "version": ""}
     verdict = sentence(evaluation)
-    more = "People's picks decide: compare answers under Rate." if verdict.duels else ""
+    more = "Now people have to pick: compare answers under Rate." if verdict.duels else ""
     return {
         "text": " ".join(filter(None, [f"{verdict.heading}.", verdict.text, more])),
         "version": evaluation.version.name,

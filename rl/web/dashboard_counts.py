@@ -1,7 +1,5 @@
 """The figures of the dashboard. Each function costs one query, however many rows there are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta

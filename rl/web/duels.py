@@ -5,8 +5,6 @@ The ids of both answers are in the AnswerPair before anything is asked. Which ve
 this side of the connection; afterwards the traces have it.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable
 from typing import Any, Final

@@ -5,8 +5,6 @@ matches. So a child does it (``rl.web.formatting_child``), where the kernel ends
 kept by its digest. Each web process has a child, and results, of its own.
 """
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import json

@@ -4,8 +4,6 @@ A text that takes too long ends who formats by a signal, whatever code is at wor
 forked from this one, which has loaded everything, answers for the one that ended, and forks the next in some milliseconds.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -5,8 +5,6 @@ mistake here cannot become a script. ``static/rl/markdown.css`` has the looks. L
 pages ``rl.web.formatting`` does this in a process that can be ended.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from html import escape

@@ -2,8 +2,6 @@
 of this machine; who calls, and with which request, is noted for the audit log and the lines of the log. And what a
 caller gets when the machine is at fault: neither answer asks the database, which may be what is gone."""
 
-from __future__ import annotations
-
 import hmac
 import logging
 import sys

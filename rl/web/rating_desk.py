@@ -2,8 +2,6 @@
 and have the permission, and whoever has an invitation to it, which has a signed cookie of its own that opens its queue and
 nothing else of the site."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Which answers the rating page asks about: filters by what a source knows of its answers beside prompt and response."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self

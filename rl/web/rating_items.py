@@ -1,8 +1,6 @@
 """An item of a queue as a rater sees it, with what it takes to correct an answer by one key or one field: nothing in it
 tells which version answered, or what others think."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar

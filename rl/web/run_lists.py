@@ -1,8 +1,6 @@
 """Runs as people look at them: pages of them, newest first, with what each learned, made and cost (five queries, however
 many runs); its first rows; and its way in seven steps, from its data to what serves its version."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -9,8 +9,6 @@ counted apart (https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks
 guesses somebody's password from elsewhere locks himself out, and not the owner.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Pages of traces, newest first. Each costs a handful of queries over at most a page of rows, however many there are."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import defaultdict

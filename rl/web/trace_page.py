@@ -1,7 +1,5 @@
 """One trace as people read it; of an episode, turn by turn what the agent said, called and read, and how it ended."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every address."""
 
-from __future__ import annotations
-
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path, re_path
 

@@ -1,7 +1,5 @@
 """What the page of a version says: its verdict in people's words, the intervals behind it, its rails, its files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final

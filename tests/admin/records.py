@@ -1,7 +1,5 @@
 """One of every kind of record, linked along the loop, for the tests of the pages and the admin."""
 
-from __future__ import annotations
-
 import uuid
 
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """What the agent's page says of online learning, and its button."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

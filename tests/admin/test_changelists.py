@@ -1,7 +1,5 @@
 """Every list and every record of the admin opens, for staff only, and costs the same for one row as for twelve."""
 
-from __future__ import annotations
-
 import pytest
 from django.apps import apps
 from django.contrib import admin

@@ -1,7 +1,5 @@
 """What people do edit: agents and keys."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The answers of an evaluation's models, side by side on its page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Traces with labels that follow from their words."""
 
-from __future__ import annotations
-
 from rl.collect.feedback.write import compare, correct, rate
 from rl.models import Agent, Trace
 from tests.conftest import make_trace

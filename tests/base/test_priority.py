@@ -1,7 +1,5 @@
 """How a process gives way: under the real kernel, in a session of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

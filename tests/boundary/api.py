@@ -1,7 +1,5 @@
 """Every call of the API with a body that it takes, from its own description."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Canaries: a command, an address, a path, a module and a variable that nobody named, alone and inside of JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Forms as a browser sends them, found on the pages and in their code."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """No field of the admin, no setting inside of its JSON and no form of the pages makes Ratchet run, import, open or connect
 to anything. Fields are found on the pages: a new one is covered as soon as it is there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

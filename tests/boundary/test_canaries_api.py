@@ -1,8 +1,6 @@
 """No field of the API makes Ratchet run, import, open or connect to anything. Fields are found in the description of the API
 and in the classes of the hyper-parameters: a new one is covered as soon as it is there."""
 
-from __future__ import annotations
-
 import json
 import pkgutil
 from importlib import import_module

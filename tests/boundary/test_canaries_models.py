@@ -1,8 +1,6 @@
 """No text in the files of a model, of an adapter, of judges or of MCP servers makes Ratchet import, run, open or ask for it
 when they are read. Places are found in the files, and in the classes that read them."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

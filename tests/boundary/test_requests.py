@@ -1,7 +1,5 @@
 """What a key and a person in the admin once could make the site do."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

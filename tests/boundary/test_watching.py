@@ -1,7 +1,5 @@
 """The watch sees each kind of deed, and stops it."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import socket

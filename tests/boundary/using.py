@@ -1,7 +1,5 @@
 """What Ratchet does by itself with what it was given, up to the point of training."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

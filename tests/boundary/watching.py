@@ -4,8 +4,6 @@ Python audits what is run, imported, opened and connected to. What it does not a
 a path exists, looking for a module without importing it, and reading a variable of the environment.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

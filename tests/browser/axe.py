@@ -1,7 +1,5 @@
 """What axe has against a page."""
 
-from __future__ import annotations
-
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 

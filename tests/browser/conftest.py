@@ -3,8 +3,6 @@
 A test fails on any console message of level error and on any uncaught exception in a page.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

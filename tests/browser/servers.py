@@ -1,7 +1,5 @@
 """Two small web servers, hence two origins: somebody's page, and the feedback endpoints that its widget talks to."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

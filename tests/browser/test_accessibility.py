@@ -1,7 +1,5 @@
 """axe on every page of the site and of the admin, light and dark, wide and as narrow as a phone."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

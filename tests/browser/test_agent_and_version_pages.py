@@ -1,7 +1,5 @@
 """The pages of an agent and of a version, as a person sees them, wide and narrow, light and dark."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import pytest
@@ -67,7 +65,7 @@ def fresh_answers(share: float) -> Fresh:
     """36 prompts; the judge agrees with people on 69 of 78."""
     keys = [f"q{number}" for number in range(78)]
     judge = check(
-        "a judge that has learned from its users' ratings",
+        "a program that has learned from its users' ratings",
         Judged([(key, 0.85 if number < 69 else 0.15) for number, key in enumerate(keys)], [], 240),
         contrasts_of(keys),
     )
@@ -90,6 +88,6 @@ def test_the_sentence_stands_above_all_else(
     page.goto(f"{live_site.url}/admin/rl/modelversion/{evaluation.version_id}/change/")
     row = page.locator(".field-is_it_better")
     expect(row).to_contain_text(sentence)
-    expect(row).to_contain_text("which agrees with people on 88% of 78 prompts (the longer answer: 26%)")
+    expect(row).to_contain_text("agrees with people on 88% of 78 prompts (always taking the longer answer: 26%)")
     if share == 0.53:
-        expect(row).to_contain_text("People's picks decide")
+        expect(row).to_contain_text("Now people have to pick")

@@ -1,8 +1,6 @@
 """A version that nobody can judge waits; two people pick between its answers and those of the version in use, on the pages
 themselves, until it is promoted."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -28,7 +26,10 @@ def waiting(agent: Agent, transactional_db: None) -> Evaluation:
     Deployment.objects.create(agent=agent, version=first, target="openai", url="http://127.0.0.1:9", alias="champion")
     training_set = make_training_set(agent)
     make_run(agent, version=second, training_set=training_set, options={"data": {}})
-    report = {"reason": "Nobody can tell yet. People's picks decide.", "evidence": [{"kind": "margins", "prompts": 9}]}
+    report = {
+        "reason": "Nobody can tell yet. Now people have to pick.",
+        "evidence": [{"kind": "margins", "prompts": 9}],
+    }
     evaluation = make_evaluation(second, training_set, verdict="undecided", against=first, report=report)
     prompts = [make_trace(agent, f"How do I keep bread number {number} fresh?").prompt_key for number in range(DUELS)]
     new, old = GeneratedAnswer(SHORT, 9, 4), GeneratedAnswer(LONG, 9, 16)
@@ -65,7 +66,7 @@ def test_two_people_pick_until_the_new_version_is_in_use(
     expect(page.locator("#needs + ul")).to_contain_text("support-chat v2 is undecided: people's picks decide.")
     page.goto(f"{live_site.url}/versions/support-chat/v2/")
     expect(page.locator(".verdict")).to_contain_text(
-        "Nobody has picked yet. If people prefer v2 in 73 of 100 duels, about 64 picks settle it"
+        "Nobody has picked yet: it takes about 64 picks of all people together if v2 is clearly better"
     )
     screenshot(page, "version-duels")
     page.get_by_role("link", name="Compare answers (30)").click()
@@ -78,7 +79,9 @@ def test_two_people_pick_until_the_new_version_is_in_use(
         take_the_short_one(one, agent, 2)
     assert [evaluation.pk for evaluation in map(_settled, tasks.look_at_duels())] == []
     page.goto(f"{live_site.url}/versions/support-chat/v2/")
-    expect(page.locator(".verdict")).to_contain_text("8 for v2, 0 for v1: at least 4 more decide, if all are for v2.")
+    expect(page.locator(".verdict")).to_contain_text(
+        "Not decided yet: 8 for v2, 0 for v1; at least 4 more picks are needed, and more still if any is for v1."
+    )
     page.get_by_role("link", name="Compare answers (22)").click()
     for one in (page, theirs):
         take_the_short_one(one, agent, 2)

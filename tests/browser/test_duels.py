@@ -1,7 +1,5 @@
 """Two answers side by side on the real gateway: a question, a vote by key, the names, undo, an edit, and going on."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, expect

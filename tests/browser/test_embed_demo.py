@@ -1,7 +1,5 @@
 """The demo page on one origin, its widgets rating on another: the real site, database and widget."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

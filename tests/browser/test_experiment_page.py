@@ -1,7 +1,5 @@
 """The page of an experiment that goes on while somebody looks, and decides."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

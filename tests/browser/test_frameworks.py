@@ -1,7 +1,5 @@
 """The examples of the rating page's docs, built as their frameworks' users build them, rating on the real site."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The rating page as a person uses it: by key, by click, on a phone, with the connection lost, two people at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

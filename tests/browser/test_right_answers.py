@@ -1,7 +1,5 @@
 """Answers that are right or wrong, corrected by one key, one field or one click."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

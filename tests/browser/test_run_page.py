@@ -1,7 +1,5 @@
 """The page of a run that goes on while somebody looks."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -4,8 +4,6 @@ The answers, the losses and the verdict in ``story.json`` are those of a real ru
 played again, so that the pictures are the same wherever they are taken.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

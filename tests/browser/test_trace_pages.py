@@ -1,7 +1,5 @@
 """Traces as a reviewer reads and labels them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

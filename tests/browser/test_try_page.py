@@ -1,7 +1,5 @@
 """Talking to an agent as a person does, on the real gateway: an answer that streams, thumbs, stopping, going on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

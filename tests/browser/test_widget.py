@@ -1,7 +1,5 @@
 """<ratchet-feedback> in a page of one origin, rating against an API of another, under the strictest policy there is."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

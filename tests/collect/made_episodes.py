@@ -1,7 +1,5 @@
 """Finished episodes, as an agent that trains reports them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rl.base.records import Message, ToolCall

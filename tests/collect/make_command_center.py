@@ -1,7 +1,5 @@
 """Makes files like Command Center's, of any size, with a taste that a model can learn: the seed decides everything."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which questions belong to which group."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

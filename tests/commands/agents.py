@@ -1,7 +1,5 @@
 """Configuration files and tasks for ``train_agent``, and what comes of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from io import StringIO

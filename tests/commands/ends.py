@@ -1,7 +1,5 @@
 """How commands of one site end that are refused: all in one process, for each start costs more than the refusal."""
 
-from __future__ import annotations
-
 import json
 
 from tests.commands.site import Site

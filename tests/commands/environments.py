@@ -1,7 +1,5 @@
 """Virtual environments of their own for what only a test needs, and what must not be beside the product's packages."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """``manage.py`` in a process of its own that is a fork: it has the training libraries already."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

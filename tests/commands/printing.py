@@ -1,7 +1,5 @@
 """What commands of this process print, and how they refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from io import StringIO
 from typing import Any

@@ -1,7 +1,5 @@
 """A reward of one's own, for processes that are started with CUSTOM_REWARDS."""
 
-from __future__ import annotations
-
 from rl.base.records import TraceRecord
 from rl.rewards.base import BaseReward, RewardResult
 

@@ -1,7 +1,5 @@
 """The two files that docs/agents.md shows, as they stand there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What each training command makes of data that is too little, too uniform or too long, before any model is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The best of four answers, from the command to the trace: real llama.cpp, a real judge, the real gateway."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 ``ANSWERS=1000 pytest tests/commands/test_closed_answers.py`` asks for as many of each kind.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """``manage.py deploy_model``."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """evaluate_model on a version that was really trained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

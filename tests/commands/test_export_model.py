@@ -1,7 +1,5 @@
 """export_model on one trained version, and on its bare checkpoint."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Every option of every command that may name a file: whatever lies there, the command ends, and says so in one line."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

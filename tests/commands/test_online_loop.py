@@ -1,7 +1,5 @@
 """Site and queue running: ratings posted through the API lead, with no further hand, to a new evaluated version."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from functools import partial

@@ -1,7 +1,5 @@
 """Real clients of OpenTelemetry deliver to a running site. They live in ``.venv-otel``, which is made once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

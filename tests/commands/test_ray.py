@@ -1,7 +1,5 @@
 """A cluster of two nodes on this machine takes a run as its job."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """With REDIS_URL the queue's messages go through Redis."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs, listed and cancelled from the terminal."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 

@@ -1,7 +1,5 @@
 """From other systems' scored answers to a reward model, and to a policy that learned from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

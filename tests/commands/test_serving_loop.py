@@ -1,7 +1,5 @@
 """From a trained version to two versions in front of users, their ratings, promotion and rollback: as people do it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tests' own server."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import urllib.request

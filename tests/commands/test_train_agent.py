@@ -1,7 +1,5 @@
 """From a configuration file to a version of an agent that calls tools."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ``train_agent`` is asked for by its file and its options, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on agents as they are, typed as it stands there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

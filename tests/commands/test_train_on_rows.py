@@ -1,7 +1,5 @@
 """Commands that train on what people said of answers: KTO, MPO, SFT and reward models."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """An export leaves files for their owner alone; one that is killed leaves nothing past the next start."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which details an agent names for its groups."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import UsageError

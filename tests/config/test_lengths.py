@@ -1,7 +1,5 @@
 """A new agent with the name of a type has the lengths of the type."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.collect.traces.write import TraceStore

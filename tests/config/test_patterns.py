@@ -1,7 +1,5 @@
 """How many ways lead through a pattern at most."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

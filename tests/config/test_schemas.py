@@ -1,7 +1,5 @@
 """Bounds of JSON schemas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Short ways to write rated answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rl.base.records import AnswerRating, DirectPreference, JudgedAnswer, Message, RatedAnswer, WidgetChoice

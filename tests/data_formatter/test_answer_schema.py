@@ -1,7 +1,5 @@
 """Learns a schema from accepted answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rl.data_formatter.answer_schema import in_order, learn_schema

@@ -1,7 +1,5 @@
 """Answers of SmolLM2 and of adapters that broke it, and answers that are as they should be."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.data_formatter.degeneration import (

@@ -1,7 +1,5 @@
 """Runs with tool calls in rows and pairs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

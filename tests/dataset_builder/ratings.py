@@ -1,7 +1,5 @@
 """Ratings, side-by-side picks and corrections, made the way people make them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whatever was stored: nothing blank is a prompt, and nothing blank is what is to be answered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

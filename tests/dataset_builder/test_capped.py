@@ -1,7 +1,5 @@
 """No more rows of one rater than the agent's cap allows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """What every method learns from the stored episodes of an agent in an environment."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import NotEnoughData

@@ -1,7 +1,5 @@
 """Templates of the operator's, written by hand and taken from recorded prompts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

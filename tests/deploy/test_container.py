@@ -1,7 +1,5 @@
 """The image and the containers: linted, and of the steps that docs/setup.md has."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

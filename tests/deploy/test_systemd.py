@@ -1,7 +1,5 @@
 """The units of systemd, as systemd itself reads them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Each thing that can be wrong is put wrong, and must be seen, with what to do."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

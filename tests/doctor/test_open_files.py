@@ -1,7 +1,5 @@
 """A write-ahead log that is taken away under a living process is noticed, and what is in it can be saved."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """The tiny base model, adapters on it, and pairs to score."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

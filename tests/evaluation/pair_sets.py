@@ -1,7 +1,5 @@
 """What a run on pairs leaves behind: a training set with held-out pairs, and a version."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Sets of tasks for agents with tools, and versions that learned from them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Which duels the gate makes, and what people are told about them."""
 
-from __future__ import annotations
-
 from statistics import fmean
 
 import pytest
@@ -38,14 +36,14 @@ def told(*shares: float, margin: float = 0.0) -> tuple[str, str]:
 
 def test_before_the_first_pick_people_are_told_how_many_it_takes():
     assert what_decides(picks(), FIRST_STAKE, 0.0, SIDES) == (
-        "Nobody has picked yet. If people prefer v2 in 73 of 100 duels, about 64 picks settle it; "
-        "in 65 of 100, more than 160"
+        "Nobody has picked yet: it takes about 64 picks of all people together if v2 is clearly better (preferred in 73 of "
+        "100), and more than 160 if it is a little better (preferred in 65 of 100)"
     )
 
 
 def test_then_how_many_more_at_least_and_never_a_number_scaled_up():
     assert what_decides(picks(*[1.0] * 14, *[0.0] * 4, 0.5, 0.5), FIRST_STAKE, 0.0, SIDES) == (
-        "14 for v2, 4 for v1, 2 ties: at least 5 more decide, if all are for v2"
+        "Not decided yet: 14 for v2, 4 for v1, 2 ties; at least 5 more picks are needed, and more still if any is for v1"
     )
 
 
@@ -55,12 +53,15 @@ def test_votes_of_several_people_on_one_prompt_are_one_for_the_side_that_has_mor
 
 def test_picks_decide_for_the_new_version_for_the_other_and_for_neither():
     decision, reason = told(*[1.0] * 19, *[0.0] * 2)
-    assert (decision, "v2 is better, 90%" in reason, "19 for v2, 2 for v1" in reason) == ("promote", True, True)
+    assert (decision, "People prefer v2: " in reason, "19 for v2, 2 for v1" in reason) == ("promote", True, True)
     decision, reason = told(*[1.0] * 2, *[0.0] * 19)
-    assert (decision, reason.startswith("People's picks: v1 is better: 2 for v2, 19 for v1")) == ("reject", True)
+    assert (decision, reason.startswith("People prefer v1: 2 for v2, 19 for v1. v1 stays in use.")) == ("reject", True)
     decision, reason = told(*[1.0, 0.0] * 80)
     assert decision == "undecided"
-    assert reason.startswith("No clear difference in people's picks: 80 for v2, 80 for v1")
+    assert reason.startswith(
+        "More picks would hardly show that v2 is better: 80 for v2, 80 for v1. So nobody is asked any"
+    )
+    assert "and v1 stays in use. In figures: v2 has a share of 50%" in reason
     assert told(*[1.0] * 3)[0] == "undecided"
 
 
@@ -68,7 +69,10 @@ def test_with_a_margin_a_version_that_is_as_good_is_promoted_after_many_picks():
     even = [1.0, 0.0] * 80
     assert told(*even)[0] == "undecided"
     decision, reason = told(*even, margin=0.2)
-    assert (decision, "v2 is not worse by more than 20 points, 50%" in reason) == ("promote", True)
+    assert (decision, "v2 is good enough, for it may be worse by 20 points: 80 for v2, 80 for v1" in reason) == (
+        "promote",
+        True,
+    )
 
 
 def test_nobody_is_asked_further_about_a_version_that_loses_or_after_a_hundred_and_sixty_prompts():

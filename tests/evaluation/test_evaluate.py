@@ -1,7 +1,5 @@
 """Real scoring with the tiny model; the database holds what a training run leaves there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence

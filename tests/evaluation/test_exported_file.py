@@ -1,7 +1,5 @@
 """Real files of the tiny model, scored by llama.cpp."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

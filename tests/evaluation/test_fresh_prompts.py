@@ -1,7 +1,5 @@
 """Prompts that versions answer afresh."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.evaluation.preferring import prompts_asked

@@ -1,7 +1,5 @@
 """Every version's fresh answers are scored by the newest reward model of its agent, however the version was trained."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A version that is better on the whole, and worse for some."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +66,7 @@ def test_better_on_the_whole_by_a_judge_and_worse_for_some_is_for_a_person_to_de
     assert decision == "undecided"
     assert reason.startswith(
         "Better on the whole, but worse for language = de: preferred in 0% (0% to 20%) of 8 answers. "
-        "It is not promoted by itself; a person decides. Without that: The new version is better: "
+        "It does not go into use by itself: a person decides. Without that: The new version is better: "
     )
     rows = groups.report["groups"]["rows"]
     assert [(row["group"], row["prompts"], row["worse"]) for row in rows] == [

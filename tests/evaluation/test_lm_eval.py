@@ -1,7 +1,5 @@
 """A task of lm-evaluation-harness on the tiny model. The harness is real; what it is measured against is computed here."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

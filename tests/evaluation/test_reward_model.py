@@ -1,7 +1,5 @@
 """Reward models that learned from scored answers, measured on rows that are held out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

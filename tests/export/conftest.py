@@ -1,7 +1,5 @@
 """Tiny models and adapters, each made once per session."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each action is put into Jinja's words, one for one; an action that is not in the
 between actions is left as it is: neither side trims.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Programs that stand in for those of llama.cpp: what they do is a few lines of Python."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 It can be told to fail in the ways a server and a network fail.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """A MiniMind checkpoint, from its folder to a file that llama.cpp runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The double answers as a real Ollama server was recorded to answer."""
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """What the client asks of a server, on the double; and on a real one too where OLLAMA_HOST names one that answers."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 The table is printed at the end: run with ``-s``.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

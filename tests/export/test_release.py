@@ -1,7 +1,5 @@
 """What files are called, what they are made from, what is written about them, and what they may not replace."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from importlib import import_module

@@ -1,7 +1,5 @@
 """A GGUF file with a tokenizer, a chat template and no weights: all that registering a model looks at."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gguf

@@ -4,8 +4,6 @@ Every parameter is random, biases and norms too, and large enough that attention
 tensor under a wrong name, or with rows in a wrong order, cannot pass by luck.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a database keeps of deleted rows is cleaned, or the receipt says why not."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """After a real training on a person's words no byte of DATA_DIR has one of them."""
 
-from __future__ import annotations
-
 import base64
 import bz2
 import gzip

@@ -1,7 +1,5 @@
 """Alice and Bob stay; Charlie is forgotten."""
 
-from __future__ import annotations
-
 import json
 import stat
 from pathlib import Path

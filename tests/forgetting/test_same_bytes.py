@@ -1,7 +1,5 @@
 """A training without a forgotten person gives the same bytes as if they had never been there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5

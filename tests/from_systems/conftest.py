@@ -1,7 +1,5 @@
 """Callers of the API, as in the API's own tests."""
 
-from __future__ import annotations
-
 from tests.web.api.conftest import other_agent, server, shop, version
 
 __all__ = ["other_agent", "server", "shop", "version"]

@@ -1,7 +1,5 @@
 """Does what a page shows: its commands, its calls and its code, from top to bottom, and compares what comes back."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

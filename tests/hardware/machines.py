@@ -1,7 +1,5 @@
 """Machines that are not this one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rl.hardware import GIB, Gpu, HardwareConfig, ModelShape

@@ -1,7 +1,5 @@
 """A training that asks for bfloat16 on a CPU that is slow in it computes in float32."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a judge sees of an answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The form of an answer."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

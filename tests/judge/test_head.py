@@ -1,7 +1,5 @@
 """A Bradley-Terry head, from pairs, labels and scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

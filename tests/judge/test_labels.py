@@ -1,7 +1,5 @@
 """Rows of training sets as opinions."""
 
-from __future__ import annotations
-
 from rl.judge.labels import MOST_ROWS, Answers, opinions_of, sample_rows
 
 

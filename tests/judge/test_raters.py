@@ -1,7 +1,5 @@
 """How far raters can be relied on, by what all the others say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

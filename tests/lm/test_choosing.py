@@ -1,7 +1,5 @@
 """Chooses among answers with the tiny model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What was scored once is read, by the same model only; whatever is wrong with what is kept, it is scored again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

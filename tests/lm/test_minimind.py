@@ -1,7 +1,5 @@
 """MiniMind's folders are loaded wherever a base model is."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two real processes on gloo that train together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

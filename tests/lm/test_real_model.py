@@ -1,7 +1,5 @@
 """The whole way with a model that people use: its template, vocabulary, tied embeddings, end tokens and GGUF."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

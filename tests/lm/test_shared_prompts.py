@@ -1,7 +1,5 @@
 """Answers with prompts that are read together, against transformers' own generation of each alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rl.export.gguf.tokenizer import pre_tokenizer_name

@@ -1,7 +1,5 @@
 """Commands without --agent."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import UsageError

@@ -1,7 +1,5 @@
 """What every command promises: exit codes, one document on stdout, progress elsewhere."""
 
-from __future__ import annotations
-
 import io
 import json
 

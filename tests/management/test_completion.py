@@ -1,7 +1,5 @@
 """Completion scripts, run by the shells that they are for."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

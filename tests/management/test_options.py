@@ -1,7 +1,5 @@
 """What a command is given becomes a frozen dataclass at its door, and nobody reads argparse's dictionary behind it."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
 from importlib import import_module

@@ -1,7 +1,5 @@
 """What the training commands accept, and what they refuse before anything is begun."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from io import StringIO

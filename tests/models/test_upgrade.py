@@ -1,7 +1,5 @@
 """A database of the first release's tables, with data in each of them, becomes today's, and says the same."""
 
-from __future__ import annotations
-
 import copy
 import json
 import uuid

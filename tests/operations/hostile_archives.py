@@ -1,7 +1,5 @@
 """Archives that somebody who means harm, or a broken disk, hands to ``restore``: each is made from one sound backup."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib

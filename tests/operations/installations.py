@@ -1,7 +1,5 @@
 """Installations as an operator has them, on either database, with something of everything that a backup must hold."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Nothing that the audit log is to tell of happens without an event, as far as the code can be asked."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Backups of running installations, put back somewhere else, on both databases."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """A database of another program is left as it is."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

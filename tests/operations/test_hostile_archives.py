@@ -1,7 +1,5 @@
 """Whatever archive is put back: it is refused in one line, in bounded memory, and nothing here has changed."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Every command of docs/operations.md is run, in the order of the page, on an installation with data in it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """PostgreSQL's own programs, and what is said where they do not fit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

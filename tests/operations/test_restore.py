@@ -1,7 +1,5 @@
 """What restore refuses: it looks at the whole archive before it touches anything."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """What is deleted after its days, and what never is."""
 
-from __future__ import annotations
-
 import os
 import time
 from datetime import timedelta

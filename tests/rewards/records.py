@@ -1,7 +1,5 @@
 """Answers as rewards see them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rl.base.records import FeedbackRecord, Message, TraceRecord

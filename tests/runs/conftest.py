@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.export.conftest import tiny_adapter
 
 __all__ = ["tiny_adapter"]

@@ -1,7 +1,5 @@
 """What a process that trains is given, read by such a process."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names that the operator registered, and where a run's settings came from."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a plan is made of: the shape of the base model, the agent's own texts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What becomes of a version that people's picks decide about."""
 
-from __future__ import annotations
-
 import pytest
 from django.conf import settings
 
@@ -58,7 +56,10 @@ def test_it_waits_until_the_picks_decide(waiting: Evaluation, agent: Agent):
     assert take_poll(waiting).more.startswith("Nobody has picked yet")
     pick(agent, 3, "left")
     now = take_poll(waiting)
-    assert (now.more, now.waiting) == ("3 for v2, 0 for v1: at least 9 more decide, if all are for v2", DUELS - 3)
+    assert (now.more, now.waiting) == (
+        "Not decided yet: 3 for v2, 0 for v1; at least 9 more picks are needed, and more still if any is for v1",
+        DUELS - 3,
+    )
     assert not is_due(waiting)
     assert settle(waiting) == waiting
     assert Deployment.champion(agent).name == "v1"
@@ -118,7 +119,7 @@ def test_a_version_whose_duels_gave_way_to_those_of_a_newer_one_ends_and_leaves_
 def test_a_version_that_loses_is_dropped_and_its_open_duels_go(waiting: Evaluation, agent: Agent):
     pick(agent, 6, "right")
     settle(waiting)
-    assert reason_of(waiting.version).endswith("Nobody is asked about it any more.")
+    assert "So nobody is asked any more, and v1 stays in use." in reason_of(waiting.version)
     assert AnswerPair.objects.filter(origin="duel").count() == 6
 
 
@@ -165,7 +166,7 @@ def test_picks_promote_no_version_that_is_worse_for_a_group(waiting: Evaluation,
     made = settle(Evaluation.objects.get(pk=waiting.pk))
     assert (made.verdict, made.report["decided_by"], made.report["duels"]) == ("undecided", "picks", 0)
     assert made.report["reason"].startswith(
-        "Better on the whole, but worse for language = fr: preferred in 9%. It is not"
+        "Better on the whole, but worse for language = fr: preferred in 9%. It does not"
     )
     assert (Deployment.champion(agent).name, list(find_waiting())) == ("v1", [])
     assert [row["group"] for row in made.report["groups"]["rows"]] == ["language = en", "language = fr"]

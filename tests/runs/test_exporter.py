@@ -1,7 +1,5 @@
 """The calls that export a checkpoint from Python, on real models."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

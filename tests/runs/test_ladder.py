@@ -1,7 +1,5 @@
 """Runs that do not fit into memory, with real trainers whose steps say that they do not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

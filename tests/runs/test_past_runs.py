@@ -1,7 +1,5 @@
 """What past runs say about the next one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the reaper makes of what a cluster says; a real one is in tests/commands/test_ray.py."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``report.png``: there when matplotlib is, and no reason to fail when it is not."""
 
-from __future__ import annotations
-
 import builtins
 import random
 from pathlib import Path

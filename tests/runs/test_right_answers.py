@@ -1,7 +1,5 @@
 """A job with right answers, from its corrections to a verdict: with real training on the tiny model."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.records import Report, silent

@@ -1,7 +1,5 @@
 """The road of a run from ratings to a version, with real training on the tiny model."""
 
-from __future__ import annotations
-
 import gc
 import json
 from dataclasses import replace

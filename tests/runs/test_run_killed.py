@@ -1,7 +1,5 @@
 """A process may be killed between any two statements: the next attempt ends with one version, as if nothing had been."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl import dataset_builder

@@ -1,7 +1,5 @@
 """What a training run does with Ollama: it asks before it trains, and deploys what the gate promotes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

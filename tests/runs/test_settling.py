@@ -1,7 +1,5 @@
 """What a run chooses by its rows and its model is chosen once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Three rates, tried on a part of the training rows."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run has to do, counted from its rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.config import config_class

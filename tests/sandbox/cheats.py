@@ -1,7 +1,5 @@
 """Submissions that want the reward without the work. Asked for is ``squares(n)``: the sum of the squares of 1 to n."""
 
-from __future__ import annotations
-
 from rl.sandbox import TestCase
 
 TESTS = (TestCase(14, arguments=(3,)), TestCase(385, arguments=(10,)), TestCase(0, arguments=(0,)))

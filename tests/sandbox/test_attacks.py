@@ -1,7 +1,5 @@
 """Every attack on every backend: none may be won. And without a box they are won, or they would prove nothing."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """Which backend runs the code, and what is said where none can."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What the usual way of calling bubblewrap gets wrong."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What is special about boxes without namespaces: the program could name every process and path of its user."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

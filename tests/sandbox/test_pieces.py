@@ -1,7 +1,5 @@
 """The parts that the backends share: the filter, the interpreters, the watch, the tree."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a program gets, and what is told of it: the same with every backend."""
 
-from __future__ import annotations
-
 import gc
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What is special about boxes that are forked from one process: it comes and goes, and no program may notice another."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Versions with a file that a server can be given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rl.models import Agent, Artifact, ModelVersion

@@ -1,7 +1,5 @@
 """Judges whose taste is known: they prefer long answers, or short ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The judge's process without a model: it rates by length, and starts in a moment."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

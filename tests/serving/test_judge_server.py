@@ -1,7 +1,5 @@
 """Judges in processes of their own: real ones on the tiny model, and light ones where only the process is the point."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Real llama.cpp servers, in processes of their own, on a tiny model."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Alice asked; in idle time somebody answers once more."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

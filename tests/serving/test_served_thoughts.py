@@ -1,7 +1,5 @@
 """What a model of ours thinks, as a real llama.cpp server tells it: a grammar makes it say so, in the marks of training."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The package of the widget: complete, typed, and harmless where there is no page."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

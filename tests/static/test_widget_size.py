@@ -1,7 +1,5 @@
 """The widget is one file that other people's pages load: small, free of dependencies, at home under a strict policy."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path

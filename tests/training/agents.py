@@ -1,7 +1,5 @@
 """Jobs of the method "agent" for the tiny model, and what they tell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A tiny base model that answers: it thanks, or a little less often waits. A random one is too far from any answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

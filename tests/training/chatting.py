@@ -1,7 +1,5 @@
 """Small tokenizers with the chat templates of real models."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tiny base model, built once, and preference rows for it."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

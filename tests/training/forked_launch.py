@@ -3,8 +3,6 @@
 The launcher is torch's own. Only how it starts a process is another.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import runpy

@@ -1,7 +1,5 @@
 """MiniMind's architecture, written down once more from its description: what its weights mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

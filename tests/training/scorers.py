@@ -1,7 +1,5 @@
 """Rewards that other processes can make again: dataclasses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rl.base.records import AnswerScore, TraceRecord

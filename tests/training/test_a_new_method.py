@@ -1,7 +1,5 @@
 """A new method is a record and a module: nothing else has to know its name."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

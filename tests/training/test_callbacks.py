@@ -1,7 +1,5 @@
 """When a training is stopped because its numbers say that it is lost."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

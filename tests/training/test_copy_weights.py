@@ -1,7 +1,5 @@
 """--output-dir: a copy of a version's adapter where a person wants it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

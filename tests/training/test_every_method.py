@@ -1,7 +1,5 @@
 """What every method must be able to do, and the test that shows it. ``pytest -s`` of this file prints the table."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What rows of a pass have in common is computed once, and a run learns what it learned without that."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Training of all weights: what each method leaves is a model of its own, better than the one that it started from."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

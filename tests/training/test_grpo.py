@@ -1,7 +1,5 @@
 """The tiny model of ``answering`` thanks or waits; the reward is for thanks."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rows of raters who say the opposite of all others weigh less in training."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import fmean

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 from operator import itemgetter
 from pathlib import Path

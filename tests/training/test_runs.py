@@ -1,7 +1,5 @@
 """Training on whole runs: the model's own turns are learned, and what tools and users say is read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

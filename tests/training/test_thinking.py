@@ -1,7 +1,5 @@
 """Thoughts on or off: what is trained, kept, measured and exported goes by one setting."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adapters on the top layers only: what the layers below give is computed once a text, and nothing else changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run looks at its own answers on the way, and goes back to the last good weights before it breaks the model."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A method as short as one can be: it imitates the better answers, one row to a step."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Two real processes on gloo, forked from a server that has imported what training needs: a launcher would take longer."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """Environments in which the model of ``answering``, which thanks or waits about equally often, can do well or badly."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

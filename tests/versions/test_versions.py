@@ -1,7 +1,5 @@
 """How what a run produced gets its name and its place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

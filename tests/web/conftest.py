@@ -1,7 +1,5 @@
 """Somebody who may do everything on these pages, signed in."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client

@@ -1,7 +1,5 @@
 """Texts that take quadratic time cost a page next to nothing, and no later page anything."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a text of a model may become on a page: formatted, and harmless whatever it holds."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """What a rater is asked about, by what the source knows of its answers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import parse_qs

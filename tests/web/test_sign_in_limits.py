@@ -1,7 +1,5 @@
 """Neither one address with many names nor one name with many addresses guesses further, and no owner is locked out."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -4,8 +4,6 @@ Imports: base.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.collect.capture.cleaning import Redact
 from rl.collect.capture.collector import TraceCollector
 from rl.collect.capture.execution_trace import ExecutionTrace, OpenTrace

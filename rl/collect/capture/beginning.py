@@ -1,7 +1,5 @@
 """What is observed of each kind of method: called before every call, these say whether and as what it is recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ It runs on the agent's thread, because the agent may change a value after the ca
 characters, so many items, so many levels, whatever the value is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

@@ -5,8 +5,6 @@ of. A thread that the agent starts itself does not inherit it; give it ``trace=`
 does input and output on its thread, except ``flush`` and ``close``, and what reads the files.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Where finished traces go: files, the API, or both, each by a thread of its own: neither waits for the other."""
 
-from __future__ import annotations
-
 import atexit
 from collections import Counter
 from collections.abc import Callable

@@ -5,8 +5,6 @@ raises the very exception that it raises. Generators are driven step by step, an
 alone: between the steps the code of whoever iterates runs, which is not part of the call.
 """
 
-from __future__ import annotations
-
 import inspect
 from asyncio import CancelledError
 from collections.abc import Callable

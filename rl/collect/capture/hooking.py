@@ -3,8 +3,6 @@
 The names are those that agents use, FlowAgent's among them; what is called otherwise can be named.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from functools import partial

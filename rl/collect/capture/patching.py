@@ -5,8 +5,6 @@ itself stays as it is, so it can be copied, pickled and compared, may have ``__s
 function that the object, a mapping or a list holds is replaced there.
 """
 
-from __future__ import annotations
-
 import inspect
 import threading
 import weakref

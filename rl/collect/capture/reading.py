@@ -1,7 +1,5 @@
 """What the arguments and results of foreign agents say, under the names that are common for it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -7,8 +7,6 @@
   the next process sends it, with the right key, to a server that knows the agent.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

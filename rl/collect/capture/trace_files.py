@@ -3,8 +3,6 @@
 Only the label of a file changes once it is there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator

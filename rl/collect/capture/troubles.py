@@ -1,7 +1,5 @@
 """What goes wrong while recording is logged once and never reaches the agent."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ It survives a fork: the child starts with an empty queue (what was in it is the 
 own.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref

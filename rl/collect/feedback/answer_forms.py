@@ -3,8 +3,6 @@
 A form is read from what people accepted and kept for a minute: raters send a decision every other second.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ included, and answers everyone. What comes meanwhile waits, and its first leads 
 for two commits, and one that comes alone waits for nobody.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence

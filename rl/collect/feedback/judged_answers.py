@@ -5,8 +5,6 @@ else. Of what one person said about one answer the newest word counts, if it sta
 nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """What the answers of an agent are kept to where they are served: one of a closed set, or a JSON schema."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

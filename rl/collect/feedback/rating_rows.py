@@ -4,8 +4,6 @@ On PostgreSQL, where each is a trip to the server, first ratings of somebody abo
 What it leaves out (no such trace, the rater spoke before, somebody was faster) is for the caller to write step by step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext
 from functools import cache

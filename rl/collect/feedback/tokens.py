@@ -4,8 +4,6 @@ A token names an answer, its agent and how many people may judge it, is signed w
 TRACE_TOKEN_DAYS. The reader of the page may see it: it lets him rate this one answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final, NamedTuple

@@ -4,8 +4,6 @@ Command Center's know their answer by its external id, others by the id that it 
 kind a bounded number waits, for as long as a token is valid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

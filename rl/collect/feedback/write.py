@@ -4,8 +4,6 @@ Every function is safe to repeat: an event that says nothing new is not stored t
 refuse.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ together has a ``run`` of its own.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module

@@ -4,8 +4,6 @@ Argilla's records (as ``to_list`` writes them, nested or flat), Label Studio's t
 A pick names an answer by its column, or says left, right, a, b, 1, 2, tie; a ranking gives both a rank.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple

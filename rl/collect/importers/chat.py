@@ -4,8 +4,6 @@ The prompt goes to the last user message before the last answer. What comes afte
 their results, thoughts, remarks, the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple

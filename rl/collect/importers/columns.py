@@ -5,8 +5,6 @@ Also chats that are one text, with marks of who speaks, cut between turns, and n
 ``<|im_start|>user``, HelpSteer's ``<extra_id_1>User``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

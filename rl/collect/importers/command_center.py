@@ -6,8 +6,6 @@ never overwritten: import another run into another agent. Ratings follow the rul
 a rater wins, what was withdrawn stays withdrawn), so a second run changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime

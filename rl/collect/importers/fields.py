@@ -1,7 +1,5 @@
 """Fields of records from outside. What is missing or of the wrong type is refused with the name of the field."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

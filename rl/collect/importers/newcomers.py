@@ -1,7 +1,5 @@
 """Agents that come from another system start with what its documents say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rl.models import Agent

@@ -6,8 +6,6 @@ others. What people deleted or marked as spam is left out with all that follows 
 messages have them, says nothing of what it answers, and is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

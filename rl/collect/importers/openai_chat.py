@@ -4,8 +4,6 @@ A ``system`` message may stand beside them, and a ``label`` (KTO), which is a th
 else one says beside role and content, is kept with the messages in the details.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

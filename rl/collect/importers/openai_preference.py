@@ -3,8 +3,6 @@
 Two answers to one prompt, and a comparison of them.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -5,8 +5,6 @@ by side, in the arena too, the rating is a comparison with the others, as on Ope
 the same person gave the same thumb. Open WebUI gives its models the words of an answer, without the HTML in its text.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator, Mapping

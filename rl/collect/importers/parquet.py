@@ -1,7 +1,5 @@
 """Rows of a Parquet file, batch by batch; imported only when there is one, because pyarrow is not a package of the site."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Several answers in one row of public data, and what says which of them is better: a verdict on two of them (SHP,
 PKU-SafeRLHF, HelpSteer, AlpacaFarm, Chatbot Arena), a rank (Nectar), a score (UltraFeedback)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple

@@ -4,8 +4,6 @@ What a file is shows in its first character; only CSV and Parquet go by the endi
 raises BadFile, a damaged line is Rejected.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -5,8 +5,6 @@
 ``kto_tag`` is a thumb.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ A label becomes a thumb: a person's where one reviewed the trace, else a program
 details.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -12,8 +12,6 @@ A ``label`` of one answer (KTO) is a thumb. ``columns`` has the other names that
 them. An answer may be the whole chat.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

@@ -5,8 +5,6 @@ again, unless it is small, and stored in short transactions: an import that is s
 next one goes on there.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress

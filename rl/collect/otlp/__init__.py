@@ -5,7 +5,5 @@ Imports: base.
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.collect.otlp.mapping import NO_CONTENT, FoundAnswer, LooseSpan, Mapped, map_spans, slug
 from rl.collect.otlp.wire import JSON, PROTOBUF, decode

@@ -3,8 +3,6 @@
 https://github.com/open-telemetry/semantic-conventions-genai
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 A model is told everything anew at each call, so the last call of a run knows the whole of it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 ``gen_ai.evaluation.result`` is what a program thinks of an answer, as a span event or as a span of its own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace

@@ -1,8 +1,6 @@
 """Chat messages as the dialects write them, as text that a model can learn from: what is said, what is thought, and which
 tools are called. Each system names these parts its own way."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple

@@ -3,8 +3,6 @@
 https://arize-ai.github.io/openinference/spec/
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

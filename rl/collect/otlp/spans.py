@@ -1,7 +1,5 @@
 """Spans as plain data, whatever encoding they came in, and what the dialects make of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

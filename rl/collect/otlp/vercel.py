@@ -3,8 +3,6 @@
 https://ai-sdk.dev/docs/ai-sdk-core/telemetry
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

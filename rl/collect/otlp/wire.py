@@ -3,8 +3,6 @@
 https://opentelemetry.io/docs/specs/otlp/#otlphttp
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

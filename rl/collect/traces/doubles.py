@@ -1,7 +1,5 @@
 """One answer of which two ways in tell: the gateway and a client without ids, an agent's span and those of its model."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

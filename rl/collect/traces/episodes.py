@@ -4,8 +4,6 @@ A trace has the first messages as its prompt and the last thing that was said as
 the turns between. Texts of any size and kind come: they are cut and cleaned, and no episode is refused for its words.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Sequence

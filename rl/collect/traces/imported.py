@@ -1,7 +1,5 @@
 """What every way in yields: one answer as another system knows it, ready to be stored by ``rl.collect.traces.write``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field

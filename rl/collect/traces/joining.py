@@ -6,8 +6,6 @@ else after the same prompt. The run is known by its last call; ``details["otel"]
 order in which they arrive does not matter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 What other systems stored is read leniently: an item that is not an object, or lacks its name, is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any, cast

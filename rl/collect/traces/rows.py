@@ -4,8 +4,6 @@ An answer is known by its agent and its external id. Two who store the same one 
 and the second looks again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

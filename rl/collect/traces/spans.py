@@ -4,8 +4,6 @@ Whenever something new of an OpenTelemetry trace arrives, its tool calls are dea
 of arrival does not matter. What has no answer yet waits as PendingSpan.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ Ratchet's own are ``plain``, other systems bring theirs when the app starts, and
 Imports: base.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a template is given, and what it has to do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

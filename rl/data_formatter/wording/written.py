@@ -1,7 +1,5 @@
 """Templates that are text with ``{{blanks}}``, as an operator writes them in a file or takes them from recorded prompts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

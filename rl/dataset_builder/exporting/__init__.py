@@ -3,8 +3,6 @@
 Imports: base, data_formatter, models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

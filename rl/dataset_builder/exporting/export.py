@@ -1,7 +1,5 @@
 """Filters, counts, writes. Files of rows appear whole or not at all."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping

@@ -6,8 +6,6 @@ All answers that are not known to be bad are worth it, edited ones as they were 
 should not be imitated as it was, whatever others think of it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

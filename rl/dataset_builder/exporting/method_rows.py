@@ -1,7 +1,5 @@
 """The rows that training sets hold, with nothing but the columns that TRL's trainers know: ``tools`` too, if any."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Parquet by pyarrow, which only this file imports."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice

@@ -6,8 +6,6 @@ was trained in the same way and has not learned from it. What the version in use
 correction is a test of the first version that comes after it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which feedback waits for the next run: the current feedback that no training set has read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.db import connection

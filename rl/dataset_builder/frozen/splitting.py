@@ -10,8 +10,6 @@ have learned from; the evaluation leaves those out.
 Beside these, prompts are held out whose traces say so (``details["split"]`` is ``heldout``), whatever the share.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """From figures to advice: how many rows each method could use today, what is missing, and which method to take."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ Rows are never read here; so equal texts, which only reading finds, are not know
 neither good nor better than another.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How many rows each method could use, what is missing, and which method to take."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """What is missing, in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Where the tasks of an agent come from, and in which order."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

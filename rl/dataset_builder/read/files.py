@@ -1,7 +1,5 @@
 """The same from files."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 As in ``ratings``: one statement sees one moment, and the rows come through a cursor, so that one answer is in memory.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -13,8 +13,6 @@ Where each rating is the wrong way round with probability e, whatever the answer
 Picks between the same two answers count as ratings of those two. Ties say nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator

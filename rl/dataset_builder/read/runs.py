@@ -4,8 +4,6 @@ A stored trace has its tool calls one after another, and where that says too lit
 (``details["messages"]``) or the turns of an episode (``details["episode"]``).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

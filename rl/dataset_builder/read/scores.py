@@ -1,8 +1,6 @@
 """Mean and spread of ratings; and many ids in one statement: one with a parameter for each takes longer to make and to read
 than to execute."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Rows of stored answers by their labels and rewards: for KTO, for GRPO, and for trainers elsewhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace

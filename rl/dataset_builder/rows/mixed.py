@@ -3,8 +3,6 @@
 SFT learns from the same, of which the accepted answers are imitated; the others are there to be measured by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

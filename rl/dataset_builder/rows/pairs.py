@@ -1,7 +1,5 @@
 """DPO's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

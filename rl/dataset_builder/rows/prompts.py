@@ -1,7 +1,5 @@
 """Prompts alone: online GRPO, PPO."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from itertools import groupby

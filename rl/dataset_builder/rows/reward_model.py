@@ -1,8 +1,6 @@
 """Rows for reward models: the pairs of people; of an agent that has none, answers to one prompt with different rewards; and
 the answers that are in no pair, each with its score."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

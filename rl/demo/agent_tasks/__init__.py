@@ -3,8 +3,6 @@
 Imports: nothing.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -5,8 +5,6 @@ YAML without what a configuration has no use for: tags, anchors, aliases, dates,
 Plain numbers are those of YAML 1.2, which has 1e-5; PyYAML follows 1.1, where that is a text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ sys.path, "settings": {...}, "parent": pid}``; then ``["begin", [[index, task], 
 ``{"refused": why}``. Episodes run one after the other in the main thread, as they would without workers. It ends with
 its standard input or its parent, and takes along what its tools have started."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import logging

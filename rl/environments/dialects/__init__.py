@@ -1,8 +1,6 @@
 """How families of models write tool calls: text to an action and back. They are JSON objects; dialects differ in what stands
 around them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Tool calls as Hermes, Qwen and Miniagent write them: ``<tool_call>{"name": "...", "arguments": {...}}</tool_call>``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

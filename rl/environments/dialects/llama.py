@@ -5,8 +5,6 @@ Nothing but that tag tells a call from an answer that is JSON: an object with a 
 call, and so is text that begins like one and is not JSON.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

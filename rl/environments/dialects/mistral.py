@@ -1,8 +1,6 @@
 """Tool calls as Mistral's models write them: ``[TOOL_CALLS] [{"name": "...", "arguments": {...}}]``, and since 2025
 ``[TOOL_CALLS]name[ARGS]{...}``, once for each call."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Few words, since small models read all of them at every task. Calls are written 
 ``rl.environments.dialects.hermes``. Rounds are the turns of an assistant in a recorded conversation, each with what its
 tool calls brought."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

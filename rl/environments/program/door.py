@@ -1,7 +1,5 @@
 """The address that programs speak to: HTTP on this machine alone, a secret in the path for each episode."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterable

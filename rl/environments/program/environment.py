@@ -1,8 +1,6 @@
 """The settings of an environment whose agent is somebody's own program, and what an episode of one was worth, once the
 program has ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

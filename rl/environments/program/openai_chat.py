@@ -1,8 +1,6 @@
 """OpenAI's chat completions: what programs ask for and what they are answered, documents to requests, and replies to
 documents and streams."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

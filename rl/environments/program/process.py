@@ -3,8 +3,6 @@
 Programs do not outlive the process that started them, whatever kills it: a child of ours reads the numbers of their
 groups, ``+123`` and ``-123``, from a pipe. The end of the pipe is our end, and then it kills the groups that are left."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

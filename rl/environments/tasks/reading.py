@@ -1,7 +1,5 @@
 """Files of tasks: JSON lines, blank ones skipped, or a JSON list (``.json``). One pass finds tasks and every problem."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Iterator, Sequence

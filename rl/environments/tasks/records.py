@@ -1,7 +1,5 @@
 """Programming tasks and search tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self

@@ -1,8 +1,6 @@
 """What a part of a task may be, and what is wrong with a task of the environment replay as its file has it. Nothing here
 raises."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -1,6 +1,4 @@
 """Tools that an agent may call."""
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from rl.environments.tools.registry import BaseTool, ToolFailed, ToolRegistry

@@ -1,7 +1,5 @@
 """Tools that play back what was recorded, and reach for nothing else."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

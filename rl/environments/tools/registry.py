@@ -1,7 +1,5 @@
 """Tools, and tools by name, with checked arguments."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import types

@@ -1,8 +1,6 @@
 """BM25 over the passages of texts in memory, and documents of an agent's own: a folder, or one file. ``.txt`` and ``.md``
 are one document each, every line of a ``.jsonl`` is an object with a ``text``."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence

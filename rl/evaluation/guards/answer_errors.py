@@ -3,8 +3,6 @@
 A refusal is known by how it opens, in English only: other languages are not recognised.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

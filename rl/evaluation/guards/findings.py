@@ -1,7 +1,5 @@
 """What a version is held to its guard rails by: a few answers of each model, and what was measured of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The guard rails of one evaluation: which prompts are asked, who answers them, and what the report says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean

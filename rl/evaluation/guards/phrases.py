@@ -1,7 +1,5 @@
 """What many answers share, and what each has of its own, by their words."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

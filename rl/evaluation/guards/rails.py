@@ -7,8 +7,6 @@ measure, and not where the base model stands: how far a version has moved from i
 answers have a limit of their own, whatever the version in use does: where that is broken too, no other rail would mind.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

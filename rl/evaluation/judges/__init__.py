@@ -5,8 +5,6 @@ registered. Both are checked on people's labels in the same way.
 - ``asking``: what a model on a server is asked, and what its reply means
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

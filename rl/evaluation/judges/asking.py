@@ -5,8 +5,6 @@
 so p is 0, 1/4, 1/2, 3/4 or 1; how often people agree with that is measured on their labels (``measures/fresh``).
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Any server that speaks OpenAI's chat completions will do: https://platform.openai.com/docs/api-reference/chat/create
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How often an answer is the JSON object that it should be, field by field, beside the base model and the version in use."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ In the worst case all its errors were made in favour of one version. Then people
     lower end of the share - (1 - lower end of its agreement)
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

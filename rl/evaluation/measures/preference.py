@@ -4,8 +4,6 @@ What is compared is by how much likelier a model finds an answer than the base m
 log-probabilities of whole answers rank by length and hardly follow what a model says (Chen et al., 2024, arXiv 2405.19534).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

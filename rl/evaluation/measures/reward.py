@@ -1,8 +1,6 @@
 """How much reward a version's answers to held-out prompts earn, and how many held-out tasks it solves, beside its base model
 and the version in use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean

@@ -4,8 +4,6 @@ No judge is asked: an answer is right if it says what people accepted. Every pro
 asked once of each model, so the versions are compared pair by pair, by an exact test.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -11,8 +11,6 @@ Stat. Soc. B 86:1-27). The stake that is best depends on the share that nobody k
 Against another share q than one half, y = (x - q) / q for who bets on more, and (q - x) / (1 - q) for who bets on less.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -15,8 +15,6 @@ better, the money that is left and the stakes times E together are not expected 
 1 in no more than TOTAL of all cases (Ville's inequality), however many versions there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 

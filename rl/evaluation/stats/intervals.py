@@ -11,8 +11,6 @@ change names; intervals promise too much where few prompts have to show 99.9 %: 
 256 of mere chance.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How many held-out prompts a comparison needs."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """What each model answers to held-out prompts: one answer each, always the likeliest token, so that it is the same again;
 and how far the new one has moved from its base."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How far a new model has moved from its base model, by its own answers, those of the base, and those that people prefer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

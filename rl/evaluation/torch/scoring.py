@@ -5,8 +5,6 @@ larger. Lists of answers have 2N places for N pairs: all chosen ones, then all r
 people's labels, and compares answers that it has no label of.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What each model does in the episodes of held-out tasks: always the likeliest token, so that it is the same again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What each supported architecture needs in GGUF: metadata, tensor names, and the tensors that must be rearranged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Compares a fresh GGUF file, run by llama.cpp, with the model it was made from, run by transformers."""
 
-from __future__ import annotations
-
 import json
 import logging
 from dataclasses import dataclass

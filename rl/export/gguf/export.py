@@ -5,8 +5,6 @@ Who makes a GGUF file: our converter or the script of a llama.cpp checkout, and 
 ``requantize`` rounds the tensors of a GGUF file that another program made; everything else in the file stays.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Exports the adapter alone as GGUF, which llama.cpp and Ollama load on top of a GGUF of the same base model."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ ctypes in a library that llama-cpp-python or xllamacpp ships: no compiler, and t
 a pure function on buffers; no llama.cpp model is ever loaded here.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Rotary position embeddings in GGUF: the base, and the scaling of models stretched to longer contexts."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

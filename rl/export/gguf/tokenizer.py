@@ -4,8 +4,6 @@ Two kinds can be expressed: byte-level BPE (GPT-2, Qwen, Llama 3), whose splitti
 SentencePiece-like BPE (Llama 2, Mistral, Gemma). Any other would be tokenised differently by llama.cpp, and is refused.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

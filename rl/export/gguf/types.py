@@ -4,8 +4,6 @@ The levels below q8_0 follow the mixtures of llama.cpp's ``llama-quantize`` (MIT
 made here equals one made there: the tensors that hurt most when rounded get more bits.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ What was lost when the file was quantised stays lost. transformers' own reader i
 it forgets Llama 3's stretched rope, shifts Gemma's norms twice and refuses heads that are wider than usual.
 """
 
-from __future__ import annotations
-
 import json
 from contextlib import redirect_stderr
 from io import StringIO

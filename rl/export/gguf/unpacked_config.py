@@ -1,7 +1,5 @@
 """The metadata of a GGUF file as a transformers configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final

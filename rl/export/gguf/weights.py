@@ -1,7 +1,5 @@
 """Reads a safetensors directory one tensor at a time, so that a model need not fit in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

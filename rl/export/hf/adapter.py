@@ -2,8 +2,6 @@
 without weights: a pattern or an option that PEFT reads is read here too.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

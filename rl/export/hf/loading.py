@@ -3,8 +3,6 @@
 All of it raises UsageError for a path at which there is no model, and ExportFailed for one that cannot be used.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

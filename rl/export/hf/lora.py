@@ -1,7 +1,5 @@
 """Exports the adapter alone, for PEFT: its weights and a configuration that names its base, and nothing else of the run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

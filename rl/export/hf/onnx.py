@@ -4,8 +4,6 @@ Computed in float32, whatever the model is stored in: onnxruntime has few routin
 of earlier tokens; it is for scoring, and for generating short answers.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import warnings

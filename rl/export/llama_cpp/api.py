@@ -6,8 +6,6 @@ written down as far as they are set here (``llama.h`` of llama.cpp 0.6.0); the d
 whose defaults are others is refused, since its structures are others too.
 """
 
-from __future__ import annotations
-
 import ctypes as c
 import importlib.util
 import os

@@ -7,8 +7,6 @@ tokenise (each a request, or plain text for a model without a template), and ``l
 the ``first`` to tell about, and the ``file`` to write float32 rows to). Run it as ``python -m rl.export.llama_cpp.child``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """What of llama.cpp a person has installed beside us: a checkout of it, and its program ``llama-quantize``."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

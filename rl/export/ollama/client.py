@@ -3,8 +3,6 @@
 Redirects are not followed and proxies not used: what is sent goes to the configured address or nowhere.
 """
 
-from __future__ import annotations
-
 import re
 import ssl
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ Names are imported when they are asked for.
 Imports: base, collect, config, data_formatter, dataset_builder, export, models, online_learner, runs, serving, web; Django.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from rl.base.leaves import lazy_name

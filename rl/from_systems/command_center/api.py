@@ -5,8 +5,6 @@ GET and POST ``/api/ratings/``, POST ``/api/ratings/bulk/``, POST ``/api/layer2/
 ``?agent=NAME``, or the only one with widgets. An error is ``{"error": text}`` or, where fields are wrong, ``{field:
 [text, …]}``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from operator import attrgetter
 from typing import Any

@@ -4,8 +4,6 @@ A page sends its origin by itself, and no other page can send it; a program can 
 COMMAND_CENTER_ORIGINS so lets every program that reaches this server read and write these ratings.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from django.conf import settings

@@ -1,7 +1,5 @@
 """A simulation's entry on the rating page: its widget with the values that it would show."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

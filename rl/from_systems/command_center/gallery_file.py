@@ -5,8 +5,6 @@ variant becomes an answer to the question how to draw its scenario, so that vari
 mean that it was not rated. Dashboards and pages name no answer, and are skipped with that reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

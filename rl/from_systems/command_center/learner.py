@@ -1,7 +1,5 @@
 """Command Center's one global learner, over an agent's. Nothing is kept in memory: ratings are rows, and runs are queued."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

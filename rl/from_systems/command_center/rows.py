@@ -1,7 +1,5 @@
 """Ratings in Command Center's form: those that count, and those that wait for their entry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5

@@ -2,8 +2,6 @@
 training set that is frozen here; ``CommandCenterDPOTrainer``, rows in, an adapter out, without agent, versions or gate;
 and ``export_to_ollama`` with its arguments and its result."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Its addresses."""
 
-from __future__ import annotations
-
 from django.urls import path
 
 from rl.from_systems.command_center.api import AnswerFeedback, BulkRatings, History, Ratings, Status

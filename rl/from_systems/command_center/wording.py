@@ -4,8 +4,6 @@ use, a template taken from what the gateway recorded says exactly what is asked.
 dictionaries, and what comes out is what is trained here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Imports: base, environments.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from rl.base.leaves import lazy_name

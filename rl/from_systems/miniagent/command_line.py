@@ -1,7 +1,5 @@
 """The options of its two scripts, and what they are where nothing is given."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

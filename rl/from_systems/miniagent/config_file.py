@@ -1,7 +1,5 @@
 """Its YAML as one of ours: the same sections, with keys, defaults and meanings of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace

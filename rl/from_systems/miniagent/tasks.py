@@ -3,8 +3,6 @@
 ``reference_solution`` is a text that marks success, ``ground_truth`` the program, and the program of a tool's call is
 what the tests judge."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -4,8 +4,6 @@ users call, which are imported when they are asked for.
 Imports: base, collect, config, evaluation, hardware, lm, models, runs, scoring, training, versions, web; Django.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from rl.base.leaves import lazy_name

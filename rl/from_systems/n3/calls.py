@@ -1,7 +1,5 @@
 """N3's calls: score an answer, train a policy, list what was trained. camelCase, in and out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

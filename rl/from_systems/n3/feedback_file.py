@@ -1,7 +1,5 @@
 """N3's feedback: ``{"prompt", "response", "score": 0 … 1, "runId", "notes"?, "createdAt"}``. The score is a rating."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime

@@ -6,8 +6,6 @@ compares versions of all methods; where there is none, of the steps of a trainin
 helps, while the scores that people gave do not change by training, so those are ``scoreMean`` and ``scoreStd`` here.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

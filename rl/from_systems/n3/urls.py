@@ -1,7 +1,5 @@
 """N3's addresses: those of its guide, below ``policies/``, and those that its own pages call."""
 
-from __future__ import annotations
-
 from django.urls import URLPattern, path
 from rest_framework.views import APIView
 

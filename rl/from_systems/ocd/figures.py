@@ -1,8 +1,6 @@
 """Stored decisions, as OCD's calls ask for them: how many there are to learn from, and how the versions of an agent
 compare."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db.models import (

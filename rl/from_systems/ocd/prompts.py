@@ -3,8 +3,6 @@
 The lines are OCD's. The system text is the agent's own, where it has one, such as OCD's word for word; else it is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -9,8 +9,6 @@ Its files have such records, or the rows that it exports for training: ``{"promp
 or that with marks of who speaks. A row of its chats is ``{"messages": [system, user, assistant], "reward", "metadata":
 {decisionId, agentType}}``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -3,8 +3,6 @@ state and the action as JSON text, the reward on OCD's own scale, and what is kn
 
 The reward is the raw one, -5 to 5, as OCD keeps it: (r + 2) / 4 is what training here calls reward."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """OCD's own addresses, which end without a slash, and those that take its decisions in, which end with one as all here."""
 
-from __future__ import annotations
-
 from django.urls import path
 
 from rl.from_systems.ocd.calls import training

@@ -5,8 +5,6 @@ Names are imported when they are asked for: recording needs the standard library
 Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

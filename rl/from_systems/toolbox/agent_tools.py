@@ -1,7 +1,5 @@
 """Trainings as tools of ToolBoxV2's agent: each returns a few lines of text."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 ``rl.from_systems.toolbox.checkpoints`` reads them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

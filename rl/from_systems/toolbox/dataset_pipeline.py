@@ -3,8 +3,6 @@
 Checkpoints by ToolBoxV2's calls. They are read as data, in a process of their own, and never executed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -5,8 +5,6 @@ ToolBoxV2 invents a worse answer where there is only one, and writes the prompt 
 here: a group needs two real answers, and its prompt is as it was asked.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Sequence

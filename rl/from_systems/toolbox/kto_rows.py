@@ -1,7 +1,5 @@
 """KTO's rows as ToolBoxV2 writes them: the prompt is one text, ``System\n\nUser: query``, and so is the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar

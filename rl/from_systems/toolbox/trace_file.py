@@ -3,8 +3,6 @@
 What its old hook recorded of a tool, ``{"args": [...], "kwargs": {...}}``, becomes the arguments that the tool got.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

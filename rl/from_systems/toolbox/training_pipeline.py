@@ -1,8 +1,6 @@
 """ToolBoxV2's whole way, from an agent's traces to a model at Ollama, and from a trained model to one. It is the short way,
 without what Ratchet's own pipeline adds: versions, an evaluation on held-out data, a gate, a way back."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

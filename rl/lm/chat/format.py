@@ -1,7 +1,5 @@
 """How any chat model writes and reads conversations with tools, as token ids."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any

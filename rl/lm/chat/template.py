@@ -1,7 +1,5 @@
 """A tokenizer's chat template, what it does to system messages and tools, and how it writes an answer."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ output a list of ``{"text"}`` and ``{"refused"}``, one for each chat, or ``{"exc
 by its path, without this package: jinja2 and the standard library alone.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

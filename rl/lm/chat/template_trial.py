@@ -3,8 +3,6 @@
 A template that behaves here and not later is not found out: where it is used, a process is lost that may be ended.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

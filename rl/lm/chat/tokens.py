@@ -6,8 +6,6 @@ their secret names, the stand-ins become what they stood for, and the copy reads
 tokenised as the text around it asks for, and holds no marker.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

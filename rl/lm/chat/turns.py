@@ -5,8 +5,6 @@ were generated must stay as they are. So an observation is rendered in a convers
 behind the end of the assistant's turn is what comes next (the way of TRL's GRPOTrainer).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How a model is made to call tools: which style its chats have, and who reads back what it writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace

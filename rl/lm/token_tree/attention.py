@@ -8,8 +8,6 @@ Shapes: N tokens of the tree, H heads in K groups that share keys and values, G 
 C queries and M keys.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ products with W again: two instead of TRL's three.
 Shapes: N scored tokens, H the width of the states, V the vocabulary, C tokens of a chunk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final

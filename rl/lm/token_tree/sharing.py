@@ -8,8 +8,6 @@ Two calls are taken over, and give the same output, to rounding; every other cal
 Shapes: R rows of at most L tokens, N tokens of the tree, H the width of the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps

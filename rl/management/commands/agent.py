@@ -1,7 +1,5 @@
 """Make and list agents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from django.conf import settings

@@ -1,7 +1,5 @@
 """Make, list, revoke."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, time, timedelta
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Learn from labels, propose labels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.table import Table

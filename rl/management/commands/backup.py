@@ -1,7 +1,5 @@
 """Copy everything into one file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from django.conf import settings

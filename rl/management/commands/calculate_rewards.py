@@ -1,7 +1,5 @@
 """Rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.table import Table

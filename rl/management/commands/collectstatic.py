@@ -1,7 +1,5 @@
 """Django's, for everybody to read."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -4,8 +4,6 @@ They hold the commands, options and choices of the day they were made, so that p
 ``manage.py``, ``./manage.py`` and ``python3 manage.py``, and leaves other programs to the shell's own completion.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Serve, promote, roll back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """This machine, and what suits it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from django.conf import settings

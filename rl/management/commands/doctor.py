@@ -1,7 +1,5 @@
 """What is wrong, and its fix."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from django.core.management.base import CommandError

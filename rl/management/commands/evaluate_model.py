@@ -1,7 +1,5 @@
 """Measure."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Start, show, end experiments."""
 
-from __future__ import annotations
-
 import getpass
 import math
 from typing import Any

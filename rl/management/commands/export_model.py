@@ -1,7 +1,5 @@
 """Export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows for other tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rl.base.errors import NotEnoughData, UsageError

@@ -1,7 +1,5 @@
 """Forget a person."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from rl.forgetting.forget import forget, preview, require_somebody

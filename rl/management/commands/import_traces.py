@@ -1,7 +1,5 @@
 """Import."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """The tree of files, each with what it is."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

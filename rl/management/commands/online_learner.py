@@ -1,7 +1,5 @@
 """Status, run-now, tick."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from rl import online_learner

@@ -1,7 +1,5 @@
 """How an agent's widgets are asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.table import Table

@@ -6,8 +6,6 @@ the next one. So the death of one is the end of all, and the service manager sta
 delivered come again; runs are started and looked after once a minute anyway.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """The whole loop, then the site."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Make, list, close; invite, revoke."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

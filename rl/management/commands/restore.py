@@ -1,7 +1,5 @@
 """Put a backup back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rl.management.base import RatchetCommand

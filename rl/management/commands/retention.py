@@ -1,7 +1,5 @@
 """Delete what is too old."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from rich.table import Table

@@ -1,7 +1,5 @@
 """Data to deployment in one call."""
 
-from __future__ import annotations
-
 from rl.base.errors import UsageError
 from rl.config.levels import LEVELS
 from rl.management.base import RATINGS, RatchetCommand, choose_agent, two_columns

@@ -1,7 +1,5 @@
 """List training runs, and cancel one."""
 
-from __future__ import annotations
-
 from rich.table import Table
 
 from rl.base.errors import UsageError

@@ -1,7 +1,5 @@
 """Try the sandbox; run a program in it."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Second answers by hand."""
 
-from __future__ import annotations
-
 from rl.base.errors import RunConflict, UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import CommandOptions, option

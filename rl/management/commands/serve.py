@@ -1,7 +1,5 @@
 """Site and gateway by uvicorn."""
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Train by any method, and measure."""
 
-from __future__ import annotations
-
 from rl.base.errors import UsageError
 from rl.management.options import argument
 from rl.management.training import TrainCommand, train_command

@@ -1,7 +1,5 @@
 """Train on pairs, and measure."""
 
-from __future__ import annotations
-
 from rl.config.method_configs import PREFERENCE_LOSSES, SMOOTHED
 from rl.management.options import argument, option
 from rl.management.training import TrainCommand

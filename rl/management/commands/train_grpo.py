@@ -1,7 +1,5 @@
 """Train on rewards of answers, and measure."""
 
-from __future__ import annotations
-
 from rl.config import GRPOConfig
 from rl.management.options import option
 from rl.management.training import TrainCommand

@@ -1,7 +1,5 @@
 """Train on everything that people and rewards said of answers, and measure."""
 
-from __future__ import annotations
-
 from argparse import BooleanOptionalAction
 
 from rl.management.options import option

@@ -1,7 +1,5 @@
 """Train on rewarded answers, and measure."""
 
-from __future__ import annotations
-
 from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, RolloutGroup, TrainOptions

@@ -1,7 +1,5 @@
 """Train on pairs to score answers."""
 
-from __future__ import annotations
-
 from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, TrainOptions

@@ -1,7 +1,5 @@
 """Train on the answers that people accept, and measure."""
 
-from __future__ import annotations
-
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
 

@@ -1,7 +1,5 @@
 """What each method could use."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from rich.table import Table

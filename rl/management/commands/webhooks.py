@@ -1,7 +1,5 @@
 """List, try, send again."""
 
-from __future__ import annotations
-
 import uuid
 
 from django.db.models import Count

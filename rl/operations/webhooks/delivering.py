@@ -6,8 +6,6 @@ IANA's registries, and not Python's: which of them it knows depends on its versi
 https://www.iana.org/assignments/iana-ipv4-special-registry and https://www.iana.org/assignments/iana-ipv6-special-registry
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

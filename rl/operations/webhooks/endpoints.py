@@ -1,7 +1,5 @@
 """Which webhook gets which events: the operator's WEBHOOKS_FILE."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import os
@@ -19,7 +17,7 @@ from rl.base.names import unknown_name
 from rl.base.slugs import VARIABLE, check_slug
 from rl.environments.config_file.document import Document, describe_value, read_document
 
-EVENTS: Final = ("run.finished", "version.judged", "deployment.changed", "experiment.decided")
+EVENTS: Final = ("run.finished", "version.judged", "deployment.changed", "experiment.decided", "experiment.waits")
 SECRET_BYTES: Final = (24, 64)
 """Fewest and most; https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md"""
 _PREFIX: Final = "whsec_"

@@ -1,7 +1,5 @@
 """What webhooks are told, and when: call these in the transaction of what they describe."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 
@@ -52,6 +50,12 @@ def deployment_changed(event: AuditEvent, agent: Agent) -> None:
 def experiment_decided(experiment: Experiment) -> None:
     data = {"experiment": experiment.name, "verdict": experiment.verdict, "reason": experiment.reason}
     _tell("experiment.decided", experiment.agent, f"experiment {experiment.pk}", data)
+
+
+def experiment_waits(experiment: Experiment, verdict: str, reason: str) -> None:
+    """Told once of each experiment."""
+    data = {"experiment": experiment.name, "verdict": verdict, "reason": reason}
+    _tell("experiment.waits", experiment.agent, f"experiment {experiment.pk}", data)
 
 
 def message(event: str, agent: str, data: dict[str, Any]) -> dict[str, Any]:

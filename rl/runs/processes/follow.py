@@ -4,8 +4,6 @@ The worker (``worker.py``) reads the job from a file, tells of its progress by J
 To stop, a file appears beside the job: the first process looks for it at each report, and all stop at the same step.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

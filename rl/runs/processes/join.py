@@ -4,8 +4,6 @@
 of them, and the configuration says which machine this is (``machine_rank``).
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

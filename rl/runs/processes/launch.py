@@ -1,7 +1,5 @@
 """How many processes train together, and the command that starts those of this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """One of the processes that train together; see ``follow.py``. ``torchrun worker.py FOLDER``."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

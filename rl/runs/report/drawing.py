@@ -1,7 +1,5 @@
 """The charts of one training, drawn by matplotlib without a display."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import NamedTuple

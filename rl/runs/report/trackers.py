@@ -4,8 +4,6 @@ accelerate drives them with the metrics that every method reports, so they see w
 is their own setting; TensorBoard writes into the run's folder.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -4,8 +4,6 @@
 """
 
 # ruff: noqa: F401  for others to import from here
-from __future__ import annotations
-
 from typing import Final
 
 from rl.sandbox.attacks import files, kernel, memory, network, processes, secrets

@@ -1,7 +1,5 @@
 """What an attack is: a small program, and what must not come of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Filling the disk, flooding the output, and leaving something behind for the next program."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rl.sandbox.attacks.attack import read_attacks

@@ -1,7 +1,5 @@
 """Changing the machine, gaining rights, and reaching parts of the kernel that no program needs."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rl.sandbox.attacks.attack import read_attacks

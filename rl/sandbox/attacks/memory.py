@@ -1,7 +1,5 @@
 """Using up memory and processes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rl.sandbox.attacks.attack import read_attacks

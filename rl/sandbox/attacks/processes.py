@@ -1,7 +1,5 @@
 """Harming other processes, outliving the run, and taking more time than allowed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

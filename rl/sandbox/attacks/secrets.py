@@ -1,7 +1,5 @@
 """Reading what is none of the program's business."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rl.sandbox.attacks.attack import read_attacks

@@ -1,7 +1,5 @@
 """How the arms do for each group that the agent names: a challenger that is better on the whole may be worse for some."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Experiments from their draft to their end: started, looked at every minute, and ended by a clear answer or a person."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.records import Report, silent
 from rl.models import Agent, Arm, Deployment, Experiment, ModelVersion
 from rl.operations import audit
-from rl.operations.webhooks.events import experiment_decided
+from rl.operations.webhooks.events import experiment_decided, experiment_waits
 from rl.serving import judge_server
 from rl.serving.experiments.looks import look
 from rl.serving.judge_server import check_best_of, set_best_of
@@ -153,7 +151,10 @@ def follow(experiment: Experiment, *, report: Report = silent) -> bool:
         return True
     reason = f"Waits for a person. {decision.reason}" if decision.verdict else decision.reason
     if reason != experiment.reason:
-        Experiment.objects.filter(pk=experiment.pk, state=_State.RUNNING).update(reason=reason)
+        with transaction.atomic():
+            noted = Experiment.objects.filter(pk=experiment.pk, state=_State.RUNNING).update(reason=reason)
+            if noted and decision.verdict:
+                experiment_waits(experiment, decision.verdict, decision.reason)
     return False
 
 

@@ -1,7 +1,5 @@
 """One look at an experiment: its arms, its intervals, and what follows from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

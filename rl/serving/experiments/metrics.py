@@ -1,7 +1,5 @@
 """What was observed on the arms of an experiment, from the database: one query a metric, read as a stream."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A look as one document: numbers for programs, and the same as texts for the page and the command."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

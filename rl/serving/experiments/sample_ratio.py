@@ -7,8 +7,6 @@ the right shares hold, the Bayes factor of others, drawn from a Dirichlet distri
 exceeds 1 / alpha with a probability of at most alpha (Ville 1939), and its inverse is a p-value.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

@@ -22,8 +22,6 @@ benchmarks/experiments.py measures what it keeps. The intervals are not intersec
 narrower, but it becomes empty when the truth moves.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What one look at an experiment concludes. Pure: tallies in, a decision and a sentence out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

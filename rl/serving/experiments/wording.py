@@ -1,7 +1,5 @@
 """The figures of an experiment as text, by metric."""
 
-from __future__ import annotations
-
 from rl.base.measurements import Interval
 
 PAIRWISE = ("win_rate", "duel")

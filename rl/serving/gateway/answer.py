@@ -5,8 +5,6 @@ make nonsense of names that come in each piece, of a call that is repeated at it
 each piece is given back with what is new in it alone, under the place of its call: then they show what is stored.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

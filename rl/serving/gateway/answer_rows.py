@@ -5,8 +5,6 @@ same version, user, session and prompt, with the same calls. The trace of the ea
 from then on. One that somebody has rated or trained on stays an answer of its own, and its run begins anew behind it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

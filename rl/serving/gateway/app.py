@@ -1,7 +1,5 @@
 """``/v1/chat/completions`` and ``/v1/models``."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -5,8 +5,6 @@ waits until so many slots are free at once, which never happens while others ask
 one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -8,8 +8,6 @@ is, so nothing is taken off, and what was corrected since counts more. Other ser
 the model of a larger agent where this one is unsure.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

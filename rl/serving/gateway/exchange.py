@@ -1,7 +1,5 @@
 """One request, the version that answers it, and the record of its answer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -4,8 +4,6 @@ What is unknown is left out, and the answer's headers name it: clients send fiel
 would make another answer of it when left out, or holds a server up, is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -12,8 +12,6 @@ know; of the two names for the length each is refused by somebody. A server of o
 tools it gets them in words.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -10,8 +10,6 @@ What is still being streamed stands in ``<trace id>.open``, from its first byte 
 lock on the file. One that nobody has locked is of a process that died: what it said becomes an answer that was broken off.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import logging

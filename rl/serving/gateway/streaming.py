@@ -1,7 +1,5 @@
 """Passes an upstream's event stream on, piece by piece as it comes, and records what was said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,8 +1,6 @@
 """The snapshot that requests are routed by, read again all the time in a thread of its own: agents, deployments, running
 experiments, keys and the newest feedback in five queries; more for agents whose answers are judged, or kept to a form."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -4,8 +4,6 @@
 Ollama and others refuse tools that a model has not, or put them into words themselves.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

@@ -5,8 +5,6 @@ system lets go of when their holder dies. A llama.cpp process that is asked some
 again: what holds one up, such as a grammar that it follows in too many ways, holds up all who ask it, whoever sent it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

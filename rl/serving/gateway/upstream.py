@@ -1,7 +1,5 @@
 """Calls the server of a version, and reads what it sends."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -5,8 +5,6 @@ that conversation, token by token; any other begins one of its own. So an episod
 Play as of other environments (episodes.py), and each is learned from with the episode's reward.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Sizes: N prompts as TRL hands them over, each G times in a row, G episodes a gro
 prompt.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

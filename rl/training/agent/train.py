@@ -15,8 +15,6 @@ Sizes: N episodes, M conversations of them, B conversations at most in a forward
 the longest conversation behind it. TRL has as many rewards as prompts, and everything else is done a conversation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,7 +75,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         rows, lengths = task_rows(start, stage)
         config = whole_groups(config, len(rows), report)
         # policy: has imitated the environment's own solutions first, if the job asks for it
-        model = warm_up(start, demonstrate(rows, stage, settings_of(config), report))
+        model = warm_up(start, demonstrate(rows, stage, settings_of(config), report), "structured")
         stop_at(model, stage.chat.end_ids)
         # episodes: played by the model in training, within each step
         rollouts = Rollouts(stage, rows, config, processes.reporter(report))

@@ -4,8 +4,6 @@ Shapes: B answers, T tokens of the longest of them, V tokens in the vocabulary. 
 its end-of-turn token included, and 0 at the padding behind it. What a function gives at padding is 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ Shapes: B answers of the batch, b of one forward pass, P tokens of the longest p
 the vocabulary. Until ``Collector`` has put the parts of all processes together, B and T are those of one process.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Each view says which scope each of its methods needs; a method that says nothing is refused.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Hashable

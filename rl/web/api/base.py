@@ -1,7 +1,5 @@
 """What all calls share."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Which pages a browser may call the API from: those that a publishable key names."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Feedback events: one at a time, by the thousand as NDJSON, taken back, and the answers that a page may offer to choose
 among."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import partial

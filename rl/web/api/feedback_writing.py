@@ -1,7 +1,5 @@
 """Stores what one body says, of whatever kind. Ratings of answers that are not here yet wait, where they have a token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID, uuid4

@@ -1,7 +1,5 @@
 """Answers by their own id, or by the id that their sender has for them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from uuid import UUID
 

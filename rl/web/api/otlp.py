@@ -5,8 +5,6 @@ ExportTraceServiceResponse, whose partial success says what was refused, or a St
 only; after anything else the spans are gone.
 """
 
-from __future__ import annotations
-
 import logging
 import zlib
 from collections import Counter

@@ -1,7 +1,5 @@
 """Cursors, and how large the rows of an answer are, before they are read: rows are counted, and what is in them too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime

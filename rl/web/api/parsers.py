@@ -1,7 +1,5 @@
 """JSON as RFC 8259 has it, and nothing that a database or the next reader of the row would choke on."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, NoReturn
 

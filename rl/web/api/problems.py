@@ -1,7 +1,5 @@
 """Errors as RFC 9457 problem documents (``application/problem+json``): {type, title, status, detail, errors?}."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping
 from functools import cache

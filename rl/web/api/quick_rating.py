@@ -6,8 +6,6 @@ is wrong. What is saved, sessions, routing and content negotiation, costs more t
 (docs/decisions/ratings.md).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast

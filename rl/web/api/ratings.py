@@ -1,8 +1,6 @@
 """Command Center's rating calls: by entry id and device, latest wins. Unknown fields are let pass: its browser code is not
 ours to change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rest_framework import serializers

@@ -1,7 +1,5 @@
 """Asks for rewards, says what there is to learn from, how far a training run is, and ends it."""
 
-from __future__ import annotations
-
 from statistics import fmean
 
 from django.db.models import QuerySet

@@ -1,7 +1,5 @@
 """Its addresses."""
 
-from __future__ import annotations
-
 from django.urls import path, re_path
 
 from rl.web.api.base import OriginCheck, UnknownAddress

@@ -2,5 +2,3 @@
 
 Nothing that a client may do slowly (send its head, send its body, read its answer, wait for a run) holds a thread.
 """
-
-from __future__ import annotations

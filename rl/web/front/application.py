@@ -1,8 +1,6 @@
 """Everything that ``serve`` serves: health, the gateway, and the site. Every request has a number, and is counted and timed,
 whoever answers it; workers end with the process that started them, however that one ended."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import multiprocessing

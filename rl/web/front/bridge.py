@@ -5,8 +5,6 @@ Django's own ASGI handler starts a thread for each request, and with it a connec
 (docs/decisions/front.md).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import sys

@@ -3,8 +3,6 @@
 uvicorn waits for the head of a request as long as it takes, and takes it however long it is.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections import Counter

@@ -4,8 +4,6 @@ Both answer in plain text, under any host name, and say nothing to strangers but
 database is complete and takes a write, and so does DATA_DIR.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 import time

@@ -4,8 +4,6 @@ wrong keys, those who sign in), how much their bodies may hold together, and by 
 Each process counts for itself, in memory, and looks at no database: whoever is above a limit costs next to nothing.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The dashboard; agents: the list, and the loop of one of them as five steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit

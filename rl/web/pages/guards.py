@@ -1,7 +1,5 @@
 """Pages and calls for people who are signed in, and what they share. No cache keeps them."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps

@@ -1,7 +1,5 @@
 """One screen, one item, one decision. A plain form; with JavaScript decisions go to an address that answers in JSON."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from typing import Any

@@ -1,7 +1,5 @@
 """A new run: what to choose, what that would do and cost, and the button that queues it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

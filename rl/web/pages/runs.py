@@ -1,7 +1,5 @@
 """Training runs: the list, and the page of one, which asks every two seconds what is new."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Talk to an agent as its users do: one box, the answer as it comes, thumbs under it, or two answers, of which one picks the
 better; train; and see what training changed."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """What agents did: the list, one trace, and the labels that people give it there."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections import Counter, defaultdict

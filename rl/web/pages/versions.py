@@ -1,7 +1,5 @@
 """One version: is it better, what did it change, where does it come from, and putting it into use."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

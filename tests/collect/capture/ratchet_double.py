@@ -1,7 +1,5 @@
 """An HTTP server that keeps traces as Ratchet does, and misbehaves when it is told to."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The script of docs/capturing.md, and recorded traces in general, against the real API."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Sync, async, generators: the agent's own behaviour stays exactly the same, whatever kind it is."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """What the API was sent and what the file says are the same record."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Runs at the same time, in threads, tasks and generators, never see each other."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import random

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rl.collect.feedback.judged_answers import read_accepted

@@ -1,7 +1,5 @@
 """Which values or fields correct an agent's answers, and what a correction says."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Which answers an agent has, and what was corrected, as the gateway and the gate read it."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.collect.feedback import write

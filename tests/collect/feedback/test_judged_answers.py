@@ -1,7 +1,5 @@
 """Where answers are right or wrong, what people say of one tells whether the version was right that gave it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What answers are kept to: the schema as people's words tell it, and where it counts."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

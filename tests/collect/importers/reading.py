@@ -1,7 +1,5 @@
 """Files as other systems write them, for the tests of the importers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import ModuleType

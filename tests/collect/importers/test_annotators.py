@@ -1,7 +1,5 @@
 """Answers that several people compared, in the forms of the tools that they did it with; the words are made up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

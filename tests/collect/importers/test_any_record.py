@@ -1,7 +1,5 @@
 """Whatever a line says: it is read or rejected, and what is read can be stored."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from contextlib import suppress

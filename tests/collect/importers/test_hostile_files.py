@@ -1,7 +1,5 @@
 """Files of every format that are damaged, packed in a way that is none, or larger than they seem: one line each."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rl.collect.importers import openai_preference

@@ -1,7 +1,5 @@
 """Columns as public datasets have them; the words are made up."""
 
-from __future__ import annotations
-
 import csv
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Several answers in one row, with the columns of public datasets; the words are made up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

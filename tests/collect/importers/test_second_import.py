@@ -1,7 +1,5 @@
 """Whatever a file says, and however often it contradicts itself: imported once more it changes no row."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable

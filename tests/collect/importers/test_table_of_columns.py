@@ -1,7 +1,5 @@
 """What docs/datasets.md says of each format's columns is what the importers read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

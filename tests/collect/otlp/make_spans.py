@@ -1,7 +1,5 @@
 """Spans as exporters send them: protobuf messages, written in one line each."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What clients really send, of the versions that are named here: recorded, and shortened to what matters."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Both dialects say the same things in other words, so they are tested side by side."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The calls of a model that one run of an agent consists of become one answer."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from datetime import UTC, datetime, timedelta

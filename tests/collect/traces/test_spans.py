@@ -1,7 +1,5 @@
 """What arrives over OpenTelemetry is put together, whatever the order and however often it comes."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """A program that somebody else wrote: an agent of LangChain with one tool, traced by OpenInference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel

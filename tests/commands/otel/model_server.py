@@ -1,8 +1,6 @@
 """What stands in for a provider's model: asks for the first tool it is offered, and answers once it has a
 result. It thinks, and breaks off in mid-stream, where the question says so."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A program that somebody else wrote: the OpenAI SDK, traced, and a check of one answer."""
 
-from __future__ import annotations
-
 from openai import OpenAI
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

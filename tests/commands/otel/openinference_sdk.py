@@ -1,7 +1,5 @@
 """A program that somebody else wrote: the OpenAI SDK traced by OpenInference, which sends each call when it has ended."""
 
-from __future__ import annotations
-
 from openai import OpenAI, OpenAIError
 from openinference.instrumentation.openai import OpenAIInstrumentor
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -1,7 +1,5 @@
 """Exports to a file in a temporary folder, and back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

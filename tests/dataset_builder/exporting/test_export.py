@@ -1,7 +1,5 @@
 """Which rows are exported, and the file that holds them."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

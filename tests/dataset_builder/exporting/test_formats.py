@@ -1,7 +1,5 @@
 """What a row of each format looks like."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

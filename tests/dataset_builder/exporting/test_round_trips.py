@@ -1,7 +1,5 @@
 """What is exported is read again: the same prompts, answers, labels and rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Few answers that are right or wrong are all trained on, and each tested prompt is answered by who has not learned it."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.dataset_builder import DataOptions, freeze

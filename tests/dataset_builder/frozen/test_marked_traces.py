@@ -1,7 +1,5 @@
 """Answers that say of themselves where they may be used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is frozen of feedback of all kinds, byte for byte: faster code must not change it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

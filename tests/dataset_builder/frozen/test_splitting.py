@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rl.dataset_builder.frozen.splitting import is_held_out, stable_hash

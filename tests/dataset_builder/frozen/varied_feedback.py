@@ -1,7 +1,5 @@
 """Answers and feedback of all kinds that can be told apart, drawn by lot and the same every time, numbers included."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

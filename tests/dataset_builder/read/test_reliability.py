@@ -1,7 +1,5 @@
 """Which raters are right, told by answers and by pairs that several of them voted on, and what their picks weigh then."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

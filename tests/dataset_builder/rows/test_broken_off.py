@@ -1,7 +1,5 @@
 """Answers that did not end by themselves: disliked they are learned from, never as what to say."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import NotEnoughData

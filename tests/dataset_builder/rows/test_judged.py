@@ -1,7 +1,5 @@
 """Training sets for KTO, GRPO and reward models, frozen from the database."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import NotEnoughData, UsageError

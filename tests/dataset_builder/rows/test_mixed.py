@@ -1,7 +1,5 @@
 """Training sets of all ratings at once, frozen from the database."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import NotEnoughData

@@ -1,7 +1,5 @@
 """Training sets for reward models: pairs of people, else of rewards, and the answers that are in none with their scores."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import NotEnoughData

@@ -1,7 +1,5 @@
 """What an agent thought before it answered is in the rows of one that thinks, and in no others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

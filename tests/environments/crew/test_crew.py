@@ -1,7 +1,5 @@
 """What every crew does, in this process and in several."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

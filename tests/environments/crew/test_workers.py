@@ -1,7 +1,5 @@
 """Processes that die, hang and lie, and what is left of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Environments that are hostile, slow or broken, for crews to survive."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from rl.environments.contract import Action, ToolRequest
 from rl.environments.dialects.hermes import read_action
 

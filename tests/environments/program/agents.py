@@ -1,7 +1,5 @@
 """Programs that ask a model, by the standard library alone: it starts faster than OpenAI's client."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any

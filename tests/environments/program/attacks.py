@@ -1,7 +1,5 @@
 """What a program that an agent runs as may try, as data: small programs that say WON when they got it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 DAEMON = """

@@ -1,7 +1,5 @@
 """What a program of an agent can reach, and what it cannot: tried, and written down in docs/security.md."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """OpenAI's chat completions as documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Programs that are started for their tasks, ask a model, and end in every way there is."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the environment of programs is made from, and what it is refused for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ways to break a model that answers people: each is stopped by a guard rail, and the answers as they were by none."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Guard rails on real answers of the tiny model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

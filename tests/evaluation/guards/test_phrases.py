@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rl.evaluation.guards.phrases import most_overused, own_words

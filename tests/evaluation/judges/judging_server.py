@@ -1,7 +1,5 @@
 """A model server whose model prefers the shorter answer, or does what a test asks of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

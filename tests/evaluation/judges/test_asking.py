@@ -1,7 +1,5 @@
 """What a model on a server is asked, over HTTP, and what its replies mean."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

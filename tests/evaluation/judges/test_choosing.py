@@ -1,7 +1,5 @@
 """A model on a server as the judge of an evaluation, checked on people's labels as the own judge is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The operator's file of models that may judge."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Fresh answers, compared by a judge whose error is measured on people's labels."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from typing import Any

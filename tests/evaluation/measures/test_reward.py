@@ -1,7 +1,5 @@
 """Real answers of the tiny model, rewarded by a reward of this file."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a version with right answers is tested on: what it did not learn, also what people have corrected since."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.records import GeneratedAnswer

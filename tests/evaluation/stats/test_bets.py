@@ -1,7 +1,5 @@
 """E-values of duels, and the interval that holds at every look."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What a model says to held-out prompts, as it was trained to answer them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Exports merged and GGUF into some folders, a line for each: ``python -m tests.export.gguf.both BASE FOLDER …``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

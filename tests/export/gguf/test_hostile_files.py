@@ -1,7 +1,5 @@
 """Whatever a GGUF file says: one line, in bounded memory and time, and nothing is left."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache

@@ -1,7 +1,5 @@
 """Architectures that only a llama.cpp checkout converts, and k-levels that llama-quantize makes."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

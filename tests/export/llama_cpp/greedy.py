@@ -1,7 +1,5 @@
 """The likeliest tokens, one after the other, as llama.cpp computes them in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Browsers, as Command Center's pages use them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Thumbs of the production system."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.models import Agent, Feedback, Trace

@@ -1,7 +1,5 @@
 """A simulation's entries on the rating page."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """The files of ratings that Command Center writes, each read as what it says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

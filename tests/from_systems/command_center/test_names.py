@@ -1,7 +1,5 @@
 """Python names with Command Center's arguments."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every command and line of docs/coming-from/command-center.md."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The rating page's four calls."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """What an agent that comes from Command Center learns: its application's questions and answers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every file, command and line of docs/coming-from/miniagent.md."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Ten scored answers in the shape of N3's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 _ANSWERS = (

@@ -1,7 +1,5 @@
 """docs/coming-from/n3.md: each line of it is done, on a tiny model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

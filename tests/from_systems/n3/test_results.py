@@ -1,7 +1,5 @@
 """What a training leaves for N3's users: real trainings of the tiny model."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training as N3's guide calls it, on the tiny model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

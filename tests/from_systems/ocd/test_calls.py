@@ -1,7 +1,5 @@
 """OCD's own addresses."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

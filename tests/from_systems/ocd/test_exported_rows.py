@@ -1,7 +1,5 @@
 """OCD's rows, with its raw rewards."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import UsageError

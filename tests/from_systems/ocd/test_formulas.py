@@ -1,7 +1,5 @@
 """OCD's formulas, by examples that were worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """docs/coming-from/ocd.md: each line of it is done, and its table of weights is that of the code."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decisions of FILER and PRIORITIZER are learned with the prompts that OCD asks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trainings that an agent starts by its tools, on the tiny model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

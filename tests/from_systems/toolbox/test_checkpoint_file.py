@@ -1,7 +1,5 @@
 """The end-to-end promise: checkpoint folders that overlap give each conversation once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from io import StringIO

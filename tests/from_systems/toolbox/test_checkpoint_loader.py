@@ -1,7 +1,5 @@
 """ToolBoxV2's calls of its checkpoint loader."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ToolBoxV2's calls of its collector, as its documents write them."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

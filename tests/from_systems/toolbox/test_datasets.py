@@ -1,7 +1,5 @@
 """Data sets as ToolBoxV2's documents build them."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exporting as ToolBoxV2's documents call it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every command and every line of Python on the page about ToolBoxV2 runs, in their order."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect

@@ -1,7 +1,5 @@
 """Rewards as ToolBoxV2's documents write them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.base.errors import RewardFailed, UsageError

@@ -1,7 +1,5 @@
 """Training as ToolBoxV2's documents call it, on the tiny model."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What is trained is what is served, with every chat template that TRL has and some that set traps."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from copy import copy

@@ -1,7 +1,5 @@
 """Chats that somebody else wrote, with every family's template."""
 
-from __future__ import annotations
-
 import pytest
 
 from rl.environments.contract import Action

@@ -1,7 +1,5 @@
 """Chat templates that loop, multiply or call themselves are refused before anybody uses them, in one line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the documentation says that chat templates refuse or drop is what they do."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The head that keeps gradients against TRL's, which computes the logits again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The tree against the plain pass, in every family of models and with TRL's own fused head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An endpoint on this machine that keeps what it was sent, and answers as it is told."""
 
-from __future__ import annotations
-
 import base64
 import threading
 from collections.abc import Iterator

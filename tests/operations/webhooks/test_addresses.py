@@ -1,7 +1,5 @@
 """What is public, by IANA's registries of special purposes, copied by hand: first, some and last address of each."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest

@@ -1,7 +1,5 @@
 """Each event is one row for each endpoint that wants it, in the transaction of what it tells of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -93,6 +91,19 @@ def test_an_experiment_that_a_person_stops(told, client: Client, bob: User, agen
     assert told() == [("ops", "experiment.decided")]
     assert payload()["data"]["verdict"] == "stopped"
     assert "bob stopped it" in payload()["data"]["reason"]
+
+
+def test_an_experiment_that_waits_for_a_person_is_told_once(told, agent: Agent):
+    experiment = make_experiment(agent)
+    events.experiment_waits(experiment, "promote", "v2 is better.")
+    events.experiment_waits(experiment, "promote", "v2 is better, by more.")
+    assert told() == [("ops", "experiment.waits")]
+    assert payload()["data"] == {
+        "agent": "support-chat",
+        "experiment": experiment.name,
+        "verdict": "promote",
+        "reason": "v2 is better.",
+    }
 
 
 def test_what_is_taken_back_is_not_told(told, agent: Agent, data_dir: Path):

@@ -1,7 +1,5 @@
 """One POST goes where the operator said, to an address that was checked, and is over in time."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Processes that a launcher starts, and what becomes of them when something goes wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

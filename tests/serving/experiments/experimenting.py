@@ -1,7 +1,5 @@
 """Experiments with users who rate, for the tests of all that looks at them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """An experiment whose new version is better on the whole, and worse for some."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client

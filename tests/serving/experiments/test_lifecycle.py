@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -164,10 +162,13 @@ def test_two_processes_with_one_answer_act_once(agent: Agent, better: Experiment
 
 
 @pytest.mark.database
-def test_without_automatic_it_says_what_it_would_do_and_waits(agent: Agent, better: Experiment):
+def test_without_automatic_it_says_what_it_would_do_and_waits(agent: Agent, better: Experiment, monkeypatch):
+    told = []
+    monkeypatch.setattr(lifecycle, "experiment_waits", lambda experiment, *answer: told.append((experiment, *answer)))
     Experiment.objects.update(automatic=False)
-    assert lifecycle.tick() == []
+    assert lifecycle.tick() == lifecycle.tick() == []
     better.refresh_from_db()
+    assert told == [(better, "promote", better.reason.removeprefix("Waits for a person. "))]
     assert (better.state, better.verdict) == ("running", "")
     assert better.reason.startswith("Waits for a person. v286 is better than base")
     assert champion(agent) is None

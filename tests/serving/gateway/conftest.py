@@ -1,7 +1,5 @@
 """A gateway in a process of its own, in front of a double; one for all tests, with data made once."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A judge that prefers what is longest, after as long as it is told to take."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

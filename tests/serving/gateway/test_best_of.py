@@ -1,7 +1,5 @@
 """The best of several answers, with the official client."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

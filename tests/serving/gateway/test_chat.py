@@ -1,7 +1,5 @@
 """Whole answers, with the official client."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import uuid

@@ -1,7 +1,5 @@
 """Chooses among the answers of a closed set, by a double of llama.cpp's own addresses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What was answered is not lost: with a database that is locked, and when the process is killed."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from typing import Any

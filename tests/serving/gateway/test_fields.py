@@ -1,7 +1,5 @@
 """Which fields of a request pass, in which bounds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

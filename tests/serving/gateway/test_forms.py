@@ -1,7 +1,5 @@
 """Has servers keep to a set or a schema, by doubles that take what vLLM and Ollama take, and pass over what these do."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Names of users and conversations: whatever people write, on one line."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

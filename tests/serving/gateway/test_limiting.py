@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from rl.serving.gateway import app
 
 

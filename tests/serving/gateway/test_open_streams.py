@@ -1,7 +1,5 @@
 """Streams on their way, and what becomes of them when their process is not there any more."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """On PostgreSQL: answers flow while a table is locked and after the server has ended every connection."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

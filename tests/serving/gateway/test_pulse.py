@@ -1,7 +1,5 @@
 """A gateway in front of a real llama.cpp process that stands still."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

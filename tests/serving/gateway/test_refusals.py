@@ -1,7 +1,5 @@
 """What goes wrong, in the shape of OpenAI's errors."""
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The answers of one loop of tools become one trace, in whatever order they are stored; their ids go on to name it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import uuid

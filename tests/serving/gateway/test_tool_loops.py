@@ -1,7 +1,5 @@
 """A loop of tools with the official client: one trace, which every id that the client got can rate."""
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.request

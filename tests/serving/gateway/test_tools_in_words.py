@@ -1,7 +1,5 @@
 """A model of ours whose template has no tools gets them as training writes them for such templates."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

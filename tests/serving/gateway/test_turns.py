@@ -1,7 +1,5 @@
 """Slots are shared among callers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager

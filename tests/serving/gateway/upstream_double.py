@@ -1,7 +1,5 @@
 """A model server that does what the last message says; its answers name the model that was asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """Episodes of a policy that says what a script has for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby

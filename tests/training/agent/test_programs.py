@@ -1,7 +1,5 @@
 """Conversations of programs with a policy that says what a script has for it, token by token."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

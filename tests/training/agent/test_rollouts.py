@@ -1,7 +1,5 @@
 """What TRL is told of the episodes of the tiny model of ``answering``, and what it makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, mean, stdev

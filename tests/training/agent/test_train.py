@@ -1,7 +1,5 @@
 """What the tiny model of ``answering`` learns from its episodes, and that it learns the same again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -64,7 +62,7 @@ def test_solutions_that_are_imitated_first_are_then_found(answering_base: Path, 
     success = {}
     for epochs in (0.0, 8.0):
         listener = Listener()
-        options = {"sft_epochs": epochs, "full": True, "learning_rate": 3e-3, "eval_interval": 1, "max_steps": 1}
+        options = {"sft_epochs": epochs, "full": True, "sft_learning_rate": 3e-3, "eval_interval": 1, "max_steps": 1}
         made = job(answering_base, tmp_path / str(epochs), None, tasks(4), environment=READER, **options)
         agent.train(made, listener)
         success[epochs] = metrics(listener)[0]["heldout_success"]

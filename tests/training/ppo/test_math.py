@@ -1,7 +1,5 @@
 """Every expected number is worked out beside it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

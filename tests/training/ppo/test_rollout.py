@@ -1,7 +1,5 @@
 """What becomes of answers that end at once, in time, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Callers: a server with a secret key, a page with a publishable one, and strangers."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

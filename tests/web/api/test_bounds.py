@@ -2,8 +2,6 @@
 lists and bulk calls with a test that goes over their bound, the others with what the single row is that they are about.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every field that a body of feedback may have is stored, given back, and part of what an event says."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NDJSON: each line is one feedback, with its own result."""
 
-from __future__ import annotations
-
 import json
 import uuid
 

@@ -1,7 +1,5 @@
 """Answers named by the id that they had where they were given."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

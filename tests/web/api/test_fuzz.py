@@ -1,7 +1,5 @@
 """Bodies that nobody thought of: no answer may be an error of the server."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever the body, the answer is a problem that says what is wrong: never a 500, never a row that breaks lists."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys and agents are read again after REFRESH_SECONDS, and no later."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

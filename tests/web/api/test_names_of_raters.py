@@ -1,7 +1,5 @@
 """Whichever way a rating comes: its rater's name is one line, and not one that this site gives."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

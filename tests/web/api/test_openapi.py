@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 from io import StringIO
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """What an OpenTelemetry exporter sees."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Answers of the gateway that are still on their way into the database."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A valid rating is answered without the view, and as the view would answer it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

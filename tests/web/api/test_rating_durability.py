@@ -1,7 +1,5 @@
 """What was answered with 201 is stored, whatever happens to the process the next moment."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

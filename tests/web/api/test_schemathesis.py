@@ -3,8 +3,6 @@
 SCHEMATHESIS_EXAMPLES asks for more than the few random ones for each call that a test run has time for.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Who may call what: strangers, revoked keys, publishable keys, other pages, other agents' keys."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta

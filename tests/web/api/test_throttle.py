@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from django.test import Client
 from rest_framework.settings import api_settings

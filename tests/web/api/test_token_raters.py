@@ -1,7 +1,5 @@
 """A token lets as many people judge its answer as it says, one unless the server asked for more."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from itertools import count

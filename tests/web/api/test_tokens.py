@@ -1,7 +1,5 @@
 """A key that needs tokens rates only what the server signed; with a token a rating may come before its answer."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from uuid import uuid4
 

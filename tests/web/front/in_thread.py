@@ -1,7 +1,5 @@
 """The site with its gateway in a thread of the test, on the test's own database."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

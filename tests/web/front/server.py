@@ -1,7 +1,5 @@
 """A real ``serve`` process, and connections to it on which nothing is sent in time."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

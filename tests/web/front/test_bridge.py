@@ -1,7 +1,5 @@
 """In-process: what the bridge does with answers of a site of one line."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Two answers to one question, blind: nothing that comes before the vote tells who gave which."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A real server on a real disk that is full, and has room again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """In-process: the front with a site of one line behind it."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

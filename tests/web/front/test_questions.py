@@ -1,7 +1,5 @@
 """People who signed in ask the gateway: who they are is seen to by the site, and the answer streams."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

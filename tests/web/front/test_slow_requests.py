@@ -1,7 +1,5 @@
 """The front under load: slow clients, broken heads, bodies in chunks, a master that ends, and what is counted."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

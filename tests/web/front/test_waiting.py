@@ -1,7 +1,5 @@
 """``?wait=true`` holds no thread, and nothing once the client has left."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """An episode, turn by turn, where traces are read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

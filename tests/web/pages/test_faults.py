@@ -1,7 +1,5 @@
 """What a caller gets when the database refuses, wherever it does."""
 
-from __future__ import annotations
-
 import errno
 import sqlite3
 

@@ -1,7 +1,5 @@
 """Whatever is stored, no page works on it for long: every address of the site and of the admin, on hostile texts."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The list of runs, and several beside each other."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The page of one run: what it shows, and who ends it or has it go on."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Signing in: what it writes; and five wrong passwords for one name from one address, and what follows."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Looking for traces, and what is done with those that are picked."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 

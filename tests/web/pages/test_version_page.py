@@ -1,7 +1,5 @@
 """The page of a version: is it better, what it changed, where it comes from, its files, and putting it into use."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Who sees which page: a sign-in, the permission, and for most of them staff."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """One conversation with it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """Tools of MCP servers, and connections to these: one to each for the whole process, whoever calls, held by a thread."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -89,7 +89,7 @@ class SearchSettings:
             raise _impossible(key, _WORDS[key], value)
         for key, (least, most) in ranges_of(type(self)).items():
             value = getattr(self, key)
-            kinds, noun = (int, "a whole number") if key in integers_of(self) else ((int, float), "a number")
+            kinds, noun = (int, "a whole number") if key in integers_of(type(self)) else ((int, float), "a number")
             is_number = isinstance(value, kinds) and not isinstance(value, bool)
             if not (is_number and least <= value <= most) and (key, value) != ("rate_limit_per_min", None):
                 raise _impossible(key, f"{noun} from {least:g} to {most:g}", value)

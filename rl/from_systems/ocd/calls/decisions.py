@@ -1,7 +1,5 @@
 """Decisions of agents, and the feedback and outcomes that come later."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace

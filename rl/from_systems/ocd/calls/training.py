@@ -1,8 +1,6 @@
 """OCD's calls below ``/api/training/``: which decisions there are, their rewards, their rows, how versions compare. And
 what people make of a decision, as OCD's own pages say it: without a last slash, answered with the decision's row."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ them: each is read in a process of its own.
 Names of folders come from outside. A link is never followed below the base, at the moment of opening too, so no checkpoint
 can be read from elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ Version 2.0, which ToolBoxV2 writes since January 2026, is other: ``sessions_dat
 messages have no time, and ``agent_config`` knows the system prompt. Only what is named here is looked at.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

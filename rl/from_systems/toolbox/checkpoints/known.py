@@ -3,8 +3,6 @@
 Nothing is looked up by a name of the file except in the table at the end, and nothing of the file is called.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone

@@ -4,8 +4,6 @@ No name of the file is imported and nothing of it is called: where the standard 
 record what was asked for. Types that are harmless and common are rebuilt by ``rl.from_systems.toolbox.checkpoints.known``.
 """
 
-from __future__ import annotations
-
 import pickletools
 from collections.abc import Callable
 from typing import Any

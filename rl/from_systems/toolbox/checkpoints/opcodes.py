@@ -2,8 +2,6 @@
 307, 3154 and 574: protocols 0 to 5. Where it speaks of classes, inert records are made, which have no behaviour and are
 never hashed. Real pickles ask for far less than the limits; what is beyond is refused before it costs memory or time."""
 
-from __future__ import annotations
-
 import codecs
 import pickletools
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Conversations without a time, in histories that are windows: each checkpoint hol
 the next one begins somewhere in the middle of it. Here they get ids, so that the same conversation has the same one.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

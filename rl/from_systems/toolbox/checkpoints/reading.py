@@ -18,8 +18,6 @@ What several places of the pickle share is converted once and shared here too, s
 times" stays small until somebody writes it out.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import resource

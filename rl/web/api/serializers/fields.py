@@ -1,7 +1,5 @@
 """Fields that take exactly what the documentation says, and no string where a number belongs."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Traces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property

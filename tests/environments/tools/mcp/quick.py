@@ -1,8 +1,6 @@
 """A server without the package, ready in no time: ``quick.py TOOLS [forever]`` lists the tools of a JSON list, one on each
 page. A call of ``die`` ends it, any other tells which process it is. It speaks the protocol of 2025."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """A server of the official package. ``server.py`` speaks over its pipes, ``server.py PORT`` by HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Servers live as long as the process that uses them, and no longer."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Whole episodes with tools of a server."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers that are reached by HTTP."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

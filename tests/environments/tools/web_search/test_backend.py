@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rl.environments.tools.web_search.backend import MOST_RESULTS, list_in, plain, read_results

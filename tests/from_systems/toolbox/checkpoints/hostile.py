@@ -4,8 +4,6 @@ Outcomes: ``data`` means that it was read as inert data, ``refused`` that the on
 only: the process in which they are read imports this file.
 """
 
-from __future__ import annotations
-
 import marshal
 import pickle
 import struct

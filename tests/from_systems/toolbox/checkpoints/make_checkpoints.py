@@ -1,7 +1,5 @@
 """Checkpoints as ToolBoxV2 writes them: by a process that has a package ``toolboxv2``, which this one has not."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

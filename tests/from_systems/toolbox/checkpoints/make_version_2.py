@@ -1,7 +1,5 @@
 """Checkpoints of version 2.0 as ToolBoxV2 writes them: by a process that has its class, which this one has not."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

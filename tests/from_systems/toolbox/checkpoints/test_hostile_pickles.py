@@ -1,7 +1,5 @@
 """No pickle acts: each asks for something, and none gets it. The reading process writes down all that Python audits."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import subprocess

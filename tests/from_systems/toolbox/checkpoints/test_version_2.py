@@ -1,7 +1,5 @@
 """Checkpoints of version 2.0, from real pickles of the class that this process has not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Started as ``python -I -S watched.py ROOT SAMPLES``; audit hooks cannot be remov
 SAMPLES is JSON: name to hexadecimal pickle; the one named ``small`` is cut at each of its bytes.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import random
