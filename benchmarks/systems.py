@@ -2,10 +2,12 @@
 
     .venv/bin/python benchmarks/systems.py filer --rows 80 --test 80
     .venv/bin/python benchmarks/systems.py prioritizer --json
+    .venv/bin/python benchmarks/systems.py miniagent --rows 40 --test 40
 
 Rows of a fixed taste (systems_rows.py) are imported as the system writes them, ``train_mpo`` runs with nothing set, and what
-it led to, promoted or not, answers questions that are not among the rows, said freely. ``--options`` goes on to
-``train_mpo``, such as ``--options "--max-steps 40"`` for a shorter look: the line says so.
+it led to, promoted or not, answers questions that are not among the rows, said freely. ``miniagent``: its programs are
+imitated by ``train_agent --sft-first``, and counted are held-out tasks that a call of the tool solves. ``--options`` goes on
+to the command, such as ``--options "--max-steps 40"`` for a shorter look: the line says so.
 
 ``commonest``: right by field for who always says the commonest value; ``memory_mib``: the most that any process held.
 """
@@ -23,8 +25,9 @@ import systems_rows
 import systems_tasks
 from jobs_site import Site, set_up
 
-AGENTS: Final = {"filer": "FILER", "prioritizer": "PRIORITIZER", "widgets": "widgets"}
-"""Job to agent: OCD's decisions, and the widget choice of Command Center, of which ``--rows`` are questions."""
+AGENTS: Final = {"filer": "FILER", "prioritizer": "PRIORITIZER", "widgets": "widgets", "scored": "scored"}
+"""Job to agent: OCD's decisions, the widget choice of Command Center, of which ``--rows`` are questions, scored answers of N3,
+of which they are messages."""
 TASKS: Final = {"miniagent": systems_tasks.train_miniagent}
 """Job to what trains its agent, and counts the tasks that it solves."""
 SHOWN: Final = 5
@@ -44,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("job", choices=(*AGENTS, *TASKS))
     parser.add_argument("--rows", type=int, default=80)
     parser.add_argument("--test", type=int, default=80)
-    parser.add_argument("--options", default="", help="of train_mpo")
+    parser.add_argument("--options", default="", help="of the command that trains")
     parser.add_argument("--folder", type=Path, help="keeps the site here")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -91,7 +94,7 @@ def _rows(job: str, count: int, *, test: bool) -> list[dict[str, Any]]:
 
 def _add(site: Site, job: str, rows: list[dict[str, Any]]) -> None:
     if job != "widgets":
-        site.add(rows, "ocd_decision")
+        site.add(rows, "n3" if job == "scored" else "ocd_decision")
         return
     ratings = {row["entry_id"]: {"rating": row.pop("rating"), "tags": [], "notes": ""} for row in rows}
     files = {"data": {"entries": rows}, "ratings": {"ratings": ratings}}
@@ -110,6 +113,9 @@ def _questions(job: str, count: int, *, test: bool) -> list[tuple[Any, str]]:
     from rl.from_systems.ocd.records import canonical
 
     rows = _rows(job, count, test=test)
+    if job == "scored":
+        right = {row["prompt"]: row["response"] for row in rows if row["score"] > 0.5}
+        return [([{"role": "user", "content": prompt}], answer) for prompt, answer in right.items()]
     if job != "widgets":
         states = [[{"role": "user", "content": json.dumps(row["state"])}] for row in rows]
         asked = [list(ask_for_decision(AGENTS[job], state)) for state in states]

@@ -152,6 +152,27 @@ def _three_items(rng: random.Random, test: bool) -> tuple[Row, Row]:
     return {"todoItems": items, "currentContext": context, "strategicGoals": {}}, {"recommendedItemId": ids[0]}
 
 
+def scored(count: int, *, test: bool, seed: int = 1) -> list[Row]:
+    """N3's feedback on ``count`` messages: the lane that is right has a good score, and another one that was said before
+    it a bad one."""
+    rng = random.Random(f"scored {seed} {test}")  # noqa: S311
+    rows = []
+    for number in range(count):
+        lane = rng.choice(list(LANES))
+        title = rng.choice(LANES[lane][11:] if test else LANES[lane][:11])
+        remark = rng.choice([of for each in PRIORITIES.values() for of in each])
+        prompt = "; ".join(filter(None, [title, remark]))
+        wrong = rng.choice([other for other in LANES if other != lane])
+        for answer, score in ((wrong, 0.1), (lane, 0.9)):
+            about = {
+                "runId": f"r{number}",
+                "notes": "",
+                "createdAt": f"2026-02-01T{number // 60:02}:{number % 60:02}:00Z",
+            }
+            rows.append({"prompt": prompt, "response": answer, "score": score, **about})
+    return rows
+
+
 def _decision(agent: str, number: int, state: Row, action: Row) -> Row:
     return {
         "id": f"{agent.lower()}-{number}",

@@ -151,7 +151,7 @@ def _cross_fitted(
         return survey, 0
     rows, prompts = survey.train_rows + survey.heldout_rows, survey.train_prompts + survey.heldout_prompts
     learned = replace(survey, train_rows=rows, heldout_rows=0, train_prompts=prompts, heldout_prompts=0)
-    return learned, most_tested(prompts, options.data.val_split)
+    return learned, most_tested(prompts, options.data.val_split, answers.kind)
 
 
 def _planned_run(

@@ -77,7 +77,7 @@ def test_an_interrupted_warm_up_leaves_nothing_to_go_on_from(tiny_base: Path, tm
 def test_imitation_before_a_method_has_a_rate_and_passes_of_its_own(tiny_base: Path, tmp_path: Path):
     listener = Listener()
     dpo.train(job(tiny_base, tmp_path, sft_epochs=-1.0, learning_rate=1e-6, max_steps=1), listener)
-    assert "imitates 12 good answers first, for 10 passes, learning rate 1e-3" in listener.log
+    assert "imitates 12 good answers first, for 10 passes, learning rate 6.7e-4" in listener.log
 
 
 def test_kto_imitates_what_is_labelled_good(tiny_base: Path, tmp_path: Path):

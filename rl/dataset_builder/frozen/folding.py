@@ -23,6 +23,9 @@ LEAST_TESTED: Final = 48
 MOST_TESTED: Final = 200
 """Prompts, where there are so many; between the two, as large a share as is held out elsewhere."""
 FOLDS: Final = 3
+HALF_FROM: Final = 64
+"""Prompts from which on at most half are tested of structured answers, so that one further training is enough: it is as
+long as the run's own."""
 ONE_FOLD: Final = 0.5
 """Share of the prompts up to which one adapter leaves out all tested ones."""
 
@@ -43,12 +46,13 @@ def choose_tested(agent: Agent, kind: AnswerKind, share: float, folder: Path) ->
     prompts = {row["prompt_key"]: row["split_key"] for row in rows if accepted_text(row)}
     learned = learned_keys(Deployment.champion(agent), set(prompts.values()))
     new = sorted((key for key, split in prompts.items() if split not in learned), key=stable_hash)
-    tested = new[: most_tested(len(prompts), share)]
+    tested = new[: most_tested(len(prompts), share, kind.kind)]
     return Tested(tuple(tested), count_folds(len(prompts), len(tested)))
 
 
-def most_tested(prompts: int, share: float) -> int:
-    return min(prompts, MOST_TESTED, max(LEAST_TESTED, int(share * prompts)))
+def most_tested(prompts: int, share: float, kind: str) -> int:
+    most = min(prompts, MOST_TESTED, max(LEAST_TESTED, int(share * prompts)))
+    return min(most, prompts // 2) if kind == "structured" and prompts >= HALF_FROM else most
 
 
 def count_folds(prompts: int, tested: int) -> int:

@@ -5,7 +5,7 @@ import pytest
 from rl.dataset_builder import DataOptions, freeze
 from rl.dataset_builder.accepted_answers import folds_of, kind_of
 from rl.dataset_builder.accepted_answers import tested_of as keys_tested
-from rl.dataset_builder.frozen.folding import FOLDS, LEAST_TESTED, learned_keys
+from rl.dataset_builder.frozen.folding import FOLDS, LEAST_TESTED, count_folds, learned_keys, most_tested
 from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TrainingSet
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate, read_rows
@@ -126,6 +126,13 @@ def test_of_many_prompts_a_part_is_tested(agent, data_dir):
     like_classes(agent, LEAST_TESTED + 12)
     frozen = frozen_from(agent)
     assert (len(keys_tested(frozen)), folds_of(frozen), frozen.heldout_rows) == (LEAST_TESTED, 3, 0)
+
+
+def test_of_answers_that_take_long_to_learn_one_more_training_is_enough():
+    asked = {prompts: most_tested(prompts, 0.2, "structured") for prompts in (40, 63, 64, 80, 120, 1000)}
+    assert asked == {40: 40, 63: 48, 64: 32, 80: 40, 120: 48, 1000: 200}
+    assert [count_folds(prompts, tested) for prompts, tested in asked.items()] == [3, 3, 1, 1, 1, 1]
+    assert most_tested(80, 0.2, "closed") == 48
 
 
 def test_nobody_has_learned_from_a_set_whose_files_are_gone(agent, data_dir):
