@@ -26,8 +26,8 @@ import systems_tasks
 from jobs_site import Site, set_up
 
 AGENTS: Final = {"filer": "FILER", "prioritizer": "PRIORITIZER", "widgets": "widgets", "scored": "scored"}
-"""Job to agent: OCD's decisions, the widget choice of Command Center, of which ``--rows`` are questions, scored answers of N3,
-of which they are messages."""
+"""Job to agent: OCD's decisions, the widget choice of Command Center, of which ``--rows`` are questions, and N3's scored
+answers, of which they are messages."""
 TASKS: Final = {"miniagent": systems_tasks.train_miniagent}
 """Job to what trains its agent, and counts the tasks that it solves."""
 SHOWN: Final = 5
@@ -82,6 +82,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         answers = jobs_test.ask(base, Path(led_to["weights"]), test)
         shown = [{"right": label, "said": answer} for answer, (_, label) in zip(answers, test, strict=True)]
         document |= {"after": jobs_test.count(answers, test, kind), "answers": shown[:SHOWN]}
+    if led_to["weights"] and kind.kind == "structured":
         document |= {"by_field": _by_field(kind, answers, test), "commonest": _commonest(right, test)}
     return document
 

@@ -92,20 +92,20 @@ def judge_picks(picks: Picks, level: float, margin: float, sides: Sides) -> Verd
     after each pick."""
     line, share, counted = 0.5 - margin, picks.interval, picks.in_words(*sides)
     difference = Interval(*(end - 0.5 for end in (share.value, share.low, share.high)))
-    figures = f"In figures: {sides.new} has a share of {share.value:.0%} ({share.low:.0%} to {share.high:.0%})"
+    figures = f"In figures: {share.value:.0%} ({share.low:.0%} to {share.high:.0%}) of picks are for {sides.new}"
     evidence, asked = bets.evidence(picks.shares, line), 1 / level
     if evidence >= asked:
         is_behind = share.value <= 0.5 and margin
-        bearable = f"{sides.new} is good enough, for it may be worse by {100 * margin:g} points"
+        bearable = f"{sides.new} is good enough, as the agent's settings allow a loss of {100 * margin:g} points"
         what = bearable if is_behind else f"People prefer {sides.new}"
-        odds = f"odds of {evidence:,.0f} to 1 against chance, where {asked:,.0f} to 1 are enough"
-        return Verdict("promote", difference, f"{what}: {counted}. That settles it. {figures}, {odds}.")
+        odds = f"the odds against luck are {evidence:,.0f} to 1, and {asked:,.0f} to 1 are enough"
+        return Verdict("promote", difference, f"{what}: {counted}. It goes into use. {figures}; {odds}.")
     stays = f"{sides.other} stays in use. {figures}."
     if bets.evidence_against(picks.shares, line) >= WORSE_AT:
         return Verdict("reject", difference, f"People prefer {sides.other}: {counted}. {stays}")
     if is_over(picks, margin):
-        hardly = f"More picks would hardly show that {sides.new} is better: {counted}"
-        return Verdict("undecided", difference, f"{hardly}. So nobody is asked any more, and {stays}")
+        reason = f"{sides.new} is not clearly better: {counted}. Nobody is asked any more, and {stays}"
+        return Verdict("undecided", difference, reason)
     return Verdict("undecided", difference, f"{what_decides(picks, level, margin, sides)}.")
 
 
@@ -124,7 +124,7 @@ def what_decides(picks: Picks, level: float, margin: float, sides: Sides) -> str
         return f"Not decided yet: {picks.in_words(*sides)}; {more}, and more still if any is for {sides.other}"
     needed = [bets.picks_needed(share, level, line) for share in FIRST]
     often, seldom = (f"about {number}" if number else f"more than {bets.MOST_PICKS}" for number in needed)
-    first, second = (f"preferred in {100 * share:.0f} of 100" for share in FIRST)
+    first, second = (f"{100 * share:.0f} of 100 picks are for it" for share in FIRST)
     settled = f"it takes {often} picks of all people together if {sides.new} is clearly better ({first})"
     return f"Nobody has picked yet: {settled}, and {seldom} if it is a little better ({second})"
 

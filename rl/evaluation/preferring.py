@@ -92,7 +92,7 @@ def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, terms: Terms, p
         )
     if fresh and fresh.judge.beats_chance and len(fresh.sides) >= FEWEST_JUDGED:
         return "fresh", _forecast(fresh, terms)
-    return "", _open(f"Nobody can tell yet: {_why_open(fresh, prompts)}. Now people have to pick.")
+    return "", _open(f"Nobody can tell yet, and people have to pick: {_why_open(fresh, prompts)}.")
 
 
 def _why_open(fresh: Fresh | None, prompts: int) -> str:
@@ -124,9 +124,9 @@ def _forecast(fresh: Fresh, terms: Terms) -> Verdict:
     surely = f"if all its errors were in favour of the new version, people would prefer it in {least:.0%} or more"
     by_chance = not terms.margin and sign_flip_p([side - 0.5 for side in fresh.sides]) > terms.look.level
     if least <= line or by_chance:
-        return _open(f"Nobody can tell yet: {figures}; {surely}. Now people have to pick.", difference)
+        return _open(f"Nobody can tell yet, and people have to pick: {figures}; {surely}.", difference)
     if not terms.judge_decides:
-        return _open(f"Perhaps better: {figures}. Now people have to pick.", difference)
+        return _open(f"Perhaps better, and people have to pick: {figures}.", difference)
     return Verdict("promote", difference, f"The new version is better: {figures}; {surely}.")
 
 

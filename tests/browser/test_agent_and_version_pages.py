@@ -90,4 +90,4 @@ def test_the_sentence_stands_above_all_else(
     expect(row).to_contain_text(sentence)
     expect(row).to_contain_text("agrees with people on 88% of 78 prompts (always taking the longer answer: 26%)")
     if share == 0.53:
-        expect(row).to_contain_text("Now people have to pick")
+        expect(row).to_contain_text("and people have to pick")

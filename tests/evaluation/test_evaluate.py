@@ -148,7 +148,9 @@ def test_one_prompt_is_measured_and_decides_nothing(agent, make_version, tiny_ba
     evaluation = evaluate(make_version("v1", adapter), write_set(agent, [PAIRS[0], PAIRS[0]]), silent)
     assert (evaluation.pairs, evaluation.prompts, evaluation.verdict) == (2, 1, "undecided")
     assert evaluation.report["models"]["new"]["margin"] is None
-    assert evaluation.report["reason"].startswith("Nobody can tell yet: 1 prompt held out, and at least 8 are needed")
+    assert evaluation.report["reason"].startswith(
+        "Nobody can tell yet, and people have to pick: 1 prompt held out, and at least 8 are needed"
+    )
 
 
 @pytest.mark.parametrize("rows", [[], [TOO_LONG]])

@@ -44,7 +44,7 @@ def test_people_outweigh_the_judge_and_margins_decide_nothing():
     assert (judged.report["decided_by"], judged.verdict.decision) == ("fresh", "reject")
     ranked = weigh(None, None, MARGINS, terms())
     assert (ranked.report["decided_by"], ranked.verdict.decision) == ("", "undecided")
-    assert "Now people have to pick" in ranked.verdict.reason
+    assert "people have to pick" in ranked.verdict.reason
 
 
 def test_a_few_picks_are_shown_and_decide_nothing():
@@ -83,15 +83,18 @@ def test_the_worst_case_is_the_low_end_of_the_share_less_what_the_judge_may_miss
 
 def test_where_picks_alone_decide_a_judge_that_is_sure_promotes_nothing():
     verdict = weigh(None, fresh(1), MARGINS, terms(judge_decides=False)).verdict
-    assert (verdict.decision, verdict.reason.endswith("Now people have to pick.")) == ("undecided", True)
+    assert (verdict.decision, verdict.reason.startswith("Perhaps better, and people have to pick")) == (
+        "undecided",
+        True,
+    )
     assert weigh(None, fresh(0.1), MARGINS, terms(judge_decides=False)).verdict.decision == "reject"
 
 
 def test_a_verdict_by_picks_is_written_as_people_say_it():
     reason = weigh(picks(27, 30), None, MARGINS, terms()).verdict.reason
     assert reason == (
-        "People prefer the new version: 27 for the new version, 3 for the version in use. That settles it. In figures: the "
-        "new version has a share of 90% (66% to 99%), odds of 6,127 to 1 against chance, where 77 to 1 are enough."
+        "People prefer the new version: 27 for the new version, 3 for the version in use. It goes into use. In figures: 90% "
+        "(66% to 99%) of picks are for the new version; the odds against luck are 6,127 to 1, and 77 to 1 are enough."
     )
 
 

@@ -119,7 +119,7 @@ def test_a_version_whose_duels_gave_way_to_those_of_a_newer_one_ends_and_leaves_
 def test_a_version_that_loses_is_dropped_and_its_open_duels_go(waiting: Evaluation, agent: Agent):
     pick(agent, 6, "right")
     settle(waiting)
-    assert "So nobody is asked any more, and v1 stays in use." in reason_of(waiting.version)
+    assert "Nobody is asked any more, and v1 stays in use." in reason_of(waiting.version)
     assert AnswerPair.objects.filter(origin="duel").count() == 6
 
 
