@@ -1,5 +1,5 @@
-"""Jobs of systems whose agents act, measured by what they do and not by what they say: Miniagent's programs, which a call
-of its tool runs and tests, and ToolBoxV2's questions for code, which its own rewards judge."""
+"""The job of Miniagent's agents, measured by what they do and not by what they say: programs that a call of their tool runs
+and tests."""
 
 import json
 import random
