@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from functools import cache
 from typing import Any, ClassVar, Self, get_type_hints
 
 from rl.base.errors import UsageError
@@ -25,7 +24,6 @@ def ranges_of(kind: type) -> dict[str, tuple[float, float]]:
     return {own.name: own.metadata["range"] for own in every if "range" in own.metadata}
 
 
-@cache
 def integers_of(kind: type) -> frozenset[str]:
     """Fields that are whole numbers, or None beside them."""
     return frozenset(name for name, hint in get_type_hints(kind).items() if hint in (int, int | None))
