@@ -38,7 +38,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
         set_up(folder)
-        document = play(options, folder) if options.job in TASKS else measure(options, folder)
+        asked = {"job": options.job, "rows": options.rows, "options": options.options}
+        document = asked | (play if options.job in TASKS else measure)(options, folder)
+        document["memory_mib"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     print(json.dumps(document, indent=1, ensure_ascii=False) if options.json else _say(document))
 
 
@@ -56,9 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 def play(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     site = Site(folder / options.job, options.job)
     site.open()
-    document = TASKS[options.job](site, options.rows, options.test, *shlex.split(options.options))
-    memory = {"memory_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}
-    return {"job": options.job, "rows": options.rows, "options": options.options, **document, **memory}
+    return TASKS[options.job](site, options.rows, options.test, *shlex.split(options.options))
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -76,14 +76,13 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     site.open()
     _add(site, options.job, rows)
     led_to = site.train(*shlex.split(options.options))
-    document = {"job": options.job, "rows": options.rows, "options": options.options, "before": before, **led_to}
-    document |= {"memory_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}
+    document = {"before": before, **led_to}
     if led_to["weights"]:
         answers = jobs_test.ask(base, Path(led_to["weights"]), test)
         shown = [{"right": label, "said": answer} for answer, (_, label) in zip(answers, test, strict=True)]
         document |= {"after": jobs_test.count(answers, test, kind), "answers": shown[:SHOWN]}
-    if led_to["weights"] and kind.kind == "structured":
-        document |= {"by_field": _by_field(kind, answers, test), "commonest": _commonest(right, test)}
+        if kind.kind == "structured":
+            document |= {"by_field": _by_field(kind, answers, test), "commonest": _commonest(right, test)}
     return document
 
 
