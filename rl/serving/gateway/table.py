@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 
 from rl.base.background import end_all
 from rl.base.errors import UsageError
-from rl.collect.feedback.kept_answers import SETTINGS, ClosedAnswers, Reader, StructuredAnswers
+from rl.collect.feedback.kept_answers import SETTINGS, ClosedAnswers, Reader, StructuredAnswers, read_kept_answers
 from rl.models import Agent, ApiKey, Deployment, Experiment
 from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, Split
 from rl.serving.judge_process import path_of
@@ -143,7 +143,7 @@ class Table:
         self._coming: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._is_stale = False
-        self._reader = Reader()
+        self._reader = Reader(read_kept_answers)
 
     async def start(self) -> None:
         await self._read()
