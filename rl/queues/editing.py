@@ -102,7 +102,7 @@ def queue_of(agent: Agent, name: str = ANSWERS) -> RatingQueue | None:
 
 
 def open_queues(agents: Sequence[Agent]) -> dict[Agent, list[RatingQueue]]:
-    """Of each agent ``answers`` first, then by name. One query, some for an agent that nobody has rated."""
+    """``answers`` comes first, then the others by name. One query, some for an agent that nobody has rated."""
     of_agent: dict[int, list[RatingQueue]] = {agent.pk: [] for agent in agents}
     for queue in RatingQueue.objects.filter(agent__in=of_agent):
         of_agent[queue.agent_id].append(queue)
