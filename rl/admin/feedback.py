@@ -1,8 +1,12 @@
 """Feedback."""
 
+from string import hexdigits
+from typing import Any
+from uuid import UUID
+
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -26,13 +30,45 @@ from rl.forgetting.erasing import erase_later
 from rl.forgetting.forget import forget, preview
 from rl.forgetting.receipts import sentences
 from rl.forgetting.records import find_person
-from rl.models import Feedback, QuestionStart, Trace, TrainingSet, WaitingRating
+from rl.models import Agent, Feedback, QuestionStart, Trace, TrainingSet, WaitingRating
 
 SHOWN = 80
 """Characters of a question and of an answer in the list."""
 
 
+NEWEST = 20_000
+"""Feedback in whose notes words are looked for."""
+MOST = 500
+"""Rows that one way of a search gives."""
+
+
+def _named(term: str) -> QuerySet[Trace]:
+    """Traces that came with this id."""
+    return Trace.objects.filter(agent__in=_agents(), external_id=term).order_by()
+
+
+def _some_keys(*ways: QuerySet[Any]) -> list[Any]:
+    """MOST of each."""
+    return [key for rows in ways for key in rows.values_list("pk", flat=True)[:MOST]]
+
+
+def _agents() -> list[int]:
+    """All of them: the indexes of ids begin with the agent."""
+    return list(Agent.objects.values_list("pk", flat=True))
+
+
 class TraceAdmin(ReadOnlyAdmin):
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Trace], search_term: str
+    ) -> tuple[QuerySet[Trace], bool]:
+        """Each way has an index, which conditions that ignore the case, or look for a part of an id, do not use."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        in_session = Trace.objects.filter(agent__in=_agents(), session_id=term).exclude(session_id="")
+        ways = (_named(term), in_session.order_by(), Trace.objects.filter(_begins_with(term)).order_by())
+        return queryset.filter(pk__in=_some_keys(*ways)), False
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Trace]:
         """For the list, the beginnings of texts only."""
         rows = super().get_queryset(request)
@@ -45,6 +81,14 @@ class TraceAdmin(ReadOnlyAdmin):
     def conversation(self, trace: Trace) -> SafeString:
         lines = ((message["role"], text_block(message["content"])) for message in trace.prompt)
         return format_html_join("", '<div class="message"><b>{}</b>{}</div>', lines)
+
+
+def _begins_with(term: str) -> Q:
+    """Ids from the first to the last that begin so; nothing where none can."""
+    digits = term.replace("-", "").lower()
+    if len(digits) > 32 or set(digits) - set(hexdigits):
+        return Q(pk__in=())
+    return Q(pk__gte=UUID(digits.ljust(32, "0")), pk__lte=UUID(digits.ljust(32, "f")))
 
 
 records(
@@ -94,7 +138,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
     list_filter = ["is_current", "kind", "scale", "created_at", "agent"]
     list_select_related = ["agent"]
     search_fields = ["=rater", "notes", "=trace__external_id"]
-    search_help_text = "A whole rater or external id, or words of a note."
+    search_help_text = f"A whole rater or external id, or words of a note of the newest {NEWEST:,}."
     fieldsets = split_fieldsets(
         {
             None: "agent answer kind is_current learned_in",
@@ -104,6 +148,19 @@ class FeedbackAdmin(ReadOnlyAdmin):
         }
     )
     actions = ["forget_rater"]
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Feedback], search_term: str
+    ) -> tuple[QuerySet[Feedback], bool]:
+        """Each way by itself: joined by OR the database would read all that there is."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        newest = Feedback.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        noted = Feedback.objects.filter(pk__gt=newest - NEWEST, notes__icontains=term).order_by()
+        return queryset.filter(
+            Q(rater=term) | Q(trace__in=_some_keys(_named(term))) | Q(pk__in=_some_keys(noted))
+        ), False
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(FORGET)
