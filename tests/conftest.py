@@ -25,7 +25,7 @@ from rl.lm.score_folder import NAME as SCORES
 from rl.models import Agent, ApiKey, Trace
 from rl.runs import run
 from rl.sandbox import backends
-from rl.web import formatting
+from rl.web import formatting, kept_figures
 from rl.web.api.auth import forget
 from tests.deeds import remembered, tier_of
 from tests.once import made_once
@@ -107,6 +107,8 @@ def _nothing_counted_or_known_yet() -> None:
     """Requests are counted and keys are known by numbers that the next test's rows have again."""
     cache.clear()
     forget()
+    for reader in (kept_figures.KINDS, kept_figures.KEPT):
+        reader.forget()
 
 
 @pytest.fixture(autouse=True)

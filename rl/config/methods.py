@@ -208,6 +208,7 @@ METHODS: dict[str, Method] = {
         ),
         work=RowWork(1, 6, answers="num_generations", copies=1),
         generates="online",
+        automatic=("epochs", "batch_size", "gradient_accumulation", "learning_rate"),
     ),
     "agent": Method(
         module="rl.training.agent.train",

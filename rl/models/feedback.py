@@ -147,6 +147,12 @@ class Feedback(models.Model):
                 condition=Q(is_current=True) & ~Q(kind="retraction"),
                 name="feedback_current",
             ),
+            # Picks and edited answers, which are few beside ratings: how many pairs has an agent without its ratings?
+            models.Index(
+                fields=["agent", "kind"],
+                condition=Q(is_current=True, kind__in=("comparison", "correction")),
+                name="feedback_direct",
+            ),
             # The dashboard's ratings per day; the API's cursor.
             models.Index(fields=["agent", "-created_at", "id"], name="feedback_agent_newest"),
             models.Index(fields=["-created_at", "id"], name="feedback_newest"),

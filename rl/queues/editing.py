@@ -2,6 +2,7 @@
 becomes the right answer, and others are asked it to measure them."""
 
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -100,12 +101,25 @@ def queue_of(agent: Agent, name: str = ANSWERS) -> RatingQueue | None:
     return queue
 
 
-def open_queues(agent: Agent) -> list[RatingQueue]:
-    """``answers`` first, then by name."""
-    queue_of(agent, ANSWERS)
-    queue_of(agent, PAIRS)
-    queues = RatingQueue.objects.filter(agent=agent, closed_at__isnull=True).order_by("name")
-    return sorted(queues, key=lambda queue: queue.name != ANSWERS)
+def open_queues(agents: Sequence[Agent]) -> dict[Agent, list[RatingQueue]]:
+    """``answers`` comes first, then the others by name. One query, some for an agent that nobody has rated."""
+    of_agent: dict[int, list[RatingQueue]] = {agent.pk: [] for agent in agents}
+    for queue in RatingQueue.objects.filter(agent__in=of_agent):
+        of_agent[queue.agent_id].append(queue)
+    return {agent: _in_order(agent, of_agent[agent.pk]) for agent in agents}
+
+
+def _in_order(agent: Agent, queues: Sequence[RatingQueue]) -> list[RatingQueue]:
+    names = {queue.name.lower() for queue in queues}
+    new = [
+        queue
+        for name in BUILT_IN
+        if name in (ANSWERS, PAIRS) and name not in names and (queue := queue_of(agent, name))
+    ]
+    opened = [queue for queue in (*queues, *new) if queue.closed_at is None]
+    for queue in opened:
+        queue.agent = agent
+    return sorted(opened, key=lambda queue: (queue.name != ANSWERS, queue.name))
 
 
 MOST_TAGS, LONGEST_TAG = 20, 50

@@ -25,6 +25,8 @@ RECENT = 20
 """The last decisions that say where to go on."""
 LOOKED_AT = 2000
 """The newest answers, where the order is by what no index has."""
+UNRATED = 5_000
+"""The newest answers, where those are asked about that nobody has rated."""
 _KINDS = (~Q(source__in=(DEMO, EPISODE)), Q(source=DEMO), Q(source=EPISODE))
 _Order, _State = RatingQueue.Order, Claim.State
 Rows = QuerySet[Any]
@@ -49,10 +51,17 @@ def all_items(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
     """All that the queue ever asks this rater. ``wanted``: what else must hold, written for traces."""
     if asks_about_pairs(queue):
         return _all_pairs(queue, rater, wanted)
-    rows = Trace.objects.filter(read_filters(queue.filters).condition(), agent=queue.agent_id)
+    filters = read_filters(queue.filters)
+    rows = Trace.objects.filter(filters.condition(), agent=queue.agent_id)
+    if filters.rated is False:  # where all are rated, all would be looked through
+        rows = rows.filter(pk__in=_newest_keys(queue, UNRATED))
     rows = rows.exclude(Q(response="") | Q(source=DUEL))  # nobody asked for answers that are there to be compared
     gold = GoldItem.objects.filter(queue=queue, trace=OuterRef("pk"))
     return rows.filter(~Exists(gold), wanted or Q()).order_by()
+
+
+def _newest_keys(queue: RatingQueue, most: int) -> QuerySet[Any]:
+    return Trace.objects.filter(agent=queue.agent_id).order_by("-created_at", "id").values("pk")[:most]
 
 
 def _all_pairs(queue: RatingQueue, rater: str, wanted: Q | None) -> Rows:
@@ -96,7 +105,7 @@ def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
         yield rows.filter(label_proposal__isnull=False).order_by("label_proposal__confidence", "id")
     elif queue.order == _Order.UNSURE and not asks_about_pairs(queue):
         # Among the newest answers only: no column has how sure the model was.
-        newest = Trace.objects.filter(agent=queue.agent_id).order_by("-created_at", "id").values("pk")[:LOOKED_AT]
+        newest = _newest_keys(queue, LOOKED_AT)
         yield rows.filter(pk__in=newest, details__chosen__share__lt=1).order_by("details__chosen__share", "id")
     elif queue.order == _Order.DISPUTED and not asks_about_pairs(queue):
         yield _disputed_items(queue, rows).order_by("-created_at", "id")

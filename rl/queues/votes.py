@@ -1,10 +1,10 @@
 """What a rater sends: checked, and not stored yet."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
@@ -16,11 +16,14 @@ from django.utils.dateparse import parse_datetime
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.collect.feedback.answer_forms import judge_text
-from rl.models import Claim, Feedback, RatingQueue, Trace
-from rl.queues.items import all_items, items_left
+from rl.models import AnswerPair, Claim, Feedback, RatingQueue, Trace
+from rl.queues.items import all_items, asks_about_pairs, items_left
 
 COUNTED = 1000
 """Progress is counted up to here; beyond, it is said to be more."""
+WAITING = 100
+"""The same for a list of queues."""
+_QUEUES_AT_ONCE = 10
 DECIDED = 10
 SHORT = 40
 """Characters of a right answer that is its own label."""
@@ -55,6 +58,34 @@ def progress(
         text += f" · {speed} a minute" if speed else ""
         text += f" · about {math.ceil((total - done) / speed)} min left" if speed and total < COUNTED else ""
     return QueueProgress(done, total, text)
+
+
+class Waiting(NamedTuple):
+    items: int
+    """That the rater has not decided, at most WAITING."""
+    has_any: bool
+    """Whether the queue ever asks something."""
+
+
+def count_waiting(queues: Sequence[RatingQueue], rater: str) -> dict[int, Waiting]:
+    """By the queue's number. A few queries, however many queues there are."""
+    compared = AnswerPair.objects.filter(agent__in={queue.agent_id for queue in queues}).order_by()
+    with_pairs = set(compared.values_list("agent", flat=True).distinct())
+    waiting = {queue.pk: Waiting(0, has_any=False) for queue in queues}
+    asked = [queue for queue in queues if queue.agent_id in with_pairs or not asks_about_pairs(queue)]
+    for start in range(0, len(asked), _QUEUES_AT_ONCE):
+        some = asked[start : start + _QUEUES_AT_ONCE]
+        numbers = iter(count_each(*(part for queue in some for part in _parts_of(queue, rater))))
+        for queue, left, opened, any_at_all in zip(some, numbers, numbers, numbers, strict=True):
+            waiting[queue.pk] = Waiting(min(left + opened, WAITING), bool(any_at_all))
+    return waiting
+
+
+def _parts_of(queue: RatingQueue, rater: str) -> Iterator[QuerySet[Any]]:
+    """What nobody has shown him, what he has not decided, anything."""
+    yield items_left(queue, rater)[:WAITING]
+    yield Claim.objects.filter(queue=queue, rater=rater).exclude(state=_State.DECIDED).order_by()[:WAITING]
+    yield all_items(queue, rater)[:1]
 
 
 def last_decisions(queue: RatingQueue, rater: str) -> QuerySet[Claim]:

@@ -22,7 +22,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from rl.base.errors import Interrupted
 from rl.base.locks import try_lock
-from rl.collect.feedback.kept_answers import KeptAnswersReader
+from rl.collect.feedback.kept_answers import AgentReader, read_kept_answers
 from rl.models import Agent, AnswerPair, Trace, TrainingRun
 from rl.models.traces import answered_by, ended_by_itself, may_be_used
 from rl.serving import machine
@@ -129,7 +129,7 @@ def tick() -> int:
 def make(agents: Iterable[Agent], *, limit: int | None = None, seconds: float = float("inf")) -> int:
     """At most ``limit`` pairs, and of each agent no more than may wait; how many were made. It ends early when somebody asks
     the gateway or a training comes, and does nothing while another process is at it."""
-    ends, made, reader = time.monotonic() + seconds, 0, KeptAnswersReader()
+    ends, made, reader = time.monotonic() + seconds, 0, AgentReader(read_kept_answers)
     with _alone() as alone:
         for agent in agents if alone else ():
             for _ in range(agent.second_answers - waiting(agent).count()):
@@ -140,7 +140,7 @@ def make(agents: Iterable[Agent], *, limit: int | None = None, seconds: float = 
     return made
 
 
-def _make_one(agent: Agent, reader: KeptAnswersReader) -> bool:
+def _make_one(agent: Agent, reader: AgentReader) -> bool:
     """False where nothing can be made for this agent now. ``reader``: of what answers are kept to."""
     known = load(reader).agents.get(agent.name.lower())
     choice = choose(agent, contestants(known), random.SystemRandom()) if known else None

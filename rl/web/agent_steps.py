@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import Count, Q
 from django.utils import timezone
 
-from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.config.methods import scoring_methods
 from rl.data_formatter.answer_kinds import AnswerKind
 from rl.dataset_builder import training_plan
@@ -16,6 +14,7 @@ from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
 from rl.online_learner import samples_needed, waiting_feedback
 from rl.operations import queue_state
 from rl.runs.settling import foresee
+from rl.web.kept_figures import KINDS, keep
 from rl.web.version_figures import Sentence, newest_evaluation, right_share, sentence
 
 QUEUE_SECONDS: Final = 60
@@ -104,19 +103,19 @@ class Loop:
 def look_at(agent: Agent) -> Loop:
     """A constant number of queries."""
     week = timezone.now() - timedelta(days=7)
-    counts = agent.traces.aggregate(all=Count("pk"), new=Count("pk", filter=Q(created_at__gte=week)))
+    plan = keep(("plan", agent.pk), lambda: training_plan(agent), lambda plan: plan.figures.traces)
     newest = agent.versions.select_related("agent").exclude(run__method__in=scoring_methods()).first()
     champion = agent.deployments.filter(alias=Deployment.Alias.CHAMPION).select_related("version__parent").first()
-    in_use, kind = champion.version if champion else None, kind_of_answers(agent)
+    in_use, kind = champion.version if champion else None, KINDS.now(agent)
     return Loop(
         agent=agent,
-        traces=counts["all"],
-        this_week=counts["new"],
+        traces=plan.figures.traces,
+        this_week=agent.traces.order_by().filter(created_at__gte=week).count(),
         waiting=waiting_feedback(agent).count(),
         needed=samples_needed(agent, kind),
         right=right_share(agent, in_use, kind),
         kind=kind,
-        plan=training_plan(agent),
+        plan=plan,
         active=agent.runs.filter(state__in=TrainingRun.ACTIVE).first(),
         newest=newest,
         evaluation=newest_evaluation(newest) if newest else None,

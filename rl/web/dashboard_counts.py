@@ -1,26 +1,29 @@
-"""The figures of the dashboard. Each function costs one query, however many rows there are."""
+"""The figures of the dashboard, in some queries, however many rows there are."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from django.db.models import CharField, Count, Exists, F, OuterRef, Q, Subquery
-from django.db.models.functions import Cast, Coalesce, Substr
+from django.db.models import F, IntegerField, OuterRef, Q, Subquery
 from django.utils import timezone
 
-from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.config.methods import scoring_methods
 from rl.data_formatter.answer_kinds import FEWEST, FREE
 from rl.models import Agent, Deployment, Evaluation, Feedback, ModelVersion, Trace, TrainingRun
 from rl.online_learner import how_to_enable, samples_needed
+from rl.queues.votes import count_each
 from rl.serving import probation
 from rl.web.agent_steps import find_bottleneck, is_better, is_undecided
+from rl.web.kept_figures import KINDS
 from rl.web.version_figures import Sentence, right_share, sentence
 
 DAYS = 30
 AGENTS = 50
 RECENT = 8
+COUNTED = 10_000
+"""Ratings of an agent that are counted: to count millions takes longer than a page may."""
 
 _WHOLE = ("measure", "evidence", "decided_by", "difference", "margin", "duels", "said")
 _PARTS = {**{name: name for name in _WHOLE}, "rails": "guards__rails"}
@@ -37,9 +40,9 @@ class AgentFigures:
 
     agent: Agent
     current: int
-    """Ratings, picks, corrections and outcomes that stand."""
+    """Ratings, picks, corrections and outcomes that stand, at most COUNTED."""
     waiting: int
-    """Those of the current feedback that no training set has seen."""
+    """Those of the current feedback that no training set has seen, at most COUNTED."""
     champion: ModelVersion | None
     evaluation: Evaluation | None
     """The newest of the champion."""
@@ -73,6 +76,11 @@ class AgentFigures:
         )
 
     @property
+    def counts(self) -> tuple[str, str]:
+        """``current`` and ``waiting`` for people."""
+        return in_words(self.current), in_words(self.waiting)
+
+    @property
     def missing(self) -> int:
         return max(0, self.needed - self.waiting)
 
@@ -88,40 +96,49 @@ class VersionFigures:
     evaluation: Evaluation | None
 
 
+def in_words(count: int) -> str:
+    """``count``: at most COUNTED, which means that there may be more."""
+    return f"{count:,}{'+' * (count == COUNTED)}"
+
+
+class _CountSome(Subquery):
+    """How many rows a slice has, of each row of the query around it."""
+
+    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
+    output_field = IntegerField()
+
+
 def feedback_per_day(today: date | None = None) -> list[tuple[date, int]]:
-    """The last 30 days in UTC, oldest first, days without feedback included; retractions are not counted."""
+    """The last 30 days in UTC, oldest first, days without feedback included; retractions are not counted. Two queries: the
+    index of times counts what came, and does not know what of it was a retraction."""
     last = today or timezone.now().astimezone(UTC).date()
     days = [last - timedelta(days=back) for back in reversed(range(DAYS))]
-    since = datetime.combine(days[0], time(), UTC)
-    rows = (
-        Feedback.objects.filter(created_at__gte=since)
-        .exclude(kind=Feedback.Kind.RETRACTION)
-        # The database keeps UTC; cutting the text is 20 times faster on SQLite than Django's date function in Python.
-        .annotate(day=Substr(Cast("created_at", CharField()), 1, 10))
-        .order_by()
-        .values_list("day")
-        .annotate(Count("id"))
-    )
-    counts = dict(rows)
-    return [(day, counts.get(day.isoformat(), 0)) for day in days]
+    starts = [datetime.combine(day, time(), UTC) for day in days]
+    came = Feedback.objects.order_by()
+    counts = count_each(*(came.filter(created_at__gte=day, created_at__lt=day + timedelta(days=1)) for day in starts))
+    retractions = came.filter(retracts__isnull=False, created_at__gte=starts[0]).values_list("created_at", flat=True)
+    taken_back = Counter(moment.astimezone(UTC).date() for moment in retractions.iterator())
+    return [(day, count - taken_back[day]) for day, count in zip(days, counts, strict=True)]
 
 
 def counted_agents() -> list[Any]:
-    """The first 50 agents by name, with ``current`` and ``waiting`` events, ``has_traces``, ``active_run`` and
+    """The first 50 agents by name, with ``current`` and ``waiting`` events, ``newest_trace``, ``active_run`` and
     ``newest_version``, by number."""
     agents = Agent.objects.defer("system_prompt", "description")
     runs = TrainingRun.objects.filter(agent=OuterRef("pk"), state__in=TrainingRun.ACTIVE).order_by("-pk")
     newest = (
         ModelVersion.objects.filter(agent=OuterRef("pk")).exclude(run__method__in=scoring_methods()).order_by("-pk")
     )
-    # Agent by agent: grouped over all agents the planner passes the partial indexes by.
-    numbers = {}
-    for name, condition in (("current", LEARNABLE), ("waiting", WAITING)):
-        events = Feedback.objects.filter(condition, agent=OuterRef("pk")).order_by().values("agent")
-        numbers[name] = Coalesce(Subquery(events.annotate(number=Count("pk")).values("number")), 0)
+    # Each is asked for in the order of an index: for an agent that has nothing the planner would else read the whole table,
+    # as it expects to come upon a row of any agent soon.
+    traces = Trace.objects.filter(agent=OuterRef("pk")).order_by("-created_at", "id")
+    counts = {
+        name: Feedback.objects.filter(condition, agent=OuterRef("pk")).order_by("training_set_id")
+        for name, condition in (("current", LEARNABLE), ("waiting", WAITING))
+    }
     rows = agents.annotate(
-        **numbers,
-        has_traces=Exists(Trace.objects.filter(agent=OuterRef("pk")).order_by()),
+        **{name: _CountSome(events.values("agent")[:COUNTED]) for name, events in counts.items()},
+        newest_trace=Subquery(traces.values("pk")[:1]),
         active_run=Subquery(runs.values("pk")[:1]),
         newest_version=Subquery(newest.values("pk")[:1]),
     )
@@ -141,8 +158,8 @@ def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation
 
 
 def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
-    """Six queries, one for each agent with enough ratings to tell what its answers are, three more where they are right or
-    wrong, and some for each agent whose version in use changed in the last days."""
+    """Eight queries, one for each agent with new ratings that are enough to tell what its answers are, three more where they
+    are right or wrong, and some for each agent whose version in use changed in the last days."""
     deployed = Deployment.objects.filter(alias=Deployment.Alias.CHAMPION).select_related("version__parent")
     in_use = {row.agent_id: row.version for row in deployed if row.version is not None}
     versions = list(ModelVersion.objects.select_related("agent", "run").order_by("-pk")[:RECENT])
@@ -150,9 +167,10 @@ def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
     newest = ModelVersion.objects.in_bulk([agent.newest_version for agent in agents if agent.newest_version])
     evaluations = newest_evaluations([*versions, *in_use.values(), *newest.values()])
     figures = []
+    KINDS.look()
     for agent in agents:
         champion = in_use.get(agent.pk)
-        kind = kind_of_answers(agent) if agent.answer_kind or agent.current >= FEWEST else FREE
+        kind = KINDS.of(agent) if agent.answer_kind or agent.current >= FEWEST else FREE
         of_agent = AgentFigures(
             agent=agent,
             current=agent.current,
@@ -164,7 +182,7 @@ def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
             probation=sentences.get(agent.name, ""),
             newest=newest.get(agent.newest_version),
             newest_evaluation=evaluations.get(agent.newest_version),
-            has_traces=agent.has_traces,
+            has_traces=agent.newest_trace is not None,
             run=agent.active_run,
         )
         figures.append(of_agent)

@@ -27,6 +27,7 @@ DRAWS: Final = "duels"
 """The key in the session: pair to the names of its versions, left and right."""
 EXAMPLES: Final = 5
 LOOKED_THROUGH: Final = 50
+NEWEST: Final = 2000
 """Answers in which examples are looked for."""
 LONGEST_EXAMPLE: Final = 100
 KEPT: Final = 20
@@ -68,8 +69,10 @@ def drawn_side(agent: Agent, pair_id: UUID, side: str, session: Any) -> Drawn:
 
 def recent_questions(agent: Agent) -> list[str]:
     """The newest ones that begin a conversation, short enough for a button: those that people asked through the gateway,
-    then others, such as imported ones."""
-    rows = agent.traces.order_by("-created_at").values_list(QuestionStart("prompt"), UserTurns("prompt"))
+    then others, such as imported ones; of the newest answers."""
+    newest_keys = agent.traces.order_by("-created_at").values("pk")[:NEWEST]
+    answers = agent.traces.filter(pk__in=newest_keys).order_by("-created_at")
+    rows = answers.values_list(QuestionStart("prompt"), UserTurns("prompt"))
     newest = [*rows.filter(source=GATEWAY)[:LOOKED_THROUGH], *rows.exclude(source=GATEWAY)[:LOOKED_THROUGH]]
     firsts = (question.strip() for question, turns in newest if turns == 1)
     short = (question for question in firsts if 0 < len(question) <= LONGEST_EXAMPLE)

@@ -20,7 +20,8 @@ from rl.models import Agent, Episode, Feedback, QuestionStart, Trace
 from rl.models.traces import SPLIT
 
 NEWEST = 20_000
-"""Traces that a search looks through, from the last day that is asked for backwards."""
+"""Traces that a search looks through, from the last day that is asked for backwards; so does a list of what is not labelled:
+where everything is, it would look through all."""
 LONGEST = 200
 
 
@@ -62,9 +63,7 @@ class TraceSearch:
             rows = rows.filter(created_at__lt=after)
         if first:
             rows = rows.filter(created_at__gte=first)
-        edge = rows.order_by("-created_at", "id").values_list("created_at", flat=True)[NEWEST : NEWEST + 1].first()
-        if edge:
-            rows = rows.filter(created_at__gt=edge)
+        rows = _newest_of(rows)
         if self.version:
             rows = rows.filter(model_version__name__iexact=self.version)
         # Prompts and tags are stored as JSON: words are looked for as they are written there.
@@ -80,6 +79,12 @@ class TraceSearch:
             words = current.alias(words=Cast("tags", TextField()))
             rows = rows.filter(Exists(words.filter(words__contains=json.dumps(self.tag, ensure_ascii=escapes))))
         return rows
+
+
+def _newest_of(rows: QuerySet[Trace]) -> QuerySet[Trace]:
+    """One query, for where they end."""
+    edge = rows.order_by("-created_at", "id").values_list("created_at", flat=True)[NEWEST : NEWEST + 1].first()
+    return rows.filter(created_at__gt=edge) if edge else rows
 
 
 def _day(name: str, text: str) -> datetime | None:
@@ -182,7 +187,7 @@ def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceS
     rows = Trace.objects.filter(**of_agent)
     if label == "unlabelled" and agent is not None:
         ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
-        rows = rows.filter(~Exists(ratings)).exclude(response="").order_by("-created_at", "id")
+        rows = _newest_of(rows).filter(~Exists(ratings)).exclude(response="").order_by("-created_at", "id")
     return _page(_select_for_list(_behind(rows, after)))
 
 

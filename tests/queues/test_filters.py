@@ -10,6 +10,7 @@ from django.utils import timezone
 from rl.base.errors import UsageError
 from rl.collect.feedback import write
 from rl.models import Agent, Claim, Feedback, RatingQueue, Trace
+from rl.queues import items
 from rl.queues.claims import next_claims
 from rl.queues.decisions import Rater, decide_all
 from rl.queues.filters import read_filters
@@ -179,3 +180,12 @@ def test_counts_of_several_queries_are_those_of_each(queue: RatingQueue) -> None
     everything = Trace.objects.all()
     parts = (everything, everything[:7], everything.filter(pk__in=[]), Claim.objects.filter(rater=ALICE))
     assert count_each(*parts) == [60, 7, 0, 3]
+
+
+def test_what_nobody_rated_is_asked_among_the_newest(queue: RatingQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "UNRATED", 5)
+    queue.filters = {"rated": False}
+    newest = set(Trace.objects.filter(agent=queue.agent_id).order_by("-created_at", "id")[:5])
+    assert set(items.all_items(queue, BOB)) <= newest
+    queue.filters = {}
+    assert len(items.all_items(queue, BOB)) == 60

@@ -3,10 +3,10 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from django.db.models import Q
 
@@ -175,14 +175,19 @@ SETTINGS: Final = ("system_prompt", "answer_kind", "answer_values", "answer_sche
 _Target = Deployment.Target
 _SERVED: Final = Q(target=_Target.LLAMA_CPP, pid__isnull=False) | Q(target__in=(_Target.OLLAMA, _Target.OPENAI))
 KeptAnswers = ClosedAnswers | StructuredAnswers
+Answers = TypeVar("Answers")
 
 
 @dataclass(slots=True)
-class KeptAnswersReader:
+class AgentReader(Generic[Answers]):
     """What was read last, by agent; again only where its settings are others or something was said since, and once a minute
     anyhow: feedback is also held back, and forgotten."""
 
-    _known: dict[int, tuple[list[Any], KeptAnswers | None]] = field(default_factory=dict)
+    read: Callable[[Agent], Answers]
+    """It asks the database what people think of the agent's answers."""
+    settings: tuple[str, ...] = SETTINGS
+    """Fields of the agent that it depends on."""
+    _known: dict[int, tuple[list[Any], Answers]] = field(default_factory=dict)
     _newest: int = -1
     _all_at: float = float("-inf")
 
@@ -197,11 +202,18 @@ class KeptAnswersReader:
                 self._known.pop(agent_id, None)
         self._newest = newest
 
-    def of(self, agent: Agent) -> KeptAnswers | None:
-        """Four queries at most for an agent that is not known."""
-        settings = [getattr(agent, name) for name in SETTINGS]
+    def forget(self) -> None:
+        self._known, self._newest, self._all_at = {}, -1, float("-inf")
+
+    def now(self, agent: Agent) -> Answers:
+        """As ``of``, behind a look."""
+        self.look()
+        return self.of(agent)
+
+    def of(self, agent: Agent) -> Answers:
+        settings = [getattr(agent, name) for name in self.settings]
         if agent.pk not in self._known or self._known[agent.pk][0] != settings:
-            self._known[agent.pk] = settings, read_kept_answers(agent)
+            self._known[agent.pk] = settings, self.read(agent)
         return self._known[agent.pk][1]
 
 

@@ -72,7 +72,7 @@ class Figures:
     corrections: int
     """Answers that somebody edited."""
     several_raters: int
-    """1 where more than one rater gave feedback, else 0."""
+    """1 where the newest RATINGS pieces of feedback are of more than one rater, else 0."""
     proposed: int
     """Labels that a model proposed and that are sure enough."""
     proposed_good: int
@@ -114,6 +114,7 @@ def figures(agent: Agent) -> Figures:
         **_row(rated, PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, *of_ended, agent.pk, RATINGS, *of_answers, sure),
         **_row(_REWARDED.format(whole=whole), threshold, *of_whole, agent.pk, REWARDED),
         **_row(_DIRECT.format(whole=whole), *of_whole, agent.pk),
+        **_row(_RATERS, agent.pk, RATINGS),
         **proposed,
     )
 
@@ -199,14 +200,22 @@ FROM (
 ) by_prompt
 """
 
+# Its condition is that of a partial index: ratings, of which there may be millions, are not looked at.
 _DIRECT = """
 SELECT sum(CASE WHEN kind = 'comparison' AND rl_trace.id IS NOT NULL THEN 1 ELSE 0 END) AS picks,
        sum(CASE WHEN kind = 'comparison' AND choice = 'both_bad' THEN 1 ELSE 0 END) AS both_bad,
-       count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections,
-       CASE WHEN min(rater) <> max(rater) THEN 1 ELSE 0 END AS several_raters
+       count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections
 FROM rl_feedback f
 LEFT JOIN rl_trace ON rl_trace.id = CASE choice WHEN 'left' THEN trace_id WHEN 'right' THEN other_trace_id END AND {whole}
-WHERE f.agent_id = %s AND is_current AND NOT (kind = 'retraction')
+WHERE f.agent_id = %s AND is_current AND kind IN ('comparison', 'correction')
+"""
+
+_RATERS = """
+SELECT CASE WHEN min(rater) <> max(rater) THEN 1 ELSE 0 END AS several_raters
+FROM (
+    SELECT rater FROM rl_feedback WHERE agent_id = %s AND is_current AND NOT (kind = 'retraction')
+    ORDER BY created_at DESC, id LIMIT %s
+) newest
 """
 
 _PROPOSED = """

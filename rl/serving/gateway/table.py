@@ -16,7 +16,13 @@ from django.db.models.functions import Coalesce
 
 from rl.base.background import end_all
 from rl.base.errors import UsageError
-from rl.collect.feedback.kept_answers import SETTINGS, ClosedAnswers, KeptAnswersReader, StructuredAnswers
+from rl.collect.feedback.kept_answers import (
+    SETTINGS,
+    AgentReader,
+    ClosedAnswers,
+    StructuredAnswers,
+    read_kept_answers,
+)
 from rl.models import Agent, ApiKey, Deployment, Experiment
 from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, TrafficSplit
 from rl.serving.judge_process import path_of
@@ -42,7 +48,7 @@ def own_connection() -> Iterator[None]:
         close_old_connections()
 
 
-def load(reader: KeptAnswersReader | None = None) -> Snapshot:
+def load(reader: AgentReader | None = None) -> Snapshot:
     """``reader``: of what answers are kept to; without it nothing is known of that."""
     deployed = defaultdict(list)
     deployments = Deployment.objects.select_related("agent", "version").annotate(
@@ -89,7 +95,7 @@ def load(reader: KeptAnswersReader | None = None) -> Snapshot:
 
 
 def _read_kept(
-    agent: Agent, deployed: Sequence[Served], reader: KeptAnswersReader | None
+    agent: Agent, deployed: Sequence[Served], reader: AgentReader | None
 ) -> tuple[ClosedAnswers | None, StructuredAnswers | None]:
     kept = reader.of(agent) if reader and any(served.upstream for served in deployed) else None
     return kept if isinstance(kept, ClosedAnswers) else None, kept if isinstance(kept, StructuredAnswers) else None
@@ -143,7 +149,7 @@ class Table:
         self._coming: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._is_stale = False
-        self._reader = KeptAnswersReader()
+        self._reader = AgentReader(read_kept_answers)
 
     async def start(self) -> None:
         await self._read()
@@ -190,6 +196,6 @@ class Table:
             self._is_stale = False
 
 
-def _load(reader: KeptAnswersReader) -> Snapshot:
+def _load(reader: AgentReader) -> Snapshot:
     with own_connection():
         return load(reader)

@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.collect.traces import records as trace_records
-from rl.dataset_builder import get_training_stats
 from rl.models import Trace, TrainingRun
 from rl.runs import supervisor
 from rl.scoring import stored as rewarding
@@ -20,6 +19,7 @@ from rl.web.api.base import ApiView
 from rl.web.api.pagination import keys_within
 from rl.web.api.problems import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
+from rl.web.kept_figures import training_stats
 
 NEWEST, MOST_TOOLS = 1000, 500
 """Traces that are read for what no index knows, fewer where they are large; names of tools that are listed."""
@@ -67,7 +67,7 @@ class TrainingStats(ApiView):
         404,
         tags=["training"],
         parameters=[OpenApiParameter("agentType", str, description="Name of the agent; needless with its own key.")],
-        description=f"Counts over all of its traces; `newest` over the newest {NEWEST}.",
+        description=f"Counts over all of its traces, of many up to a minute old; `newest` over the newest {NEWEST}.",
     )
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters("agentType")
@@ -75,7 +75,7 @@ class TrainingStats(ApiView):
         agent = self.find_agent(name) if name else self.key.agent
         if agent is None:
             raise ValidationError({"agentType": ["say which agent"]})
-        stats = get_training_stats(agent.name)
+        stats = training_stats(agent)
         sessions = agent.traces.order_by().exclude(session_id="").values("session_id").distinct()
         toolbox_v2 = {
             "total_traces": stats["traces"],

@@ -14,7 +14,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
-from rl.collect.feedback.kept_answers import read_kept_answers
 from rl.models import Agent, ApiKey, Deployment, Evaluation, Experiment, ModelVersion, Trace, TrainingRun, version_name
 from rl.queues.editing import LABELS
 from rl.serving import machine
@@ -22,6 +21,7 @@ from rl.serving.upstreams import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import look_at, why_queued
 from rl.web.dashboard_counts import VersionFigures
+from rl.web.kept_figures import KEPT
 from rl.web.pages.guards import for_users, require_staff
 
 ANSWERS, NEWEST = 3, 200
@@ -143,7 +143,7 @@ def one_agent(request: HttpRequest, name: str) -> HttpResponse:
         "agent": agent,
         "loop": loop,
         "now": loop.bottleneck,
-        "kept": read_kept_answers(agent),
+        "kept": KEPT.now(agent),
         "queue_problem": why_queued(loop.active),
         "versions": agent.versions.all()[:VERSIONS],
         "rewards": sorted(agent.reward_weights.items()),

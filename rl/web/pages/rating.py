@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from rl.base.errors import RatchetError, UsageError
 from rl.models import Agent, Claim, RatingQueue, Trace
 from rl.queues.editing import ANSWERS, gold_of, invite_of, make_gold, open_queues, why_refused
-from rl.queues.votes import QueueVote, last_decisions, progress
+from rl.queues.votes import WAITING, QueueVote, count_waiting, last_decisions
 from rl.web.pages.guards import rater_of, show_problem
 from rl.web.rating_desk import MAY_RATE, Desk, InvitationRefusal, let_in, open_desk, uses
 from rl.web.rating_items import shown_sides, tags_for
@@ -35,13 +35,18 @@ def choose_queue(request: HttpRequest) -> HttpResponse:
     """One queue with answers needs no choice."""
     answers = Trace.objects.filter(agent=OuterRef("pk")).exclude(response="")
     agents = list(Agent.objects.filter(Exists(answers.order_by()))[:AGENTS])
-    rater = rater_of(request.user.get_username())
-    rows = {agent: [_waiting(queue, rater) for queue in open_queues(agent)] for agent in agents}
-    queues = [row["queue"] for of_agent in rows.values() for row in of_agent if row["total"] or row["is_usual"]]
-    if len(queues) == 1:
-        return redirect(_address(queues[0]))
+    queues = open_queues(agents)
+    every = [queue for of_agent in queues.values() for queue in of_agent]
+    waiting = count_waiting(every, rater_of(request.user.get_username()))
+    possible = [queue for queue in every if waiting[queue.pk].has_any or queue.name == ANSWERS]
+    if len(possible) == 1:
+        return redirect(_address(possible[0]))
+    rows = {
+        agent: [{"queue": queue, "address": _address(queue), "waiting": waiting[queue.pk]} for queue in of_agent]
+        for agent, of_agent in queues.items()
+    }
     choices = [{"agent": agent, "queues": of_agent} for agent, of_agent in rows.items()]
-    return render(request, "rl/rate_choose.html", {"page": "rate", "choices": choices})
+    return render(request, "rl/rate_choose.html", {"page": "rate", "choices": choices, "counted": WAITING})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -149,12 +154,6 @@ def _posted_vote(desk: Desk, posted: QueryDict) -> QueueVote:
     if "text" in fields:  # browsers send lines with CR LF
         fields["text"] = fields["text"].replace("\r\n", "\n")
     return QueueVote.read({**fields, "id": str(uuid.uuid4()), "claim": int(claim), "tags": posted.getlist("tags")})
-
-
-def _waiting(queue: RatingQueue, rater: str) -> dict[str, Any]:
-    now = progress(queue, rater)
-    left, is_usual = now.total - now.done, queue.name == ANSWERS
-    return {"queue": queue, "address": _address(queue), "left": left, "total": now.total, "is_usual": is_usual}
 
 
 def _address(queue: RatingQueue) -> str:

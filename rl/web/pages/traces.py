@@ -24,12 +24,12 @@ from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
 from rl.collect.feedback.write import correct, current_rating, retract
 from rl.collect.traces import records as trace_records
-from rl.dataset_builder import get_training_stats
 from rl.models import Agent, Feedback, Trace
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.web import trace_lists
 from rl.web.api.lookups import by_id
 from rl.web.api.serializers.traces import TraceWithFeedback
+from rl.web.kept_figures import training_stats
 from rl.web.pages.guards import (
     find_agent,
     for_users,
@@ -170,7 +170,7 @@ def statistics(agent: Agent) -> dict[str, Any]:
         for call in trace_records.tool_calls(tool_calls):
             calls[call.tool_name] += 1
             failed[call.tool_name] += not call.success
-    counts = get_training_stats(agent.name).items()
+    counts = training_stats(agent).items()
     return {
         "figures": [
             (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))

@@ -178,7 +178,7 @@ def test_the_number_of_queries_does_not_grow(agent, count):
     rate_prompts(agent, count)
     with CaptureQueriesContext(connection) as queries:
         training_plan(agent)
-    assert len(queries) == 6
+    assert len(queries) == 7
 
 
 def test_a_plan_can_be_written_as_json(agent):

@@ -10,6 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from rl.collect.feedback.write import correct, rate
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, Trace
+from rl.queues import votes
+from rl.web.pages import rating
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.database
@@ -144,6 +146,45 @@ def test_others_cannot_rate(client: Client, charlie: User, answers: list[Trace])
     client.force_login(charlie)
     assert client.get(ADDRESS).status_code == 403
     assert client.get("/rate/").status_code == 403
+
+
+def test_the_list_of_queues_says_what_waits_in_each(rater: Client, answers: list[Trace]) -> None:
+    shop, idle = (Agent.objects.create(name=name) for name in ("shop", "idle"))
+    make_trace(shop)
+    decided, skipped = rater.get(ADDRESS).context["items"][:2]
+    send(rater, decision(decided, value=1), decision(skipped, "skip"))
+    text = " ".join(rater.get("/rate/").content.decode().split())
+    waiting = {choice["agent"].name: [row["waiting"] for row in choice["queues"]] for choice in _choices(rater)}
+    assert waiting == {"shop": [(1, True), (0, False)], "support-chat": [(5, True), (0, False)]}
+    assert "5 waiting" in text
+    assert idle.name not in text
+
+
+def _choices(client: Client) -> list[dict[str, Any]]:
+    return client.get("/rate/").context["choices"]
+
+
+def test_the_list_of_queues_asks_no_more_for_many_agents(rater: Client, answers: list[Trace]) -> None:
+    def count() -> int:
+        _choices(rater)
+        with CaptureQueriesContext(connection) as queries:
+            _choices(rater)
+        return len(queries)
+
+    make_trace(Agent.objects.create(name="agent-0"))
+    few = count()
+    for number in range(1, 8):
+        make_trace(Agent.objects.create(name=f"agent-{number}"))
+    assert count() == few
+
+
+def test_beyond_some_the_list_of_queues_says_that_there_are_more(
+    rater: Client, answers: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_trace(Agent.objects.create(name="shop"))
+    for module in (votes, rating):
+        monkeypatch.setattr(module, "WAITING", 3)
+    assert "3+ waiting" in " ".join(rater.get("/rate/").content.decode().split())
 
 
 def test_a_request_that_is_not_one_is_refused(rater: Client, agent: Agent) -> None:

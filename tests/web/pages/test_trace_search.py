@@ -222,6 +222,16 @@ def test_labels_filter_the_list(staff: Client, agent: Agent) -> None:
     assert len(shown("no such label")) == 3
 
 
+def test_what_nobody_labelled_is_looked_for_among_the_newest(
+    staff: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_lists, "NEWEST", 2)
+    traces = [make_trace(agent, f"question {number}") for number in range(3)]
+    page = staff.get("/traces/", {"agent": "support-chat", "label": "unlabelled"})
+    assert page.context["shown"].traces == traces[:0:-1]
+    assert "Looked for among the newest" in page.content.decode()
+
+
 @pytest.mark.database
 @pytest.mark.parametrize(
     "after",

@@ -265,9 +265,11 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
         Deployment.objects.filter(version__name=f"v{number}").update(alias="champion" if number == 1 else "")
 
     fill(1)
+    staff.get(AGENT_PAGE)
+    fill(2)
     with CaptureQueriesContext(connection) as few:
         staff.get(AGENT_PAGE)
-    for number in range(2, 8):
+    for number in range(3, 8):
         fill(number)
     with django_assert_num_queries(len(few)):
         staff.get(AGENT_PAGE)

@@ -1,0 +1,53 @@
+"""Figures of large agents are counted once in a while, those of others at each look."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rl.models import Agent
+from rl.web import kept_figures
+from rl.web.kept_figures import KINDS, LARGE, keep
+from tests.dataset_builder.ratings import rated
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> Iterator[None]:
+    kept_figures._kept.clear()
+    yield
+    kept_figures._kept.clear()
+
+
+def test_few_answers_are_counted_at_each_look() -> None:
+    counts = iter([1, 2])
+    assert [keep("few", lambda: next(counts), lambda count: LARGE - 1) for _ in range(2)] == [1, 2]
+
+
+def test_many_answers_are_counted_once_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, counts = [0.0], iter([1, 2])
+    monkeypatch.setattr(kept_figures.time, "monotonic", lambda: now[0])
+    seen = []
+    for at in (0.0, kept_figures.SECONDS - 1, kept_figures.SECONDS):
+        now[0] = at
+        seen.append(keep("many", lambda: next(counts), lambda count: LARGE))
+    assert seen == [1, 1, 2]
+
+
+def test_a_process_keeps_no_more_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_figures, "MOST", 3)
+    for number in range(10):
+        keep(number, lambda: number, lambda count: LARGE)  # noqa: B023  called at once
+    assert len(kept_figures._kept) <= 3
+
+
+@pytest.mark.django_db
+def test_what_answers_are_is_known_anew_behind_a_correction(agent: Agent, django_assert_num_queries) -> None:
+    def kind_after(number: int) -> str:
+        rated(agent, f"Question {number}?", ("billing", "returns")[number % 2], 1)
+        return KINDS.now(agent).kind
+
+    assert kind_after(0) == "free"
+    for number in range(1, 40):
+        kind_after(number)
+    assert KINDS.now(agent).kind == "closed"
+    with django_assert_num_queries(1):
+        KINDS.now(agent)
