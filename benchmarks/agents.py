@@ -31,7 +31,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM 
 
 from rl.environments.crew import crew  # noqa: E402
 from rl.lm.chat.format import ChatFormat  # noqa: E402
-from rl.lm.lengths import Limits  # noqa: E402
+from rl.lm.lengths import TokenLimits  # noqa: E402
 from rl.lm.tiny_model import byte_pairs  # noqa: E402
 from rl.training.agent.episodes import Play, Stage  # noqa: E402
 from rl.training.agent.train import by_heart  # noqa: E402
@@ -168,7 +168,7 @@ def _model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
 
 def _play_demonstrations(task_world: World, tokenizer: PreTrainedTokenizerFast) -> list[Play]:
     with crew(task_world.settings, 0) as world_of_all:
-        stage = Stage(world_of_all, ChatFormat(tokenizer), Limits(CONTEXT, CONTEXT, TURN))
+        stage = Stage(world_of_all, ChatFormat(tokenizer), TokenLimits(CONTEXT, CONTEXT, TURN))
         tasks, scripts = zip(*task_world.demonstrations, strict=True)
         return stage.play(tasks, partial(by_heart, stage, scripts))
 

@@ -18,7 +18,7 @@ from rl.base.measurements import Distance, Fit
 from rl.base.records import GeneratedAnswer
 from rl.config.guard_limits import guard_limits
 from rl.evaluation.guards.answer_errors import kinds_of
-from rl.evaluation.guards.findings import Answers, Findings
+from rl.evaluation.guards.findings import Findings, ModelAnswers
 from rl.evaluation.guards.rails import hold
 from rl.lm import loading
 from rl.lm.divergence import fit_to_prompts, log_probs_of, mean_of
@@ -73,13 +73,13 @@ class World:
         own = log_probs_of(self.base.model, sequences)
         return mean_of(own) or 0.0, fit_to_prompts(self.base.model, sequences, own) or 0.0
 
-    def _read(self, texts: Sequence[str]) -> Answers:
+    def _read(self, texts: Sequence[str]) -> ModelAnswers:
         rows = [{"prompt": [{"role": "user", "content": question}], "details": {}} for question in self.questions]
         errors = [
             kinds_of(GeneratedAnswer(text, 1, 1), 512, row, "", [own])
             for text, row, own in zip(texts, rows, self.own, strict=True)
         ]
-        return Answers(texts, errors, [None] * len(texts))
+        return ModelAnswers(texts, errors, [None] * len(texts))
 
 
 def make_world(base: Base, rows: Sequence[Compared], rng: random.Random) -> World:
@@ -120,10 +120,10 @@ def _said(world: World, cheat: Cheat) -> list[str]:
 def _try_calls(world: World) -> Json:
     """The cheats at questions that ask for a call; by their text alone, without the base model."""
 
-    def read(texts: Sequence[str]) -> Answers:
+    def read(texts: Sequence[str]) -> ModelAnswers:
         called = {"chosen": [{"role": "assistant", "content": "", "tool_calls": [{}]}], "tools": [TOOL], "details": {}}
         rows = [{"prompt": [{"role": "user", "content": q}], **called} for q in world.questions]
-        return Answers(
+        return ModelAnswers(
             texts,
             [kinds_of(GeneratedAnswer(text, 1, 1), 512, row, "") for text, row in zip(texts, rows, strict=True)],
             [None] * len(texts),

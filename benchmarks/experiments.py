@@ -16,7 +16,7 @@ from statistics import NormalDist, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rl.serving.experiments.sequential import Tally, predicted_sample
+from rl.serving.experiments.sequential import MetricTally, predicted_sample
 from rl.serving.experiments.verdicts import Evidence, Question, decide
 
 CONTROL, CHALLENGER = 0, 1
@@ -76,7 +76,7 @@ def predict_users() -> int:
 def run(rate: float, every: int, rng: random.Random) -> Outcome:
     """To the verdict of the site. The t-test is asked at the same looks, up to the predicted sample, and goes on alone
     there when the site is ready sooner."""
-    tally, counts, size = Tally(), [0, 0], predict_users()
+    tally, counts, size = MetricTally(), [0, 0], predict_users()
     verdict, users_needed, naive, naive_users_needed = "", 0, "", 0
     user = 0
     while not verdict or (not naive and user < size):

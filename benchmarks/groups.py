@@ -25,7 +25,7 @@ django.setup()
 
 from rl.collect.groups import Group  # noqa: E402  Django first
 from rl.evaluation.gate import RIGHT, interval_of_mean  # noqa: E402
-from rl.evaluation.groups import ERROR, Evidence  # noqa: E402
+from rl.evaluation.groups import ERROR, PromptEvidence  # noqa: E402
 from rl.evaluation.measures.fresh import forecast  # noqa: E402
 from rl.evaluation.stats import bets  # noqa: E402
 from rl.serving.experiments.groups import GroupTallies  # noqa: E402
@@ -47,12 +47,12 @@ def answer_rightly(rng: random.Random, loss: float) -> float:
     return float(rng.random() < 0.7 - loss) - float(rng.random() < 0.7)
 
 
-KINDS: dict[str, tuple[Draw, Evidence]] = {
-    "fresh answers, by a judge": (prefer, Evidence({}, forecast, 0.0, "")),
-    "people's picks": (prefer, Evidence({}, bets.interval, 0.0, "")),
+KINDS: dict[str, tuple[Draw, PromptEvidence]] = {
+    "fresh answers, by a judge": (prefer, PromptEvidence({}, forecast, 0.0, "")),
+    "people's picks": (prefer, PromptEvidence({}, bets.interval, 0.0, "")),
     "right answers": (
         answer_rightly,
-        Evidence({}, lambda values, error: interval_of_mean(values, 1 - error), 0.0, "", RIGHT.write, 0.0, 0.01),
+        PromptEvidence({}, lambda values, error: interval_of_mean(values, 1 - error), 0.0, "", RIGHT.write, 0.0, 0.01),
     ),
 }
 

@@ -19,7 +19,7 @@ from rl.base.records import GeneratedAnswer, silent
 from rl.config.guard_limits import guard_limits
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import kinds_of
-from rl.evaluation.guards.findings import Answers, Findings
+from rl.evaluation.guards.findings import Findings, ModelAnswers
 from rl.evaluation.guards.measure import PROMPTS, Guards
 from rl.evaluation.guards.rails import hold
 from rl.evaluation.measures import fresh
@@ -129,10 +129,10 @@ def _broken_rails(bench: Bench, version: Version, old: list[str]) -> list[str]:
     return [rail.name for rail in hold(findings, guard_limits({})) if rail.broken]
 
 
-def _examine(bench: Bench, texts: list[str], rows: list[dict[str, Any]], others: list[str]) -> Answers:
+def _examine(bench: Bench, texts: list[str], rows: list[dict[str, Any]], others: list[str]) -> ModelAnswers:
     """``others``: the base model's answers."""
     counts = [len(bench.base.tokenizer(text).input_ids) for text in texts]
-    return Answers(
+    return ModelAnswers(
         texts,
         [
             kinds_of(GeneratedAnswer(text, 1, count), TOKENS, row, "", others[number : number + 1])

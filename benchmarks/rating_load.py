@@ -31,7 +31,7 @@ from django.test.utils import CaptureQueriesContext  # noqa: E402
 from rl.models import Agent, Claim, Feedback, RatingQueue, Trace, prompt_key  # noqa: E402
 from rl.queues.claims import next_claims  # noqa: E402
 from rl.queues.decisions import Rater, decide_all  # noqa: E402
-from rl.queues.votes import Vote, progress  # noqa: E402
+from rl.queues.votes import QueueVote, progress  # noqa: E402
 
 AT_ONCE = 5_000
 
@@ -51,7 +51,7 @@ def fill(traces: int) -> Agent:
 
 def operate(queue: RatingQueue, rater: str) -> None:
     for claim in next_claims(queue, rater, want=1):
-        given = Vote(id=uuid.uuid4(), claim=claim.pk, action="rate", value=1.0)
+        given = QueueVote(id=uuid.uuid4(), claim=claim.pk, action="rate", value=1.0)
         decide_all(queue, Rater(rater), [given], lambda trace: ())
     progress(queue, rater)
 

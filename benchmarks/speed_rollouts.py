@@ -26,12 +26,12 @@ from rl.base.records import AnswerScore, TraceRecord, silent
 from rl.config import config_class
 from rl.config.training_job import TrainingJob
 from rl.lm import loading
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.training import fitting, grpo
 from rl.training.fresh_prompts import tokenised_prompts
 from rl.training.ppo import train as ppo
 from rl.training.ppo.networks import POLICY
-from rl.training.ppo.train import Prompts
+from rl.training.ppo.train import PromptBatches
 from rl.training.preparing import Start
 
 PPO_ANSWERS: Final = 4
@@ -122,7 +122,7 @@ def _ppo(base: Path, folder: Path, name: str, steps: int) -> Way:
     config = _config("ppo", PPO_TOKENS, steps)
     start = _start(base, folder / f"ppo-{name}", config, steps * int(config.batch_size))
     rows, _ = tokenised_prompts(start, PPO_TOKENS)
-    loop = ppo._Loop(start, config, _score, Prompts(rows, start.tokenizer, 0), silent)
+    loop = ppo._Loop(start, config, _score, PromptBatches(rows, start.tokenizer, 0), silent)
     networks, sample = loop.networks, loop.networks.sample
     answers = _answers(base, int(config.batch_size), PPO_TOKENS)
 
@@ -167,7 +167,7 @@ def _start(base: Path, scratch: Path, config: Any, prompts: int) -> Start:
     file = scratch / "prompts.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in _rows(prompts)))
     job = TrainingJob(file, str(base), config, scratch)
-    return Start(job, silent, scratch, None, loading.load_tokenizer(str(base)), Limits(1024, 2048))
+    return Start(job, silent, scratch, None, loading.load_tokenizer(str(base)), TokenLimits(1024, 2048))
 
 
 def _reward(completion_ids: Sequence[Sequence[int]], **others: Any) -> list[float]:

@@ -29,7 +29,7 @@ from rl.config import config_class
 from rl.config.training_job import TrainingJob
 from rl.hardware import cpu_runs_bf16
 from rl.lm import loading
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.lm.log_probs import use_compact_head
 from rl.training import dpo, fitting, kto, mpo, reward_model
 from rl.training.preparing import Start
@@ -150,7 +150,7 @@ def make_ours(setting: Setting, name: str, block: ExitStack) -> Way:
     scratch = setting.folder_of(name)
     scratch.mkdir()
     job = TrainingJob(scratch / "none.jsonl", str(setting.base), config, scratch)
-    start = Start(job, silent, scratch, None, loading.load_tokenizer(str(setting.base)), Limits(1024, 2048))
+    start = Start(job, silent, scratch, None, loading.load_tokenizer(str(setting.base)), TokenLimits(1024, 2048))
     use_head(compact=True)
     module: Any = OURS[setting.method]
     if setting.method == "reward_model":

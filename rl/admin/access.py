@@ -34,7 +34,7 @@ from rl.operations.keys import revoke
 from rl.rewards import REWARDS, default_weights
 
 
-class ObjectField(forms.JSONField):
+class ObjectFormField(forms.JSONField):
     """JSON; an empty box is an empty object, not null, which the column refuses."""
 
     def to_python(self, value: Any) -> Any:

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from rl.admin.access import AgentForm, ObjectField, decision_defaults, reward_defaults
+from rl.admin.access import AgentForm, ObjectFormField, decision_defaults, reward_defaults
 from rl.admin.markup import NOTHING, badge, change_link, column, join_links, list_link, split_fieldsets
 from rl.base.errors import RatchetError
 from rl.config.authority import AGENT, Owner, owner
@@ -81,7 +81,7 @@ class AgentAdmin(admin.ModelAdmin):
     show_full_result_count = False
     form = AgentForm
     readonly_fields = ["records", "created_at", "default_reward_weights", "default_decision_weights"]
-    formfield_overrides = {JSONField: {"form_class": ObjectField}}
+    formfield_overrides = {JSONField: {"form_class": ObjectFormField}}
     fieldsets = split_fieldsets(
         {
             None: "name description records created_at",

@@ -55,7 +55,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EntryRun:
     """What a file of entries says about itself; entry ids are unique within a run only."""
 
     run_id: str = ""
@@ -70,7 +70,7 @@ ONLY_FIXTURE = "default-render"
 """How a widget that can be drawn in one way only is drawn; the files may leave it empty."""
 
 
-def read_run(path: Path | str) -> Run:
+def read_run(path: Path | str) -> EntryRun:
     """Raises BadFile for a file that is damaged before its entries."""
     values: dict[str, str] = {}
     with open_json(Path(path)) as reader:
@@ -78,9 +78,9 @@ def read_run(path: Path | str) -> Run:
             if key == "entries":
                 break  # what describes the run stands in front of them
             value = reader.value()
-            if key in Run.__slots__ and isinstance(value, str) and not unstorable(value):
+            if key in EntryRun.__slots__ and isinstance(value, str) and not unstorable(value):
                 values[key] = value[:LONGEST_NAME]
-    return Run(**values)
+    return EntryRun(**values)
 
 
 def read_entries(path: Path | str) -> Iterator[Entry | Rejected]:

@@ -79,7 +79,7 @@ class Repeats(NamedTuple):
     """Probability that a judgement is the wrong way round, 0 to 0.4, from how often two of the same disagree."""
 
 
-class Answers(NamedTuple):
+class AnswerTraits(NamedTuple):
     """What the accepted answers are, as far as the choice depends on it."""
 
     kind: str = "free"
@@ -104,7 +104,7 @@ def settle(
     rows: int,
     size: Size | None = None,
     repeats: Repeats | None = None,
-    answers: Answers = Answers(),  # noqa: B008  a constant
+    answers: AnswerTraits = AnswerTraits(),  # noqa: B008  a constant
 ) -> Settled:
     """The configuration with a value for each of its automatic hyper-parameters. ``size``: None where it is not known; what
     depends on it keeps its default. ``repeats``: of the ratings, where the loss reads ``label_smoothing``."""
@@ -135,7 +135,7 @@ def imitates(config: TrainingConfig, method: str, kind: str) -> bool:
     return find_method(method).imitates
 
 
-def settle_warm_up(config: TrainingConfig, rows: int, hidden_size: int, answers: Answers) -> TrainingConfig:
+def settle_warm_up(config: TrainingConfig, rows: int, hidden_size: int, answers: AnswerTraits) -> TrainingConfig:
     """The imitation that comes before a method: at its own rate, and for so many passes as it would take by itself where
     the configuration has no number of them."""
     rate = config.sft_learning_rate or _imitation_rate(config, hidden_size, answers.kind)
@@ -143,7 +143,7 @@ def settle_warm_up(config: TrainingConfig, rows: int, hidden_size: int, answers:
     return replace(config, learning_rate=rate, epochs=epochs, max_steps=0)
 
 
-def _for_imitation(config: TrainingConfig, rows: int, answers: Answers) -> dict[str, Any]:
+def _for_imitation(config: TrainingConfig, rows: int, answers: AnswerTraits) -> dict[str, Any]:
     batch, passes = _cut(config, _ROWS_A_STEP, 1, _ROWS_A_STEP)
     of_a_pass = math.ceil(math.ceil(rows / batch) / passes) if rows else 1
     steps = {
@@ -161,7 +161,7 @@ def _for_imitation(config: TrainingConfig, rows: int, answers: Answers) -> dict[
     }
 
 
-def _size_for_imitation(config: TrainingConfig, rows: int, size: Size | None, answers: Answers) -> dict[str, Any]:
+def _size_for_imitation(config: TrainingConfig, rows: int, size: Size | None, answers: AnswerTraits) -> dict[str, Any]:
     if size is None:
         return {}
     chosen = _by_size(config, "sft", rows, size)
@@ -189,7 +189,7 @@ def _rate(measured: float, config: TrainingConfig, hidden_size: int) -> float:
     return float(f"{rate * (FULL_LEARNING_RATE if config.full else 1):.2g}")
 
 
-def _imitation_line(config: TrainingConfig, automatic: tuple[str, ...], answers: Answers) -> str:
+def _imitation_line(config: TrainingConfig, automatic: tuple[str, ...], answers: AnswerTraits) -> str:
     if "preferences" not in automatic or answers.kind == "free":
         return ""
     return f"answers are {answers.kind} ({answers.reason}): accepted ones are imitated, and preferences are left out"

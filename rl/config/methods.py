@@ -34,7 +34,7 @@ class Column(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class RowKind:
     """A kind of rows: how they are built, read, and what a version is measured by on those that are held out."""
 
     name: str
@@ -100,7 +100,7 @@ class RowWork:
 class Method:
     module: str
     """Has ``train(job: TrainingJob, report: Report) -> TrainingResult``."""
-    rows: Rows
+    rows: RowKind
     work: RowWork
     command: str
     """The command of manage.py by which people and the queue train."""
@@ -123,22 +123,22 @@ class Method:
         online = getattr(config, "rollouts", "") == "online"
         return self.generates == "always" or (self.generates == "online" and online)
 
-    def rows_with(self, config: TrainingConfig) -> Rows:
+    def rows_with(self, config: TrainingConfig) -> RowKind:
         return PROMPTS if self.generates_with(config) else self.rows
 
 
 _PAIR: Mapping[str, Column] = {"chosen": Column.MESSAGES, "rejected": Column.MESSAGES}
 _SCORED: Mapping[str, Column] = {"completion": Column.MESSAGES, "score": Column.SCORE}
-PAIRS = Rows(name="dpo", builder="rl.dataset_builder.rows.pairs.PairRows", columns=_PAIR, has_pair_types=True)
+PAIRS = RowKind(name="dpo", builder="rl.dataset_builder.rows.pairs.PairRows", columns=_PAIR, has_pair_types=True)
 """The rows of DPO: pairs of a preferred and a rejected answer."""
-PROMPTS = Rows(
+PROMPTS = RowKind(
     name="prompts",
     builder="rl.dataset_builder.rows.prompts.PromptsOnly",
     columns={"details": Column.OBJECT},
     measure="reward",
 )
 """The rows of every method that generates answers: prompts only."""
-REWARDED = Rows(
+REWARDED = RowKind(
     name="reward",
     builder="rl.dataset_builder.rows.judged.RewardRows",
     columns={"completion": Column.MESSAGES, "reward": Column.NUMBER},
@@ -146,7 +146,7 @@ REWARDED = Rows(
 )
 """Answers with their rewards, for trainers elsewhere."""
 
-_MIXED = Rows(
+_MIXED = RowKind(
     name="mpo",
     builder="rl.dataset_builder.rows.mixed.MixedRows",
     columns={**_PAIR, "weight": Column.NUMBER},
@@ -186,7 +186,7 @@ METHODS: dict[str, Method] = {
     "kto": Method(
         module="rl.training.kto",
         command="train_kto",
-        rows=Rows(
+        rows=RowKind(
             name="kto",
             builder="rl.dataset_builder.rows.judged.LabelledRows",
             columns={"completion": Column.MESSAGES, "label": Column.FLAG},
@@ -200,7 +200,7 @@ METHODS: dict[str, Method] = {
         module="rl.training.grpo",
         command="train_grpo",
         config=GRPOConfig,
-        rows=Rows(
+        rows=RowKind(
             name="grpo",
             builder="rl.dataset_builder.rows.judged.GroupRows",
             columns={"completions": Column.ANSWERS, "rewards": Column.NUMBERS},
@@ -214,7 +214,7 @@ METHODS: dict[str, Method] = {
         module="rl.training.agent.train",
         command="train_agent",
         config=AgentConfig,
-        rows=Rows(
+        rows=RowKind(
             name="agent",
             builder="rl.dataset_builder.rows.tasks.TaskRows",
             columns={"task": Column.OBJECT},
@@ -236,7 +236,7 @@ METHODS: dict[str, Method] = {
         module="rl.training.reward_model",
         command="train_reward_model",
         config=RewardModelConfig,
-        rows=Rows(
+        rows=RowKind(
             name="reward_model",
             builder="rl.dataset_builder.rows.reward_model.RewardModelRows",
             columns={**_PAIR, **_SCORED},
@@ -266,13 +266,13 @@ def scoring_methods() -> list[str]:
     return [name for name, method in METHODS.items() if method.scores]
 
 
-def all_rows() -> dict[str, Rows]:
+def all_rows() -> dict[str, RowKind]:
     """By name, those that methods share once."""
     rows = [*(method.rows for method in METHODS.values()), PROMPTS, REWARDED]
     return {kind.name: kind for kind in rows}
 
 
-def find_rows(name: str) -> Rows:
+def find_rows(name: str) -> RowKind:
     """Raises UsageError that lists the known kinds."""
     kinds = all_rows()
     require_known("kind of rows", name, kinds)

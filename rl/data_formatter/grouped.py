@@ -90,7 +90,7 @@ class _Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupRow:
     row: dict[str, Any]
     trace_ids: frozenset[str]
 
@@ -122,7 +122,7 @@ class RewardGroup:
         if len(self._texts) >= 4 * MOST_ANSWERS:
             self._trim()
 
-    def finish(self) -> Group | None:
+    def finish(self) -> GroupRow | None:
         """None: the group teaches nothing, and the reason is counted."""
         self._trim()
         kept = [self._texts[key] for key in sorted(self._texts, key=stable_hash)]
@@ -131,7 +131,7 @@ class RewardGroup:
                 self._skipped[ONE_ANSWER if len(kept) == 1 else EQUAL_REWARDS] += 1
             return None
         first = kept[0].answer
-        return Group(
+        return GroupRow(
             {
                 "prompt": prompt_messages(first.prompt),
                 "completions": [answer_messages(text.answer.response, text.answer.steps) for text in kept],

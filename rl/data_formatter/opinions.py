@@ -39,7 +39,7 @@ WEIGHED_DOWN = "weighed down, over the cap of one rater"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PairLimits:
     """Raises UsageError for a value out of range."""
 
     max_pairs_per_question: int
@@ -54,7 +54,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Opinion:
+class MergedOpinion:
     """What raters think of one thing that can be answered: a text, a fixture, a scenario."""
 
     key: str
@@ -85,7 +85,7 @@ class Opinion:
         return {number for answer in self.answers for number in answer.feedback_ids}
 
 
-AnOpinion = TypeVar("AnOpinion", bound=Opinion)
+AnOpinion = TypeVar("AnOpinion", bound=MergedOpinion)
 
 
 def group_answers(
@@ -101,14 +101,14 @@ def group_answers(
 
 
 def opinions(
-    answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], str], options: Options, skipped: Counter[str]
-) -> list[Opinion]:
+    answers: Iterable[RatedAnswer], key: Callable[[RatedAnswer], str], options: PairLimits, skipped: Counter[str]
+) -> list[MergedOpinion]:
     """One for each key, all its raters' votes added up; what is not evidence either way is counted and left out."""
-    merged = (Opinion(name, tuple(group)) for name, group in group_answers(answers, key))
+    merged = (MergedOpinion(name, tuple(group)) for name, group in group_answers(answers, key))
     return [opinion for opinion in merged if _is_evidence(opinion, options, skipped)]
 
 
-def _is_evidence(opinion: Opinion, options: Options, skipped: Counter[str]) -> bool:
+def _is_evidence(opinion: MergedOpinion, options: PairLimits, skipped: Counter[str]) -> bool:
     if opinion.up + opinion.down == 0:
         skipped[NOT_RATED] += 1
     elif opinion.verdict == "tie":
@@ -133,7 +133,7 @@ def split(opinions: Iterable[AnOpinion]) -> tuple[list[AnOpinion], list[AnOpinio
     return of_verdict["up"], of_verdict["down"]
 
 
-def count_one_sided(liked: Sequence[Opinion], disliked: Sequence[Opinion], skipped: Counter[str]) -> None:
+def count_one_sided(liked: Sequence[MergedOpinion], disliked: Sequence[MergedOpinion], skipped: Counter[str]) -> None:
     if liked and not disliked:
         skipped[ONLY_LIKED] += 1
     elif disliked and not liked:
@@ -155,7 +155,7 @@ def best_pairs(liked: list[AnOpinion], disliked: list[AnOpinion], limit: int) ->
 
 
 def chosen_pairs(
-    opinions: Iterable[AnOpinion], options: Options, skipped: Counter[str]
+    opinions: Iterable[AnOpinion], options: PairLimits, skipped: Counter[str]
 ) -> list[tuple[AnOpinion, AnOpinion]]:
     """Liked against disliked under the limit; counts the rest."""
     liked, disliked = split(opinions)

@@ -21,8 +21,8 @@ from rl.data_formatter.opinions import (
     OUTVOTED,
     OVER_LIMIT,
     SAME_TEXT,
-    Opinion,
-    Options,
+    MergedOpinion,
+    PairLimits,
     best_pairs,
     count_one_sided,
     group_answers,
@@ -85,7 +85,7 @@ def build_preference_pairs(
     skipped: Counter[str] | None = None,
 ) -> list[PreferencePair]:
     """Sorted by prompt key; the same pairs whatever the order in which answers and preferences come."""
-    options = Options(max_pairs_per_question, min_confidence)
+    options = PairLimits(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
     rated = dict(group_answers(answers, lambda answer: answer.prompt_key))
     stated: defaultdict[str, list[DirectPreference]] = defaultdict(list)
@@ -101,7 +101,7 @@ def _pairs_of_prompt(
     key: str,
     answers: Sequence[RatedAnswer],
     direct: Sequence[DirectPreference],
-    options: Options,
+    options: PairLimits,
     skipped: Counter[str],
 ) -> Iterator[PreferencePair]:
     liked, disliked = split(opinions(_not_empty(answers, skipped), _key, options, skipped))
@@ -155,7 +155,7 @@ def _direct_statements(direct: Iterable[DirectPreference], skipped: Counter[str]
 
 
 def _rated_statements(
-    liked: list[Opinion], disliked: list[Opinion], direct: Sequence[_Statement], limit: int
+    liked: list[MergedOpinion], disliked: list[MergedOpinion], direct: Sequence[_Statement], limit: int
 ) -> tuple[list[_Statement], int]:
     """The surest of liked against disliked, and those that have a say about texts compared directly; how many are left."""
     up, down = ({opinion.key: opinion for opinion in side} for side in (liked, disliked))
@@ -167,7 +167,7 @@ def _rated_statements(
     return [_rated_statement(*pair) for pair in pairs.values()], len(liked) * len(disliked) - len(pairs)
 
 
-def _rated_statement(up: Opinion, down: Opinion) -> _Statement:
+def _rated_statement(up: MergedOpinion, down: MergedOpinion) -> _Statement:
     best, worst = up.answers[0], down.answers[0]
     confidence = min(up.confidence, down.confidence)
     feedback_ids = frozenset(up.feedback_ids | down.feedback_ids)
@@ -175,7 +175,7 @@ def _rated_statement(up: Opinion, down: Opinion) -> _Statement:
     return _Statement(best.prompt, chosen, rejected, confidence, feedback_ids, best.tools)
 
 
-def _weigh(statements: list[_Statement], options: Options, skipped: Counter[str]) -> Iterator[_Agreed]:
+def _weigh(statements: list[_Statement], options: PairLimits, skipped: Counter[str]) -> Iterator[_Agreed]:
     """At most one. Its confidence is the mean over all statements of what each says of the winner."""
     statements.sort(key=_canonical)
     one_way = [statement for statement in statements if statement.order == statements[0].order]

@@ -18,8 +18,8 @@ from rl.data_formatter.opinions import (
     MIXED_SCENARIO,
     NO_WIDGET,
     UNKNOWN_SCENARIO,
-    Opinion,
-    Options,
+    MergedOpinion,
+    PairLimits,
     chosen_pairs,
     group_answers,
     metadata,
@@ -46,7 +46,7 @@ def build_widget_dpo_pairs(
 ) -> list[PreferencePair]:
     """``all_scenarios``: what may be chosen; ``wording``: how that is put, and answered. ``taken`` counts the disputed
     scenarios that a clear majority settled, under BY_MAJORITY. Raises UsageError when there are no scenarios."""
-    options = Options(max_pairs_per_question, min_confidence)
+    options = PairLimits(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
     taken = Counter() if taken is None else taken
     known = frozenset(all_scenarios)
@@ -78,7 +78,7 @@ def build_fixture_dpo_pairs(
     ``fixture_descriptions``: what the prompt says about a fixture, where known. ``fixtures``: what there is to choose among
     for a scenario, beside what was rated.
     """
-    options = Options(max_pairs_per_question, min_confidence)
+    options = PairLimits(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
     pairs: list[PreferencePair] = []
     rated = _with_widget(entries, None, skipped)
@@ -99,7 +99,7 @@ def build_fixture_dpo_pairs(
 
 
 @dataclass(frozen=True)
-class _Scenario(Opinion):
+class _Scenario(MergedOpinion):
     """A scenario's opinion is the sum of its fixtures'."""
 
     size: str = SIZES[-1]
@@ -110,7 +110,7 @@ class _Scenario(Opinion):
 
 
 def _scenario_opinions(
-    answers: Sequence[RatedAnswer], options: Options, skipped: Counter[str], taken: Counter[str]
+    answers: Sequence[RatedAnswer], options: PairLimits, skipped: Counter[str], taken: Counter[str]
 ) -> Iterator[_Scenario]:
     for name, of_scenario in group_answers(answers, lambda answer: _widget(answer).scenario):
         left_out: Counter[str] = Counter()

@@ -5,7 +5,7 @@ from typing import Any
 
 from rl.base.records import Choosing
 from rl.collect.feedback.kept_answers import choosing_for, schema_for
-from rl.config.automatic import Answers
+from rl.config.automatic import AnswerTraits
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.answer_kinds import FIRST, FREE, AnswerKind, find_kind
 from rl.dataset_builder.frozen.files import TRAIN
@@ -78,5 +78,5 @@ def schema_of(training_set: TrainingSet) -> Mapping[str, Any] | None:
     return schema_for(training_set.agent) if is_asked else None
 
 
-def for_choosing(kind: AnswerKind, rows: int = 0) -> Answers:
-    return Answers(kind.kind, len(kind.values), kind.reason, rows)
+def for_choosing(kind: AnswerKind, rows: int = 0) -> AnswerTraits:
+    return AnswerTraits(kind.kind, len(kind.values), kind.reason, rows)

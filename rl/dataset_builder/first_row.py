@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import transaction
 
-from rl.collect.importers.report import Sample
+from rl.collect.importers.report import ImportSample
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 from rl.collect.traces.write import TraceStore
 from rl.dataset_builder.capped import build_rows
@@ -37,7 +37,7 @@ class FirstRow(NamedTuple):
     """Why there is none."""
 
 
-def first_row(sample: Sample, source: str, agent: Agent | None) -> FirstRow | None:
+def first_row(sample: ImportSample, source: str, agent: Agent | None) -> FirstRow | None:
     """None where the files hold no answers. ``source``: the format; ``agent``: owns what names none."""
     first = None
     for records in sample.judged or filter(None, [sample.first]):

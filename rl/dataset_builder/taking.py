@@ -32,7 +32,7 @@ PARTS = (WIDGETS, FIXTURE)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenTemplate:
     file: Path
     trace: UUID
     messages: tuple[Message, ...]
@@ -54,7 +54,9 @@ def can_be_taken(agent: Agent) -> int:
     return recorded_prompts(agent).count()
 
 
-def take_template(agent: Agent, name: str, *, part: str = WIDGETS, trace: str = "", question: str = "") -> Taken:
+def take_template(
+    agent: Agent, name: str, *, part: str = WIDGETS, trace: str = "", question: str = ""
+) -> TakenTemplate:
     """Writes the section ``part`` of the template's file. ``trace``: which prompt; by default the newest that holds a known
     question. ``question``: the words in it that are the question. Raises UsageError."""
     check_slug(name, "the name of a template")
@@ -67,7 +69,7 @@ def take_template(agent: Agent, name: str, *, part: str = WIDGETS, trace: str = 
     WrittenPrompts(widgets=messages if part == WIDGETS else (), fixture=messages if part == FIXTURE else ())
     file = _write(name, part, messages)
     blanks = tuple(dict.fromkeys(blank[1] for message in messages for blank in BLANK.finditer(message["content"])))
-    return Taken(file, chosen.pk, messages, blanks, tuple(_differing(agent, chosen, messages)))
+    return TakenTemplate(file, chosen.pk, messages, blanks, tuple(_differing(agent, chosen, messages)))
 
 
 def _known_questions(agent: Agent) -> dict[str, WidgetChoice]:

@@ -52,7 +52,7 @@ def _stems(text: str) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class DemoOpinion:
     """What one rater said: a thumb on ``answer``; that it is better than ``other``; or what it should have been."""
 
     kind: Literal["thumb", "pick", "edit"]
@@ -68,7 +68,7 @@ class Opinion:
 class RatedQuestion:
     question: str
     answers: tuple[str, ...]
-    opinions: tuple[Opinion, ...]
+    opinions: tuple[DemoOpinion, ...]
 
 
 def read_answers(path: Path = ANSWERS) -> dict[str, list[str]]:
@@ -92,7 +92,7 @@ def rated_questions(seed: int = 0) -> list[RatedQuestion]:
     return rated
 
 
-def _opinions(rng: random.Random, answers: list[str], liked: list[int], disliked: list[int]) -> Iterator[Opinion]:
+def _opinions(rng: random.Random, answers: list[str], liked: list[int], disliked: list[int]) -> Iterator[DemoOpinion]:
     """As in an application: many thumbs, mostly on one answer to a question, some picks of two, a few edits."""
     rater = f"simulated-{rng.randint(1, RATERS)}"
     way = rng.random() if liked and disliked else 0.0
@@ -101,9 +101,9 @@ def _opinions(rng: random.Random, answers: list[str], liked: list[int], disliked
             # Nearly everybody rates who had to read a long answer, few whom a short one left cold.
             share = 0.75 if number in liked else 0.9 if len(answer.split()) > MOST_WORDS else 0.4
             if rng.random() < share:
-                yield Opinion("thumb", rater, number, (number in liked) != (rng.random() < NOISE))
+                yield DemoOpinion("thumb", rater, number, (number in liked) != (rng.random() < NOISE))
     elif way < 0.8:
         better, worse = rng.choice(liked), rng.choice(disliked)
-        yield Opinion("pick", rater, better, other=worse)
+        yield DemoOpinion("pick", rater, better, other=worse)
     else:
-        yield Opinion("edit", rater, rng.choice(disliked), text=answers[rng.choice(liked)])
+        yield DemoOpinion("edit", rater, rng.choice(disliked), text=answers[rng.choice(liked)])

@@ -9,7 +9,7 @@ from django.db import transaction
 from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.config.embedded_models import SMOLLM2, TINY
-from rl.demo.everyday import Opinion, RatedQuestion, rated_questions
+from rl.demo.everyday import DemoOpinion, RatedQuestion, rated_questions
 from rl.demo.support import DEMO_TRAINING, demo_answers
 from rl.models import Agent, Feedback, Trace, prompt_key
 
@@ -64,7 +64,7 @@ def _load(agent: Agent, questions: list[RatedQuestion]) -> None:
     Feedback.objects.bulk_create(feedback)
 
 
-def make_feedback(agent: Agent, answers: list[Trace], opinion: Opinion) -> Feedback:
+def make_feedback(agent: Agent, answers: list[Trace], opinion: DemoOpinion) -> Feedback:
     common = {"agent": agent, "trace": answers[opinion.answer], "rater": opinion.rater, "source": SOURCE}
     if opinion.kind == "pick":
         other = answers[opinion.other]

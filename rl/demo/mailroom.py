@@ -33,7 +33,7 @@ class MailroomMessage:
         return tuple(filter(None, (self.team, self.also)))
 
 
-class Parts(NamedTuple):
+class MailroomParts(NamedTuple):
     corrected: list[MailroomMessage]
     unseen: list[MailroomMessage]
     others: list[MailroomMessage]
@@ -44,7 +44,7 @@ def read_messages() -> list[MailroomMessage]:
     return [MailroomMessage(row["message"], row["team"], row.get("also", "")) for row in rows]
 
 
-def draw_parts(seed: int = 0) -> Parts:
+def draw_parts(seed: int = 0) -> MailroomParts:
     """The same seed draws the same parts. Each has about as many messages of every team."""
     rng = random.Random(seed)  # noqa: S311 - a simulation, no secret
     of_teams: dict[str, list[MailroomMessage]] = {team: [] for team in TEAMS}
@@ -52,7 +52,7 @@ def draw_parts(seed: int = 0) -> Parts:
         of_teams[message.team].append(message)
     shuffled = (rng.sample(of_team, len(of_team)) for of_team in of_teams.values())
     drawn = [message for in_turn in zip(*shuffled, strict=True) for message in in_turn]
-    return Parts(drawn[:CORRECTED], drawn[CORRECTED : CORRECTED + UNSEEN], drawn[CORRECTED + UNSEEN :])
+    return MailroomParts(drawn[:CORRECTED], drawn[CORRECTED : CORRECTED + UNSEEN], drawn[CORRECTED + UNSEEN :])
 
 
 def name_teams(messages: Sequence[MailroomMessage], seed: int = 0) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rl.demo import phrases
-from rl.demo.everyday import Opinion, RatedQuestion
+from rl.demo.everyday import DemoOpinion, RatedQuestion
 
 NOISE = 0.05
 """Share of ratings that say the opposite of what the rater thinks."""
@@ -86,7 +86,7 @@ def _rate_pair(rng: random.Random, question: str, good: str, bad: str) -> RatedQ
     rated = [(good, _thumbs(rng, liked=True)), (bad, _thumbs(rng, liked=False))]
     if rng.random() >= 0.5:
         rated.reverse()
-    opinions = [Opinion("thumb", rater, n, up) for n, (_, thumbs) in enumerate(rated) for rater, up in thumbs]
+    opinions = [DemoOpinion("thumb", rater, n, up) for n, (_, thumbs) in enumerate(rated) for rater, up in thumbs]
     return RatedQuestion(question, tuple(text for text, _ in rated), tuple(opinions))
 
 

@@ -21,7 +21,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class PlayedEpisode:
     task_id: str
     task: Mapping[str, Any]
     environment: str

@@ -6,13 +6,13 @@ from typing import Any
 from rl.base.records import Message
 from rl.environments.base import AgentEnv
 from rl.environments.dialects.hermes import read_action
-from rl.environments.episode import Episode, Turn
+from rl.environments.episode import PlayedEpisode, Turn
 
 Policy = Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], str]
 """What it says next, with its tool calls as markup, from the chat so far and the schemas of the tools."""
 
 
-def run_episode(environment: AgentEnv, task: Mapping[str, Any], policy: Policy) -> Episode:
+def run_episode(environment: AgentEnv, task: Mapping[str, Any], policy: Policy) -> PlayedEpisode:
     """Raises what the policy raises."""
     prompt = environment.reset(task)
     messages, turns = list(prompt), []
@@ -23,7 +23,7 @@ def run_episode(environment: AgentEnv, task: Mapping[str, Any], policy: Policy) 
         turns.append(Turn(reply, tuple(environment.calls[calls_before:]), step.observation, None, step.observations))
         messages.append(Message(role="assistant", content=reply))
         messages += (Message(role="tool", content=part) for part in step.messages)
-    return Episode(
+    return PlayedEpisode(
         task_id=str(task["task_id"]),
         task=task,
         environment=environment.name,
@@ -36,7 +36,7 @@ def run_episode(environment: AgentEnv, task: Mapping[str, Any], policy: Policy) 
     )
 
 
-def run_episodes(environment: AgentEnv, tasks: Iterable[Mapping[str, Any]], policy: Policy) -> Iterator[Episode]:
+def run_episodes(environment: AgentEnv, tasks: Iterable[Mapping[str, Any]], policy: Policy) -> Iterator[PlayedEpisode]:
     """In the order of the tasks."""
     for task in tasks:
         yield run_episode(environment, task, policy)

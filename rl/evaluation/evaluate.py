@@ -153,7 +153,7 @@ _MEASURES: dict[str, Callable[[Subject, TrainingSet, HeldOut, Report], Measured]
     "reward": _rewards,
     "success": _success,
 }
-"""By ``Rows.measure`` of the set."""
+"""By ``RowKind.measure`` of the set."""
 
 
 FIGURE: Final = "fresh_reward"

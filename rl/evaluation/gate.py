@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from rl.base.measurements import Interval, PairScore
 from rl.evaluation.stats.budget import ONCE, Look
 from rl.evaluation.stats.intervals import counts_of, difference_interval, mean_interval, prompt_changes, sign_flip_p
-from rl.evaluation.stats.sample_size import Plan, gain_of_prompts, plan
+from rl.evaluation.stats.sample_size import SampleSizePlan, gain_of_prompts, plan
 
 
 class Words(NamedTuple):
@@ -205,7 +205,7 @@ def _ask_for_prompts(case: _Case, most_prompts: int) -> Verdict:
     return Verdict("undecided", case.shown, _why_undecided(case, ask))
 
 
-def _plan(case: _Case) -> Plan | None:
+def _plan(case: _Case) -> SampleSizePlan | None:
     if sum(change != 0 for change in case.changes) < FEWEST_DIFFERENT or not all(map(math.isfinite, case.changes)):
         return None
     return plan(variance(case.changes), len(case.changes), case.look.next_level, case.margin)

@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class PromptEvidence:
     """What decides about the new version, prompt by prompt."""
 
     values: Mapping[str, float]
@@ -86,7 +86,7 @@ class Groups:
         return replace(self, rows=[*(row for row in self.rows if row["group"] not in worse), *worse.values()])
 
 
-def look_at_groups(agent: Agent, evidence: Evidence) -> Groups:
+def look_at_groups(agent: Agent, evidence: PromptEvidence) -> Groups:
     """Nothing where the agent names no key. One query."""
     members = find_groups(agent, evidence.values)
     chosen = choose_groups({group: len(prompts) for group, prompts in members.items()}, FEWEST_PROMPTS)
@@ -99,19 +99,19 @@ def of_preferences(agent: Agent, decided_by: str, picks: Picks | None, fresh: Fr
     judged = Groups()
     if decided_by and isinstance(fresh, Fresh) and fresh.judge.beats_chance:
         sides, words = dict(zip(fresh.keys, fresh.sides, strict=True)), _PREFERRED.format(things="answers")
-        judged = look_at_groups(agent, Evidence(sides, forecast, agent.gate_margin, words))
+        judged = look_at_groups(agent, PromptEvidence(sides, forecast, agent.gate_margin, words))
     return of_picks(agent, picks, judged.rows) if decided_by == "picks" and picks else judged
 
 
 def of_picks(agent: Agent, picks: Picks, earlier: Sequence[Row]) -> Groups:
     """May be asked after each pick. ``earlier``: rows of a judge's groups."""
     shares, words = dict(zip(picks.keys, picks.shares, strict=True)), _PREFERRED.format(things="comparisons")
-    return look_at_groups(agent, Evidence(shares, bets.interval, agent.gate_margin, words)).after(earlier)
+    return look_at_groups(agent, PromptEvidence(shares, bets.interval, agent.gate_margin, words)).after(earlier)
 
 
 def of_changes(agent: Agent, keys: Sequence[str], changes: Sequence[float], words: Words) -> Groups:
     """By how much more each prompt earns from the new version than from the one in use."""
-    evidence = Evidence(
+    evidence = PromptEvidence(
         dict(zip(keys, changes, strict=True)),
         lambda values, error: interval_of_mean(values, 1 - error),
         agent.gate_margin,

@@ -28,7 +28,7 @@ from rl.evaluation import MODELS
 from rl.evaluation.duels import STAKE, Given, Picks, Sides, count_picks, judge_picks, names_of, stake_of
 from rl.evaluation.gate import Verdict, decide, not_scored
 from rl.evaluation.groups import of_preferences
-from rl.evaluation.guards.measure import Guards, Watch, one_of_each_prompt, skip
+from rl.evaluation.guards.measure import Guards, GuardWatch, one_of_each_prompt, skip
 from rl.evaluation.held_out import HeldOut, Labels
 from rl.evaluation.judges import Duel, Judge, Judged
 from rl.evaluation.judges.servers import OWN, find_server
@@ -170,7 +170,7 @@ def measure_preference(
     return replace(measured, report=report_of, given=[] if own_data else answers_to_compare(subject.agent, watch))
 
 
-def answers_to_compare(agent: Agent, watch: Watch) -> list[Given]:
+def answers_to_compare(agent: Agent, watch: GuardWatch) -> list[Given]:
     """None of an agent that chooses widgets, which is asked in a form that is not for people."""
     answers, of_base = watch.answers, watch.answers.get("base", [])
     if not answers or agent.pair_type != Agent.PairType.PREFERENCE:
@@ -190,7 +190,7 @@ def _rows_to_ask(subject: Subject, held_out: HeldOut, own_data: bool) -> list[pa
 
 
 def _compare_answers(
-    subject: Subject, labels: Labels, watch: Watch, report: Report
+    subject: Subject, labels: Labels, watch: GuardWatch, report: Report
 ) -> fresh.Fresh | fresh.Unheard | None:
     if not watch.answers:
         return None

@@ -13,7 +13,7 @@ from rl.evaluation import Contest, lm_eval
 from rl.evaluation.duels import Given
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
-from rl.evaluation.guards.measure import Row, Watch
+from rl.evaluation.guards.measure import GuardWatch, Row
 from rl.evaluation.lm_eval import TaskScores
 from rl.evaluation.stats.budget import ONCE, Look, at_look
 from rl.lm.model_path import base_of
@@ -78,7 +78,7 @@ class Subject:
         """Which look at a version it is since the one in use was promoted. What is not a version cannot be promoted."""
         return look_at(self.version, self.current) if self.version else ONCE
 
-    def watch(self, rows: Sequence[Row], report: Report, kind: AnswerKind = FREE) -> Watch:
+    def watch(self, rows: Sequence[Row], report: Report, kind: AnswerKind = FREE) -> GuardWatch:
         scorer = partial(rollouts.scorer_of_run, self.agent, self.run.options if self.run else {})
         return guarding.watch(
             self.agent,

@@ -46,7 +46,7 @@ RATING_FILTERS: dict[str, str] = {"command_center": "rl.from_systems.command_cen
 """Source of traces to the filters of the rating page, as ``rl.web.rating_filters`` wants them."""
 
 ROW_FORMATS: dict[str, str] = {
-    "decision": "rl.from_systems.ocd.rows.Decision",
+    "decision": "rl.from_systems.ocd.rows.DecisionRows",
     "toolbox_kto": "rl.from_systems.toolbox.kto_rows.KTOText",
 }
 """Name of a form of exported rows to its class, as ``rl.dataset_builder.exporting`` wants it."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rl.config import TrainingConfig
-from rl.config.automatic import Answers, settle_warm_up
+from rl.config.automatic import AnswerTraits, settle_warm_up
 from rl.config.methods import Column, Method
 from rl.hardware.speed import TIMED_TOKENS, ModelShape, Speed
 
@@ -107,7 +107,7 @@ class Seconds:
         """One answer to a row, through all layers."""
         if not self.config.sft_epochs:
             return 0.0
-        passes = settle_warm_up(self.config, self.work.rows, self.model.hidden_size, Answers()).epochs
+        passes = settle_warm_up(self.config, self.work.rows, self.model.hidden_size, AnswerTraits()).epochs
         return passes * self._answers * (self._forward(self._below) + self._training(self._trained))
 
     def _reference(self) -> float:

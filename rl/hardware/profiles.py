@@ -39,7 +39,7 @@ _SOME_ROWS, _SOME_TOKENS, _PADDED_TOKENS = 500, 300, 400
 _DISCRETE = ("cuda", "rocm")
 
 
-class Choice(NamedTuple):
+class ReasonedChoice(NamedTuple):
     value: Any
     reason: str
 
@@ -48,7 +48,7 @@ class Choice(NamedTuple):
 class Recommendation:
     profile: str
     device: str
-    choices: dict[str, Choice]
+    choices: dict[str, ReasonedChoice]
     """``model_size``, ``torch_threads``, ``dataloader_workers``, ``num_generations`` and hyper-parameters."""
 
     @property
@@ -76,10 +76,10 @@ def recommend(hardware: HardwareConfig, profile: str = "AUTO_DETECT") -> Recomme
     threads = max(1, min(hardware.physical_cores, hardware.usable_cores - 1))
     choices = {
         "precision": _precision(hardware, device, careful),
-        "torch_threads": Choice(
+        "torch_threads": ReasonedChoice(
             threads, f"{hardware.physical_cores} physical cores; the site keeps one of {hardware.usable_cores}"
         ),
-        "dataloader_workers": Choice(0, "rows are token ids on disk: reading them takes a hundredth of a step"),
+        "dataloader_workers": ReasonedChoice(0, "rows are token ids on disk: reading them takes a hundredth of a step"),
     }
     choices |= _of_the_memory(hardware, memory, device, choices["precision"].value, careful)
     return Recommendation(profile, device, choices)
@@ -90,35 +90,37 @@ def get_ryzen_optimized_config(hardware: HardwareConfig | None = None) -> Traini
     return recommend(hardware or detect_hardware(), "RYZEN_OPTIMIZED").config()
 
 
-def _precision(hardware: HardwareConfig, device: str, careful: bool) -> Choice:
+def _precision(hardware: HardwareConfig, device: str, careful: bool) -> ReasonedChoice:
     if device in _DISCRETE:
-        return Choice("auto", "bf16 where the GPU has it, asked when the training starts")
+        return ReasonedChoice("auto", "bf16 where the GPU has it, asked when the training starts")
     if device == "mps":
-        return Choice("fp32", "bf16 is not in every Apple processor")
+        return ReasonedChoice("fp32", "bf16 is not in every Apple processor")
     if careful or not hardware.cpu_bf16:
-        return Choice(
+        return ReasonedChoice(
             "fp32", "runs on every CPU" if hardware.cpu_bf16 else "this CPU only emulates bf16, which is slower"
         )
-    return Choice("bf16", "the CPU multiplies bf16 itself: measured to be half as fast again, and half the memory")
+    return ReasonedChoice(
+        "bf16", "the CPU multiplies bf16 itself: measured to be half as fast again, and half the memory"
+    )
 
 
 def _of_the_memory(
     hardware: HardwareConfig, memory: int, device: str, precision: str, careful: bool
-) -> dict[str, Choice]:
+) -> dict[str, ReasonedChoice]:
     batch = 1 if careful else 4 if device in _DISCRETE and memory >= _LARGE_GPU else 2
     generations = _generations(memory, device, careful)
     together = math.lcm(batch, generations.value)
     rows = together * max(1, round(_EFFECTIVE_BATCH / together))
     rank = 16 if not careful and memory >= 8 * GIB else 8
     return _model(hardware, memory, device, TrainingConfig(batch_size=batch, precision=precision)) | {
-        "batch_size": Choice(batch, _why_batch(batch, device, careful)),
-        "gradient_accumulation": Choice(
+        "batch_size": ReasonedChoice(batch, _why_batch(batch, device, careful)),
+        "gradient_accumulation": ReasonedChoice(
             rows // batch, f"{rows} rows a step: near {_EFFECTIVE_BATCH}, and whole groups of {generations.value}"
         ),
-        "lora_r": Choice(
+        "lora_r": ReasonedChoice(
             rank, "room for what some thousand ratings say" if rank == 16 else "half the adapter's memory"
         ),
-        "lora_alpha": Choice(2 * rank, "twice the rank, so that the learning rate of the presets fits"),
+        "lora_alpha": ReasonedChoice(2 * rank, "twice the rank, so that the learning rate of the presets fits"),
         "num_generations": generations,
     }
 
@@ -131,15 +133,21 @@ def _why_batch(batch: int, device: str, careful: bool) -> str:
     return "little padding, little memory; passes are added up to the effective batch"
 
 
-def _generations(memory: int, device: str, careful: bool) -> Choice:
+def _generations(memory: int, device: str, careful: bool) -> ReasonedChoice:
     if careful:
-        return Choice(4, "answers are generated one token at a time: the fewest whose mean still says something")
+        return ReasonedChoice(
+            4, "answers are generated one token at a time: the fewest whose mean still says something"
+        )
     if device == "cpu":
-        return Choice(6, "a steadier mean than 4 gives, at the price that a strong CPU can pay")
-    return Choice(8, "GRPO's usual group") if memory >= 8 * GIB else Choice(4, "the answers' cache must fit in too")
+        return ReasonedChoice(6, "a steadier mean than 4 gives, at the price that a strong CPU can pay")
+    return (
+        ReasonedChoice(8, "GRPO's usual group")
+        if memory >= 8 * GIB
+        else ReasonedChoice(4, "the answers' cache must fit in too")
+    )
 
 
-def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingConfig) -> dict[str, Choice]:
+def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingConfig) -> dict[str, ReasonedChoice]:
     """The largest that fits; on a GPU with recomputed activations if need be, on a CPU if a night is enough too. There
     activations are recomputed only where a larger model fits with batches of one: no profile is smaller than CPU_ONLY."""
     budget, share = _SHARE[device] * memory, f"{_SHARE[device]:.0%} of {memory / GIB:.0f} GiB"
@@ -158,9 +166,9 @@ def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingC
     return _size("0.5B", f"the smallest; it may need {need / GIB:.0f} GiB with long rows, of {share}", True, device)
 
 
-def _size(name: str, reason: str, recompute: bool, device: str) -> dict[str, Choice]:
+def _size(name: str, reason: str, recompute: bool, device: str) -> dict[str, ReasonedChoice]:
     why = "saves memory" if recompute else "costs a third more time" if device == "cpu" else "there is memory enough"
-    return {"model_size": Choice(name, reason), "activation_checkpointing": Choice(recompute, why)}
+    return {"model_size": ReasonedChoice(name, reason), "activation_checkpointing": ReasonedChoice(recompute, why)}
 
 
 def _need(name: str, config: TrainingConfig) -> int:

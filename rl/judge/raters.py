@@ -32,7 +32,7 @@ Weigh = Callable[[list[Opinion]], list[Opinion]]
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class CrossFittedJudge:
     """A judge that has never seen a label of the prompt whose answers it compares. The prompts are cut into FOLDS by a
     hash, and the answers to those of a fold are judged by a head that has learned from the other folds. So every label
     tells how good the judge is, and none of them has taught what it checks (cross-prediction: Zrnic and Candès, 2024, PNAS
@@ -54,7 +54,7 @@ class Judge:
         return good if opinion.value > 0.5 else 1 - good
 
 
-def cross_fit(features: np.ndarray, opinions: Sequence[Opinion], *, weigh: Weigh = list) -> Judge | None:
+def cross_fit(features: np.ndarray, opinions: Sequence[Opinion], *, weigh: Weigh = list) -> CrossFittedJudge | None:
     """``weigh``: what becomes of the opinions that a head learns from. None where a fold's complement holds no opinion, or
     labels of one kind alone."""
     heads = []
@@ -64,7 +64,7 @@ def cross_fit(features: np.ndarray, opinions: Sequence[Opinion], *, weigh: Weigh
         if len(labels) < 2 and all(opinion.other is None for opinion in others):
             return None  # they tell nothing apart
         heads.append(fit(features, others))
-    return Judge(tuple(heads))
+    return CrossFittedJudge(tuple(heads))
 
 
 HONEST: Final = 0.9
@@ -93,7 +93,7 @@ def trust_raters(features: np.ndarray, opinions: Sequence[Opinion]) -> Trust:
     return trust
 
 
-def cross_fit_by_trust(features: np.ndarray, opinions: Sequence[Opinion]) -> Judge | None:
+def cross_fit_by_trust(features: np.ndarray, opinions: Sequence[Opinion]) -> CrossFittedJudge | None:
     """As ``cross_fit``; each fold's head relies on raters as far as the labels of the other folds tell."""
     return cross_fit(features, opinions, weigh=lambda others: weigh_opinions(others, trust_raters(features, others)))
 
@@ -151,7 +151,7 @@ def _ratings_of(opinion: Opinion) -> Iterator[Opinion]:
         yield Opinion(answer, other, value, prompt=opinion.prompt, votes=(Vote(rater, True),))
 
 
-def _by_judge(judge: Judge, features: np.ndarray, ratings: Sequence[Opinion]) -> Trust:
+def _by_judge(judge: CrossFittedJudge, features: np.ndarray, ratings: Sequence[Opinion]) -> Trust:
     # log of how likely a rater's votes are if honest, and if turned round
     honest: defaultdict[str, float] = defaultdict(float)
     turned: defaultdict[str, float] = defaultdict(float)

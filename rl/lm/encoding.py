@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerBase
 from rl.base.messages import characters, has_calls
 from rl.base.records import Report
 from rl.lm.chat.format import ChatFormat
-from rl.lm.chat.template import AnswerForm, ChatRefused, answer_form
+from rl.lm.chat.template import AnswerFrame, ChatRefused, answer_form
 from rl.lm.lengths import EncodedRow
 
 _BATCH = 256
@@ -146,7 +146,7 @@ def _encode_batch(
         yield {"prompt_ids": next(prompt_ids), **own, **_flag_lost(form, row, answers)}
 
 
-def _flag_lost(form: AnswerForm, row: Mapping[str, Any], answers: Sequence[str]) -> dict[str, bool]:
+def _flag_lost(form: AnswerFrame, row: Mapping[str, Any], answers: Sequence[str]) -> dict[str, bool]:
     """A flag where thoughts should be learned and are not."""
     has_thoughts = form.drops_thoughts and any(
         message.get("reasoning_content") for name in answers for message in row.get(name) or ()

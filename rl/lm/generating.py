@@ -64,7 +64,7 @@ def sample(
 ) -> list[Ids]:
     """The same, drawn by torch's global generator: the caller seeds it. ``settings``: of transformers' generation, in place
     of the model's own."""
-    drawing = LogitsProcessorList([Draw(temperature, top_p, top_k)])
+    drawing = LogitsProcessorList([DrawingProcessor(temperature, top_p, top_k)])
     return _generate(model, tokenizer, prompts, most, logits_processor=drawing, **settings)
 
 
@@ -128,7 +128,7 @@ def _declared_ends(model: Any) -> set[int]:
     return {*(declared if isinstance(declared, list) else [declared])} - {None}
 
 
-class Draw(LogitsProcessor):
+class DrawingProcessor(LogitsProcessor):
     """Leaves of the scores (B, V) one in each row, which is then the likeliest. By torch's global generator."""
 
     def __init__(self, temperature: float, top_p: float, top_k: int) -> None:

@@ -24,7 +24,7 @@ a chat that the template refuses."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TokenLimits:
     """Limits of lengths, in tokens. Raises UsageError where no prompt can fit."""
 
     max_length: int
@@ -89,7 +89,7 @@ class LengthCount:
         room = max_length - prompt
         return {**row, **{name: ids[:room] for name, ids in answers.items()}}
 
-    def check(self, limits: Limits, report: Report, about: str = "") -> None:
+    def check(self, limits: TokenLimits, report: Report, about: str = "") -> None:
         """Reports how many rows are left out. Raises NotEnoughData where too many are too long, or all are refused.
         ``about``: stands before a number of tokens that was estimated."""
         for reason, count in self.refused.most_common(_REASONS):
@@ -108,7 +108,7 @@ class LengthCount:
         if self.dropped:
             report("log", {"text": f"{too_long}; they are left out"})
 
-    def _too_long(self, limits: Limits) -> str:
+    def _too_long(self, limits: TokenLimits) -> str:
         prompts = f"{self.dropped} of {self.rows} prompts"
         if limits.answer:
             return (
@@ -118,7 +118,7 @@ class LengthCount:
             return f"{prompts} fill alone the {limits.context} tokens that the base model reads"
         return f"{prompts} fill max_length {limits.max_length} alone"
 
-    def _way_out(self, limits: Limits, about: str) -> str:
+    def _way_out(self, limits: TokenLimits, about: str) -> str:
         needed = max(self.longest_row, self.longest_prompt + max(1, limits.answer))
         if needed <= limits.context:
             advised = min(-(-needed // _STEP) * _STEP, limits.context)

@@ -25,7 +25,7 @@ from rl.base.errors import RatchetError, UsageError
 from rl.base.outside_files import refuse_device
 from rl.base.records import Report
 from rl.checks import TAG
-from rl.management.options import Action, NoOptions, SharedOptions, add_arguments, read_options, texts_of
+from rl.management.options import NoOptions, SharedOptions, Subcommand, add_arguments, read_options, texts_of
 from rl.models import Agent, Feedback, ModelVersion, Trace
 from rl.runs.progress import ProgressLine
 
@@ -124,7 +124,7 @@ class ActionsCommand(RatchetCommand):
             subcommand.add_argument("--json", action="store_true", default=SUPPRESS)  # where people write options
 
     def act(self, arguments: Mapping[str, Any]) -> None:
-        name = read_options(Action, arguments).action
+        name = read_options(Subcommand, arguments).action
         kind = self.actions[name][1]
         getattr(self, f"_{name}")(*([read_options(kind, arguments)] if kind else []))
 

@@ -55,7 +55,7 @@ class SharedOptions(CommandOptions):
     no_color: bool
 
 
-class Action(CommandOptions):
+class Subcommand(CommandOptions):
     """The subcommand that was called, for commands that have several; each has options of its own."""
 
     action: str

@@ -45,13 +45,13 @@ class Manifest:
     outside: list[str]
 
 
-class Writer:
+class BackupWriter:
     def __init__(self, path: Path) -> None:
         self.files: dict[str, dict[str, Any]] = {}
         self._handle = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         self._tar = tarfile.TarFile(fileobj=self._handle, mode="w", copybufsize=_BLOCK)
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> BackupWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -107,7 +107,7 @@ class _Header(tarfile.TarInfo):
         return header
 
 
-class Reader:
+class BackupReader:
     """A backup whose list is sound; its contents are checked when they are read. Raises BadFile."""
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +125,7 @@ class Reader:
         self.manifest = self._read_manifest()
         self._check_members()
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> BackupReader:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -21,7 +21,7 @@ from rl.base.errors import BackupFailed, UsageError
 from rl.base.records import Report, silent
 from rl.models import Artifact, Deployment, LabelModel, TrainingSet
 from rl.operations import audit, data_files, dumps
-from rl.operations.archive import FORMAT, Manifest, Writer
+from rl.operations.archive import FORMAT, BackupWriter, Manifest
 
 _NAME = re.compile(r"ratchet-\d{8}T\d{6}Z\.tar")
 _RESERVE = 64 * 1024 * 1024
@@ -45,7 +45,7 @@ def back_up(folder: Path, *, keep: int | None = None, report: Report = silent) -
         with (
             files.scratch_directory(path.with_suffix(".work")) as scratch,
             files.staged_file(path) as partial,
-            Writer(partial) as archive,
+            BackupWriter(partial) as archive,
         ):
             manifest = _fill(archive, scratch, report)
         old = backups(folder)[keep:] if keep else []
@@ -62,7 +62,7 @@ def backups(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("ratchet-*.tar") if _NAME.fullmatch(path.name)), reverse=True)
 
 
-def _fill(archive: Writer, scratch: Path, report: Report) -> Manifest:
+def _fill(archive: BackupWriter, scratch: Path, report: Report) -> Manifest:
     engine = dumps.engine()
     report("stage", {"name": "answers on their way"})
     pending = settings.DATA_DIR / "gateway"
@@ -91,7 +91,7 @@ def _fill(archive: Writer, scratch: Path, report: Report) -> Manifest:
     return manifest
 
 
-def _add(archive: Writer, paths: Iterator[Path]) -> None:
+def _add(archive: BackupWriter, paths: Iterator[Path]) -> None:
     for path in paths:
         archive.add(f"data/{path.relative_to(settings.DATA_DIR).as_posix()}", path)
 
@@ -108,7 +108,7 @@ def _artifact_paths() -> set[str]:
     return {*Artifact.objects.values_list("path", flat=True), *deployed}
 
 
-def _holds(archive: Writer, name: str) -> bool:
+def _holds(archive: BackupWriter, name: str) -> bool:
     member = f"data/{name}"
     return member in archive.files or any(file.startswith(f"{member}/") for file in archive.files)
 

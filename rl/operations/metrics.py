@@ -25,7 +25,7 @@ FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 def exposition() -> bytes:
     """Counts of all processes that serve, and how things stand, in Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(Standing())
+    registry.register(StandingMetrics())
     counters = REGISTRY
     if FOLDER_VARIABLE in os.environ:
         counters = CollectorRegistry()
@@ -33,7 +33,7 @@ def exposition() -> bytes:
     return generate_latest(counters) + generate_latest(registry)
 
 
-class Standing(Collector):
+class StandingMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         yield _gauge("ratchet_info", "Which version runs.", {settings.VERSION: 1}, "version")
         yield _gauge(

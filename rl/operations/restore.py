@@ -14,7 +14,7 @@ from rl.base import files
 from rl.base.errors import BackupFailed, UsageError
 from rl.base.records import Report, silent
 from rl.operations import audit, data_files, dumps
-from rl.operations.archive import Manifest, Reader
+from rl.operations.archive import BackupReader, Manifest
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def restore(path: Path, *, replace: bool = False, report: Report = silent) -> Re
     Raises BadFile, UsageError, and BackupFailed: what was there is there again then, unless the message says
     otherwise."""
     engine = dumps.engine()
-    with Reader(path) as archive:
+    with BackupReader(path) as archive:
         manifest = archive.manifest
         _require_fitting(manifest)
         if not replace:

@@ -19,7 +19,7 @@ from rl.collect.feedback.write import Rated, compare, correct, rate, record_or_r
 from rl.models import Claim, Feedback, RatingQueue, Trace
 from rl.queues.claims import is_lost, lock_end, lock_for_claims
 from rl.queues.items import sides_of
-from rl.queues.votes import Vote
+from rl.queues.votes import QueueVote
 
 SOURCE = "rating_page"
 _MARGIN = timedelta(seconds=5)
@@ -40,7 +40,7 @@ class Rater:
     user: AbstractBaseUser | None = None
 
 
-def decide(queue: RatingQueue, rater: Rater, vote: Vote, tags_of: TagsOf) -> Claim:
+def decide(queue: RatingQueue, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> Claim:
     """The claim as it is then; a vote whose id is known already changes nothing.
 
     ``tags_of``: the tags that are offered for an answer beside the queue's own. Raises UsageError, and nothing is stored,
@@ -60,11 +60,11 @@ def decide(queue: RatingQueue, rater: Rater, vote: Vote, tags_of: TagsOf) -> Cla
         raise UsageError(f"id: the decision {vote.id} is stored already, for another item") from None
 
 
-def _own_claim(queue: RatingQueue, rater: Rater, vote: Vote) -> Claim:
+def _own_claim(queue: RatingQueue, rater: Rater, vote: QueueVote) -> Claim:
     return own_claims(queue, rater.name, [vote.claim]).get(vote.claim) or refuse_claim(vote.claim)
 
 
-def _act(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> Claim:
+def _act(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> Claim:
     if not is_known(vote, claim):
         _ACTIONS[vote.action](claim, rater, vote, tags_of)
     return claim
@@ -90,11 +90,11 @@ def refuse_claim(pk: int) -> NoReturn:
     raise UsageError(f"claim: {pk} is not an item of yours in this queue; the answer may have been deleted")
 
 
-def is_known(vote: Vote, claim: Claim) -> bool:
+def is_known(vote: QueueVote, claim: Claim) -> bool:
     return str(vote.id) in claim.decision.get("ids", ())
 
 
-def new_opinion(claim: Claim, vote: Vote, tags_of: TagsOf) -> dict[str, Any] | None:
+def new_opinion(claim: Claim, vote: QueueVote, tags_of: TagsOf) -> dict[str, Any] | None:
     """None: he has said just this. Raises UsageError for a vote that the queue does not ask for, and where he has said
     something else."""
     opinion = vote.opinion(claim, [*claim.queue.tags, *tags_of(claim.trace)])
@@ -105,7 +105,7 @@ def new_opinion(claim: Claim, vote: Vote, tags_of: TagsOf) -> dict[str, Any] | N
     raise UsageError(_DECIDED)
 
 
-def _rate(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> None:
+def _rate(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> None:
     opinion = new_opinion(claim, vote, tags_of)
     if opinion is None:
         return
@@ -114,12 +114,12 @@ def _rate(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> None:
     _save(claim, vote, _State.DECIDED, opinion)
 
 
-def _skip(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> None:
+def _skip(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> None:
     require_undecided(claim)
     _save(claim, vote, _State.SKIPPED)
 
 
-def _undo(claim: Claim, rater: Rater, vote: Vote, tags_of: TagsOf) -> None:
+def _undo(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> None:
     if claim.state == _State.CLAIMED:
         raise UsageError("there is nothing to undo: you have not decided this item")
     _require_untaken(claim)
@@ -144,7 +144,7 @@ def _require_untaken(claim: Claim) -> None:
         raise UsageError(_TAKEN)
 
 
-def said_by(rater: Rater, vote: Vote) -> dict[str, Any]:
+def said_by(rater: Rater, vote: QueueVote) -> dict[str, Any]:
     """What all feedback says beside the opinion itself."""
     by = {"rater": rater.name, "tags": list(vote.tags), "notes": vote.notes, "rated_at": vote.at}
     return {**by, "source": SOURCE, "user": rater.user}
@@ -176,7 +176,7 @@ SCALES: dict[str, Feedback.Scale] = {
 CHANGED = ("state", "decision_id", "decision", "decided_at", "expires_at", "feedback")
 
 
-def note(claim: Claim, vote: Vote, state: Claim.State, opinion: dict[str, Any] | None = None) -> None:
+def note(claim: Claim, vote: QueueVote, state: Claim.State, opinion: dict[str, Any] | None = None) -> None:
     """Changes the fields CHANGED and stores nothing. A lost answer makes a browser send the last votes again, so their ids
     are kept."""
     ids = [*claim.decision.get("ids", ()), str(vote.id)][-_EARLIER:]
@@ -186,7 +186,7 @@ def note(claim: Claim, vote: Vote, state: Claim.State, opinion: dict[str, Any] |
         claim.expires_at = lock_end(claim.queue)
 
 
-def _save(claim: Claim, vote: Vote, state: Claim.State, opinion: dict[str, Any] | None = None) -> None:
+def _save(claim: Claim, vote: QueueVote, state: Claim.State, opinion: dict[str, Any] | None = None) -> None:
     note(claim, vote, state, opinion)
     claim.save(update_fields=CHANGED)
 
@@ -194,7 +194,7 @@ def _save(claim: Claim, vote: Vote, state: Claim.State, opinion: dict[str, Any] 
 Outcome = Claim | RatchetError
 
 
-def decide_all(queue: RatingQueue, rater: Rater, votes: Sequence[Vote], tags_of: TagsOf) -> list[Outcome]:
+def decide_all(queue: RatingQueue, rater: Rater, votes: Sequence[QueueVote], tags_of: TagsOf) -> list[Outcome]:
     """What ``decide`` returns for each in turn, or the RatchetError that it raises."""
     if not votes:
         return []
@@ -221,7 +221,7 @@ class _Batch:
     """Number of the claim to the rating that is to be stored."""
     changed: dict[int, Claim] = field(default_factory=dict)
 
-    def take(self, claim: Claim, vote: Vote) -> None:
+    def take(self, claim: Claim, vote: QueueVote) -> None:
         """Raises RatchetError, and the claim is as it was."""
         if is_known(vote, claim):
             return
@@ -249,7 +249,9 @@ class _Batch:
             claim.save(update_fields=CHANGED)
 
 
-def _decide_together(queue: RatingQueue, rater: Rater, votes: Sequence[Vote], tags_of: TagsOf) -> list[Outcome] | None:
+def _decide_together(
+    queue: RatingQueue, rater: Rater, votes: Sequence[QueueVote], tags_of: TagsOf
+) -> list[Outcome] | None:
     """None where they may not be."""
     are_plain = all(vote.action != "undo" and not vote.text for vote in votes)
     if len({vote.claim for vote in votes}) < len(votes) or queue.rubric not in SCALES or not are_plain:

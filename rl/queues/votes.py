@@ -31,7 +31,7 @@ _State = Claim.State
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueueProgress:
     done: int
     total: int
     text: str
@@ -40,7 +40,7 @@ class Progress:
 
 def progress(
     queue: RatingQueue, rater: str, wanted: Q | None = None, decisions: Sequence[Claim] | None = None
-) -> Progress:
+) -> QueueProgress:
     """``wanted``: what must hold of an item's first trace. ``decisions``: the last ones, where they are at hand. Counts stop
     at COUNTED."""
     mine = Claim.objects.filter(queue=queue, rater=rater)
@@ -57,7 +57,7 @@ def progress(
         speed = round((len(times) - 1) * 60 / max((times[0] - times[-1]).total_seconds(), 1))
         text += f" · {speed} a minute" if speed else ""
         text += f" · about {math.ceil((total - done) / speed)} min left" if speed and total < COUNTED else ""
-    return Progress(done, total, text)
+    return QueueProgress(done, total, text)
 
 
 class Waiting(NamedTuple):
@@ -141,7 +141,7 @@ LONGEST_TEXT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class QueueVote:
     id: UUID
     """The browser's own; the same again changes nothing."""
     claim: int

@@ -15,9 +15,9 @@ import httpx
 
 from rl.base.errors import RatchetError
 from rl.data_formatter.answer_kinds import normalise
-from rl.demo.everyday import Opinion
+from rl.demo.everyday import DemoOpinion
 from rl.demo.load import SOURCE, make_feedback
-from rl.demo.mailroom import TEAMS, MailroomMessage, Parts, draw_parts, name_teams
+from rl.demo.mailroom import TEAMS, MailroomMessage, MailroomParts, draw_parts, name_teams
 from rl.models import BASE, Agent, Feedback, Trace
 from rl.serving.gateway import pending
 from rl.serving.gateway.app import CALLER, CHAT_PATH, application
@@ -79,7 +79,7 @@ class Job:
     seed: int
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> MailroomParts:
         return draw_parts(self.seed)
 
     def ask_before(self) -> list[str]:
@@ -98,7 +98,9 @@ class Job:
             rows = []
             for trace, (rater, team) in named:
                 is_right = normalise(trace.response) == team
-                opinion = Opinion("thumb", rater, 0, up=True) if is_right else Opinion("edit", rater, 0, text=team)
+                opinion = (
+                    DemoOpinion("thumb", rater, 0, up=True) if is_right else DemoOpinion("edit", rater, 0, text=team)
+                )
                 rows.append(make_feedback(self.agent, [trace], opinion))
             Feedback.objects.bulk_create(rows)
         return own.filter(kind=Feedback.Kind.CORRECTION).count()

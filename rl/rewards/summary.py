@@ -10,7 +10,7 @@ from rl.rewards.base import RewardResult
 
 
 @dataclass(slots=True)
-class Figures:
+class MeanAndSpread:
     """Mean and spread of a stream of numbers (Welford)."""
 
     count: int = 0
@@ -31,18 +31,18 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Component(Figures):
+class Component(MeanAndSpread):
     abstained: int = 0
     broken: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        return {**Figures.as_dict(self), "abstained": self.abstained, "broken": self.broken}
+        return {**MeanAndSpread.as_dict(self), "abstained": self.abstained, "broken": self.broken}
 
 
 @dataclass(slots=True)
 class RewardSummary:
     traces: int = 0
-    combined: Figures = field(default_factory=Figures)
+    combined: MeanAndSpread = field(default_factory=MeanAndSpread)
     components: dict[str, Component] = field(default_factory=dict)
     good: int = 0
     bad: int = 0

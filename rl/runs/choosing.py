@@ -104,7 +104,7 @@ OF_AGENT = "agent"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenConfig:
     config: TrainingConfig
     options: Mapping[str, str] = field(default_factory=dict)
     """Fields of RunOptions that came with the registered names."""
@@ -118,7 +118,7 @@ class Choice:
 
 def choose(
     agent: Agent, method: str, overrides: Mapping[str, Any] | None = None, *, base_model: str = "", preset: str = ""
-) -> Choice:
+) -> ChosenConfig:
     """The agent's settings (or the preset's), and over them a trainer's. Names, such as ``base_model``, become what is
     registered under them now.
 
@@ -137,7 +137,7 @@ def choose(
     if base_model:
         options["base_model"], origins["base_model"] = registered.base_model(base_model).value, base_model
     config = config.with_overrides({field_name: entry.value for field_name, entry in entries.items()})
-    return Choice(config, options, origins)
+    return ChosenConfig(config, options, origins)
 
 
 def with_origins(agent: Agent, config: TrainingConfig, options: RunOptions, by: Owner) -> RunOptions:

@@ -11,7 +11,7 @@ from rl.base.records import Message, silent
 from rl.config import TrainingConfig, find_method, find_rows
 from rl.dataset_builder import Survey
 from rl.dataset_builder.plan.survey import answers_of
-from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, Limits
+from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, TokenLimits
 from rl.models import Agent
 from rl.runs.run import RunOptions, tasks_of
 from rl.runs.settling import model_config
@@ -40,7 +40,7 @@ def checked_survey(
     if fresh and not options.reward_model:
         require_rewards(agent, options.rewards)
     answer = int(getattr(config, "max_new_tokens", 0)) if fresh or find_method(method).rows.of_tasks else 0
-    prompts = Prompts(directory, Limits(int(config.max_length), context_of(directory), answer))
+    prompts = LongPrompts(directory, TokenLimits(int(config.max_length), context_of(directory), answer))
 
     def see(row: Mapping[str, Any]) -> None:
         for saw in (prompts.saw, *others):
@@ -60,10 +60,10 @@ def checked_survey(
     return survey
 
 
-class Prompts:
+class LongPrompts:
     """Counts those that are too long; none where no tokenizer is on this machine."""
 
-    def __init__(self, directory: Path, limits: Limits) -> None:
+    def __init__(self, directory: Path, limits: TokenLimits) -> None:
         self.limits, self.lengths = limits, LengthCount()
         self._file = directory / "tokenizer.json"
         self._tokenizer: Any = None

@@ -9,8 +9,8 @@ from django.conf import settings
 
 from rl.base.records import Report, silent
 from rl.config import DPOConfig, TrainingConfig, config_class
-from rl.config.automatic import Answers, describe_losses, imitates, settle
-from rl.dataset_builder import Lengths, Survey
+from rl.config.automatic import AnswerTraits, describe_losses, imitates, settle
+from rl.dataset_builder import LengthSpread, Survey
 from rl.dataset_builder.accepted_answers import for_choosing
 from rl.dataset_builder.frozen.folding import count_folds, most_tested
 from rl.hardware import GIB, REPLACED, HardwareConfig, TrainingEstimate, detect_hardware, estimate, precision_here
@@ -143,7 +143,7 @@ def dry_run(
 
 
 def _cross_fitted(
-    survey: Survey, config: TrainingConfig, options: RunOptions, method: str, answers: Answers
+    survey: Survey, config: TrainingConfig, options: RunOptions, method: str, answers: AnswerTraits
 ) -> tuple[Survey, int]:
     """Where the run will be, with nothing held out; and about how many prompts are tested, 0 where it will not be."""
     cross_fits = imitates(config, method, "closed") and not options.launch.is_needed
@@ -205,7 +205,7 @@ class _Estimator:
         return self.estimate(*past) if past else None
 
 
-def _in_tokens(lengths: Lengths | None, ratio: float) -> dict[str, int]:
+def _in_tokens(lengths: LengthSpread | None, ratio: float) -> dict[str, int]:
     return {name: round(value / ratio) for name, value in asdict(lengths).items()} if lengths else {}
 
 

@@ -15,7 +15,7 @@ from django.db import transaction
 from rl.base.errors import Interrupted, RunConflict
 from rl.base.records import Report
 from rl.collect.traces.episodes import store_episodes
-from rl.environments.episode import Episode
+from rl.environments.episode import PlayedEpisode
 from rl.models import MetricPoint, TrainingRun
 from rl.serving import machine
 
@@ -49,7 +49,7 @@ class Monitor:
         elif event == "episodes":
             with transaction.atomic():  # nobody takes the run over between the two
                 self.flush()
-                store_episodes(self.run.agent, map(Episode.of_document, values["episodes"]), self.run)
+                store_episodes(self.run.agent, map(PlayedEpisode.of_document, values["episodes"]), self.run)
         elif event == "waiting":
             # no sign of life: who waits too long for processes that hang is to be found out
             self.run.refresh_from_db(fields=["cancel_requested"])

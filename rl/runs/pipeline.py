@@ -164,6 +164,6 @@ class TrainingPipeline:
         chooses = find_method(method_name).generates == "online"
         return {"rollouts": "offline"} if chooses and not self.method else {}
 
-    def options(self, data: Mapping[str, Any] | None, chosen: choosing.Choice) -> runs.RunOptions:
+    def options(self, data: Mapping[str, Any] | None, chosen: choosing.ChosenConfig) -> runs.RunOptions:
         rows = dataset_builder.DataOptions(**{"pair_type": self.agent.pair_type, **(data or {})})
         return chosen.apply_to(runs.RunOptions(data=rows, base_model=self.base_model))

@@ -28,7 +28,7 @@ class RayRefused(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RayJob:
     state: str
     """Ray's: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
     message: str
@@ -51,7 +51,7 @@ def submit(run: TrainingRun, command: Sequence[str]) -> None:
     )
 
 
-def find(run: TrainingRun) -> Job | None:
+def find(run: TrainingRun) -> RayJob | None:
     """Ray's job of the run's present attempt, None without one. Raises OSError when the cluster does not answer."""
     try:
         status = _call("GET", name_of(run))
@@ -59,7 +59,7 @@ def find(run: TrainingRun) -> Job | None:
         if error.errno == 404:
             return None
         raise
-    return Job(str(status.get("status")), str(status.get("message") or ""))
+    return RayJob(str(status.get("status")), str(status.get("message") or ""))
 
 
 def stop(run: TrainingRun) -> None:

@@ -154,7 +154,7 @@ def _cause_of_death(run: TrainingRun) -> str:
     return ""
 
 
-def _cause_of_the_jobs_death(run: TrainingRun, job: ray_jobs.Job, silence: timedelta) -> str:
+def _cause_of_the_jobs_death(run: TrainingRun, job: ray_jobs.RayJob, silence: timedelta) -> str:
     """A job that waits for a place in the cluster says nothing for as long as that takes."""
     if job.state not in ray_jobs.AT_WORK:
         return f"its Ray job is {job.state}: {job.message[:300]}"

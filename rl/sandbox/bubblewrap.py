@@ -124,7 +124,7 @@ class _Box:
         self._watch = Watch(self._limits, kill=self._kill, look=self._look)
         self._watch.follow(self._out, self._err, until=self._status)
 
-    def _look(self) -> tuple[watching.Usage, int]:
+    def _look(self) -> tuple[watching.ResourceUsage, int]:
         usage = watching.usage(self._first or self._process.pid)
         counts = (watching.files_in(pid, "/tmp", self._limits.disk_bytes) for pid in usage.pids)  # noqa: S108
         return usage, next(filter(None, counts), 0)

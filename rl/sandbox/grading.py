@@ -46,7 +46,7 @@ class TestCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     passed: bool
     reason: str
     """Why it did not pass."""
@@ -57,7 +57,7 @@ class Outcome:
 class Grade:
     passed: int
     total: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CaseOutcome, ...]
 
 
 def grade(
@@ -86,17 +86,17 @@ def grade(
     return Grade(sum(outcome.passed for outcome in outcomes), len(outcomes), outcomes)
 
 
-def _whole_program(program: str, test: TestCase, language: str, limits: Limits, backend: str | None) -> Outcome:
+def _whole_program(program: str, test: TestCase, language: str, limits: Limits, backend: str | None) -> CaseOutcome:
     if not isinstance(test.expected, str):
         raise UsageError(f"a program prints text; it cannot be expected to print {test.expected!r}")
     result = run(program, language, test.stdin, limits, backend=backend)
     if result.stopped:
         return _outcome_of_limit(result)
     passed = result.stdout.strip() == test.expected.strip()
-    return Outcome(passed, "" if passed else "it printed something else", result)
+    return CaseOutcome(passed, "" if passed else "it printed something else", result)
 
 
-def _call(program: str, function: str, test: TestCase, limits: Limits, backend: str | None) -> Outcome:
+def _call(program: str, function: str, test: TestCase, limits: Limits, backend: str | None) -> CaseOutcome:
     # The marker only tells the answer from other output. Whoever finds it out still needs the right answer.
     marker = f"\n{secrets.token_hex(16)} "
     task = {"program": program, "function": function, "arguments": test.arguments, "marker": marker}
@@ -106,16 +106,16 @@ def _call(program: str, function: str, test: TestCase, limits: Limits, backend: 
         return _outcome_of_limit(result)
     answers = [line.removeprefix(marker[1:]) for line in result.stdout.split("\n") if line.startswith(marker[1:])]
     if len(answers) != 1:
-        return Outcome(False, "it gave several answers" if answers else "it gave no answer", result)
+        return CaseOutcome(False, "it gave several answers" if answers else "it gave no answer", result)
     try:
         passed = _equal(json.loads(answers[0]), expected)
     except (ValueError, RecursionError):
-        return Outcome(False, "its answer is not JSON", result)
-    return Outcome(passed, "" if passed else "it returned something else", result)
+        return CaseOutcome(False, "its answer is not JSON", result)
+    return CaseOutcome(passed, "" if passed else "it returned something else", result)
 
 
-def _outcome_of_limit(result: Result) -> Outcome:
-    return Outcome(False, f"it reached the {result.stopped} limit", result)
+def _outcome_of_limit(result: Result) -> CaseOutcome:
+    return CaseOutcome(False, f"it reached the {result.stopped} limit", result)
 
 
 def _as_json(value: Any) -> str:

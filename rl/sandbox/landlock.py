@@ -215,7 +215,7 @@ class _Box:
         }
         return marshal.dumps(request, plumbing.MARSHAL_VERSION)
 
-    def _look(self) -> tuple[watching.Usage, int]:
+    def _look(self) -> tuple[watching.ResourceUsage, int]:
         usage = watching.usage(self._process.pid)
         programs_own = [pid for pid in usage.pids if pid != self._process.pid]
         try:

@@ -22,7 +22,7 @@ GONE = (FileNotFoundError, ProcessLookupError)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ResourceUsage:
     memory_bytes: int = 0
     """Sum of the resident sizes: pages that processes share count for each of them."""
     cpu_seconds: float = 0.0
@@ -30,7 +30,7 @@ class Usage:
     pids: tuple[int, ...] = ()
 
 
-def usage(root: int) -> Usage:
+def usage(root: int) -> ResourceUsage:
     memory, cpu, pids = 0, 0.0, []
     for pid in descendants(root):
         with suppress(*GONE):
@@ -38,7 +38,7 @@ def usage(root: int) -> Usage:
             cpu += sum(int(stat[field - _FIRST_FIELD]) for field in (14, 15, 16, 17)) / _TICKS
             memory += _resident_pages(pid, stat) * _PAGE_BYTES
             pids.append(pid)
-    return Usage(memory, cpu, tuple(pids))
+    return ResourceUsage(memory, cpu, tuple(pids))
 
 
 def _stat(folder: str) -> list[str]:
@@ -125,7 +125,7 @@ class Watch:
 
     limits: Limits
     kill: Callable[[], None]
-    look: Callable[[], tuple[Usage, int]]
+    look: Callable[[], tuple[ResourceUsage, int]]
     """Usage of the tree, and the number of its files."""
     stopped: Stopped = ""
     _seen: float = 0.0

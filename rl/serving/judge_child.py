@@ -28,7 +28,7 @@ WAITING = 16
 Answer = dict[str, Any]
 
 
-class Judge:
+class LoadedJudge:
     """The base model, and the head that was asked for last."""
 
     def __init__(self, name: str, folder: str, max_length: int) -> None:
@@ -62,7 +62,7 @@ class Judge:
 def main() -> None:
     folder, number = sys.argv[1:]
     request = json.load(sys.stdin)
-    judge = Judge(request["name"], request["base_model"], request["max_length"])
+    judge = LoadedJudge(request["name"], request["base_model"], request["max_length"])
     os.chdir(folder)  # the name of a socket has room for about a hundred bytes
     name = f"{number}.sock"
     with suppress(FileNotFoundError):
@@ -77,7 +77,7 @@ def main() -> None:
                 _serve(connection, judge)
 
 
-def _serve(connection: socket.socket, judge: Judge) -> None:
+def _serve(connection: socket.socket, judge: LoadedJudge) -> None:
     connection.settimeout(5.0)
     body = b"".join(iter(lambda: connection.recv(1 << 16), b""))
     poll = select.poll()
@@ -88,7 +88,7 @@ def _serve(connection: socket.socket, judge: Judge) -> None:
         connection.sendall(json.dumps(_answer(judge, body)).encode())
 
 
-def _answer(judge: Judge, body: bytes) -> Answer:
+def _answer(judge: LoadedJudge, body: bytes) -> Answer:
     """Whatever is wrong with one request, the next may be right."""
     try:
         request = json.loads(body)

@@ -31,7 +31,7 @@ from rl.models.traces import answered_by
 from rl.operations import audit
 from rl.serving.experiments import wording
 from rl.serving.experiments.lifecycle import find_running
-from rl.serving.experiments.sequential import VALID_FROM, Tally, interval
+from rl.serving.experiments.sequential import VALID_FROM, MetricTally, interval
 from rl.serving.experiments.verdicts import clip_interval
 from rl.serving.promotion import roll_back
 from rl.serving.upstreams import upstream_of
@@ -72,7 +72,7 @@ class Probation:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ProbationComparison:
     rated: int
     """Users who rated the new version, at most RATED_USERS."""
     rated_before: int
@@ -110,8 +110,8 @@ def tick(*, report: Report = silent) -> list[Probation]:
     return [probation for probation in going_on if not _find_decider(probation) and _follow(probation, report)]
 
 
-def compare(probation: Probation) -> Comparison:
-    tally, kind = Tally(), kind_of_answers(probation.agent)
+def compare(probation: Probation) -> ProbationComparison:
+    tally, kind = MetricTally(), kind_of_answers(probation.agent)
     before, after = _read_judged(probation, kind) if kind.has_right_answers else _read_ratings(probation)
     shares = _add(tally, _NEW, after, RATED_USERS), _add(tally, _BEFORE, before, RATINGS_BEFORE)
     right = shares if kind.has_right_answers else None
@@ -119,10 +119,10 @@ def compare(probation: Probation) -> Comparison:
     difference = None
     if estimate is not None and fewest >= VALID_FROM:
         difference = clip_interval("rating", interval(estimate, SPREAD, ALPHA), -1.0, 1.0)
-    return Comparison(tally.n(_NEW), tally.n(_BEFORE), difference, right)
+    return ProbationComparison(tally.n(_NEW), tally.n(_BEFORE), difference, right)
 
 
-def _add(tally: Tally, arm: int, values: _Values, most_users: int) -> Share:
+def _add(tally: MetricTally, arm: int, values: _Values, most_users: int) -> Share:
     """How many of the values are right, where that is what they say. It ends at so many users."""
     added: list[float] = []
     for user, value in values:

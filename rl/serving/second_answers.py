@@ -22,7 +22,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from rl.base.errors import Interrupted
 from rl.base.locks import try_lock
-from rl.collect.feedback.kept_answers import Reader, read_kept_answers
+from rl.collect.feedback.kept_answers import AgentReader, read_kept_answers
 from rl.models import Agent, AnswerPair, Trace, TrainingRun
 from rl.models.traces import answered_by, ended_by_itself, may_be_used
 from rl.serving import machine
@@ -58,7 +58,7 @@ _SAME: Final = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SecondAnswerPlan:
     first: UUID
     by: Served
     """Who gives the second answer."""
@@ -81,14 +81,14 @@ def contestants(known: KnownAgent) -> list[Served]:
     return [live, max(newer, key=lambda row: row.version_id or 0)] if newer else [live]
 
 
-def choose(agent: Agent, sides: Sequence[Served], chance: random.Random) -> Choice | None:
+def choose(agent: Agent, sides: Sequence[Served], chance: random.Random) -> SecondAnswerPlan | None:
     """None where no prompt is left."""
     rows = [(side, pk) for side in sides for pk in _newest(_open_answers(agent, side))]
     if not rows:
         return None
     side, first = chance.choice(rows)
     other = next((row for row in sides if row.version_id != side.version_id), side)
-    return Choice(first, other, other is side)
+    return SecondAnswerPlan(first, other, other is side)
 
 
 def _open_answers(agent: Agent, side: Served) -> QuerySet[Trace]:
@@ -129,7 +129,7 @@ def tick() -> int:
 def make(agents: Iterable[Agent], *, limit: int | None = None, seconds: float = float("inf")) -> int:
     """At most ``limit`` pairs, and of each agent no more than may wait; how many were made. It ends early when somebody asks
     the gateway or a training comes, and does nothing while another process is at it."""
-    ends, made, reader = time.monotonic() + seconds, 0, Reader(read_kept_answers)
+    ends, made, reader = time.monotonic() + seconds, 0, AgentReader(read_kept_answers)
     with _alone() as alone:
         for agent in agents if alone else ():
             for _ in range(agent.second_answers - waiting(agent).count()):
@@ -140,7 +140,7 @@ def make(agents: Iterable[Agent], *, limit: int | None = None, seconds: float = 
     return made
 
 
-def _make_one(agent: Agent, reader: Reader) -> bool:
+def _make_one(agent: Agent, reader: AgentReader) -> bool:
     """False where nothing can be made for this agent now. ``reader``: of what answers are kept to."""
     known = load(reader).agents.get(agent.name.lower())
     choice = choose(agent, contestants(known), random.SystemRandom()) if known else None
@@ -157,7 +157,7 @@ def _make_one(agent: Agent, reader: Reader) -> bool:
     return _store(agent, known, first, exchange, choice)
 
 
-def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, choice: Choice) -> bool:
+def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, choice: SecondAnswerPlan) -> bool:
     """Neither without the other, but for an answer in the same words, which makes no pair. The first one may be gone
     meanwhile; sides are drawn."""
     document = {**exchange.document(), "source": SOURCE, "prompt": first.prompt}
@@ -190,7 +190,7 @@ def _alone() -> Iterator[bool]:
         yield try_lock(handle.fileno())
 
 
-def answer(known: KnownAgent, first: Trace, choice: Choice, may_go_on: Callable[[], bool]) -> Exchange:
+def answer(known: KnownAgent, first: Trace, choice: SecondAnswerPlan, may_go_on: Callable[[], bool]) -> Exchange:
     """One more, straight from the version's server: nobody's traffic. Raises Refusal, and Interrupted as soon as it may not
     go on: the server is told to stop by the broken connection."""
     # whoever sends traces writes them: what the gateway would refuse is left out

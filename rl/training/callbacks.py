@@ -55,7 +55,7 @@ def metrics_of(entry: dict[str, Any]) -> dict[str, float]:
     return {short: float(entry[name]) for name, short in kept.items() if entry[name] is not None}
 
 
-class Progress(TrainerCallback):
+class ProgressCallback(TrainerCallback):
     """Reports each step, and within long steps that it is alive. A report that raises Interrupted ends the training after
     the current step, with a checkpoint if it saves any. The trainer then returns as if it had finished: ask ``stopped`` and
     raise it."""

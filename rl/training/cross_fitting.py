@@ -98,7 +98,7 @@ _SLACK: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EncodedRows:
     """Rows with an accepted answer, as they are stored and as token ids."""
 
     rows: Sequence[Row]
@@ -114,12 +114,12 @@ class Part:
         """Tokens of an accepted answer."""
         return max(len(row["chosen_ids"]) for row in self.encoded)
 
-    def of(self, keys: Collection[str], *, without: bool = False) -> Part:
+    def of(self, keys: Collection[str], *, without: bool = False) -> EncodedRows:
         """The rows of these prompts, or of all others."""
         both = [
             pair for pair in zip(self.rows, self.encoded, strict=True) if (pair[0]["prompt_key"] in keys) != without
         ]
-        return Part([row for row, _ in both], [ids for _, ids in both])
+        return EncodedRows([row for row, _ in both], [ids for _, ids in both])
 
     def count_right(self, kind: str, answers: Answers) -> int:
         accepted = defaultdict(list)
@@ -137,7 +137,7 @@ def answer_unseen(start: Start, model: PreTrainedModel) -> tuple[PreTrainedModel
     encoded = encode(start.tokenizer, stored, len(stored), silent, ("chosen",))
     fitted = ((row, lengths.fit(ids, start.most_tokens)) for row, ids in zip(stored, encoded, strict=True))
     both = [(row, ids) for row, ids in fitted if ids]
-    rows = Part([row for row, _ in both], [ids for _, ids in both])
+    rows = EncodedRows([row for row, _ in both], [ids for _, ids in both])
     accepted = {row["prompt_key"]: str(row["chosen"][-1].get("content") or "") for row in rows.rows}
     parts = deal(job.tested, job.folds, accepted)  # what is in none is learned by all
     file, curve = job.output_dir / UNSEEN, Curve(job.output_dir, goes_on=job.resume)
@@ -166,7 +166,7 @@ def deal(keys: Iterable[str], folds: int, accepted: Mapping[str, str]) -> dict[s
 
 
 def _train_fold(
-    start: Start, model: PreTrainedModel, others: Part, asked: Part, stage: str
+    start: Start, model: PreTrainedModel, others: EncodedRows, asked: EncodedRows, stage: str
 ) -> tuple[PeftModel, Counter[float]]:
     """The adapter, and on the way how many of the prompts that are asked it answers rightly."""
     good = ((row["prompt_ids"], row["chosen_ids"]) for row in others.encoded if row["chosen_ids"])
@@ -183,7 +183,7 @@ def _train_fold(
     return adapted, asking.right
 
 
-def _answer(start: Start, model: PeftModel, part: Part, room: int = 0) -> Answers:
+def _answer(start: Start, model: PeftModel, part: EncodedRows, room: int = 0) -> Answers:
     """By prompt, each once. ``room``: tokens of an answer at most, where what is longer need not be read; 0: as many as an
     evaluation leaves."""
     most = room or room_for_an_answer(start.most_tokens, [len(row["chosen_ids"]) for row in part.encoded])

@@ -23,7 +23,7 @@ from rl.lm.model_path import ADAPTER, MODEL, ORIGIN
 from rl.lm.packed_layers import fused_adapters
 from rl.lm.token_tree.sharing import shared_tokens
 from rl.lm.trunk import kept_trunk, layers_of, linear_layers
-from rl.training.callbacks import Progress, PublishedCheckpoints, metrics_of
+from rl.training.callbacks import ProgressCallback, PublishedCheckpoints, metrics_of
 from rl.training.preparing import Start
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
@@ -148,7 +148,7 @@ def fit(
 ) -> None:
     """Raises Interrupted, after a checkpoint, when ``report`` does."""
     report = processes.reporter(report)
-    progress = Progress(report, job.config.MOST_KL)
+    progress = ProgressCallback(report, job.config.MOST_KL)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(progress)
     trainer.add_callback(PublishedCheckpoints(job.output_dir))

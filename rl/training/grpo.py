@@ -69,7 +69,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         else:
             # policy: has imitated the best answer of each group first, if the job asks for it
             policy = warm_up(start, best_answers(rows))
-            stored = StoredAnswers(rows, config.num_generations, config.seed)
+            stored = StoredRollouts(rows, config.num_generations, config.seed)
             prompts = rows.select_columns("prompt")
             trainer = trainer_of(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
         alive.watch(trainer)
@@ -231,7 +231,7 @@ def best_answers(groups: Dataset) -> Iterator[PromptAndAnswer]:
         yield group["prompt_ids"], group["answers"][group["rewards"].index(max(group["rewards"]))]
 
 
-class StoredAnswers:
+class StoredRollouts:
     """TRL's ``rollout_func``: for each prompt as many stored answers as a group needs. Of a larger group some are drawn,
     those of a smaller one come several times. The draw depends on seed, row and step alone, so that a resumed training
     draws the same."""

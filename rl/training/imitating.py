@@ -25,7 +25,7 @@ from trl import SFTConfig, SFTTrainer
 from trl.trainer.utils import disable_dropout_in_model
 
 from rl.config import ImitationConfig, TrainingConfig
-from rl.config.automatic import Answers, in_words, settle_warm_up
+from rl.config.automatic import AnswerTraits, in_words, settle_warm_up
 from rl.data_formatter.answer_kinds import normalise
 from rl.lm.checkpoints import WARM_UP
 from rl.lm.encoding import answer_words
@@ -173,7 +173,7 @@ def _imitate(
 ) -> PreTrainedModel | PeftModel:
     """Leaves in the folder what was trained, and returns the whole of it."""
     job, rows = start.job, good_rows(start, good)
-    answers = Answers(kind or job.kind, len({tuple(row["answer_ids"]) for row in iter(rows)}))
+    answers = AnswerTraits(kind or job.kind, len({tuple(row["answer_ids"]) for row in iter(rows)}))
     config = settle_warm_up(job.config, len(rows), model.config.get_text_config().hidden_size, answers)
     trainer = make_trainer(start, model, rows, config, save_strategy="no", **steady_schedule(config, len(rows)))
     how = f"for {config.epochs:g} passes, learning rate {in_words(config.learning_rate)}"

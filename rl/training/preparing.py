@@ -22,7 +22,7 @@ from rl.data_formatter import read_training_rows
 from rl.hardware import REPLACED
 from rl.lm import checkpoints, loading, processes
 from rl.lm.encoding import count_rows, encode
-from rl.lm.lengths import EncodedRow, LengthCount, Limits
+from rl.lm.lengths import EncodedRow, LengthCount, TokenLimits
 from rl.lm.log_probs import use_compact_head
 from rl.lm.resources import resource_advice
 from rl.lm.shown_rows import ShownRows
@@ -39,7 +39,7 @@ class Start:
     checkpoint: Path | None
     """Checkpoint to go on from."""
     tokenizer: PreTrainedTokenizerBase
-    limits: Limits
+    limits: TokenLimits
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -90,7 +90,7 @@ def prepare(job: TrainingJob, report: Report, began: float | None = None) -> Ite
                 report("log", {"text": f"computes in {REPLACED}"})
             tokenizer = loading.load_tokenizer(job.base_model, job.config.thinks)
             context = loading.context_length(loading.read_config(job.base_model, TrainingFailed))
-            limits = Limits(int(job.config.max_length), context)
+            limits = TokenLimits(int(job.config.max_length), context)
             yield Start(job, report, scratch, checkpoint, tokenizer, limits, began)
         processes.wait()
     finally:
@@ -134,7 +134,7 @@ def write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features
     return Dataset.from_file(str(path))
 
 
-def check_lengths(lengths: LengthCount, start: Start, limits: Limits | None = None, what: str = "rows") -> None:
+def check_lengths(lengths: LengthCount, start: Start, limits: TokenLimits | None = None, what: str = "rows") -> None:
     if lengths.rows == 0:
         raise NotEnoughData(f"{start.job.train_rows} has no {what} to train on")
     lengths.check(limits or start.limits, start.report)

@@ -160,7 +160,7 @@ def _describe(figures: Mapping[str, float]) -> str:
     return text
 
 
-class Sides(NamedTuple):
+class PassScores(NamedTuple):
     """The numbers of a pass, by what they are of."""
 
     chosen: Tensor
@@ -186,20 +186,20 @@ class Batches:
         return {"input_ids": ids, "attention_mask": mask, "scores": scores}
 
 
-def sides(numbers: Tensor, scores: Tensor) -> Sides:
+def sides(numbers: Tensor, scores: Tensor) -> PassScores:
     """``numbers``: (N,); ``scores``: (S,)."""
     pairs = (len(numbers) - len(scores)) // 2
-    return Sides(*numbers.split([pairs, pairs, len(scores)]))
+    return PassScores(*numbers.split([pairs, pairs, len(scores)]))
 
 
-def reward_loss(of: Sides, scores: Tensor, center: float) -> Tensor:
+def reward_loss(of: PassScores, scores: Tensor, center: float) -> Tensor:
     """The mean over P pairs and S answers. ``scores``: (S,), 0 to 1."""
     of_pairs = center * (of.chosen + of.rejected) ** 2 - logsigmoid(of.chosen - of.rejected)
     of_single = binary_cross_entropy_with_logits(of.single, scores, reduction="none")
     return torch.cat([of_pairs, of_single]).mean()
 
 
-def sums(of: Sides, scores: Tensor) -> Tensor:
+def sums(of: PassScores, scores: Tensor) -> Tensor:
     """What the metrics of a step are made of, (6,), so that passes without a pair or without a single answer add up: pairs,
     those in the right order, their margins; single answers, their squared errors; all numbers."""
     margins = of.chosen - of.rejected

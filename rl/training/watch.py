@@ -55,7 +55,7 @@ as likely before, nothing like them will be said again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TrainingLook:
     words: float
     """Mean, of an answer."""
     repeating: tuple[bool, ...]
@@ -67,18 +67,18 @@ class Look:
     example: str
     """One answer, a repeating one where there is any."""
 
-    def describe(self, before: Look, step: int) -> str:
+    def describe(self, before: TrainingLook, step: int) -> str:
         worse = self.worse_than(before)
         broken = f", {worse} of {len(self.repeating)} repeat themselves" if worse else ""
         length = f"answers of {self.words:.0f} words, {before.words:.0f} before"
         return f"step {step}: {length}, {self.kl:.3f} nats a token from the base model{broken}"
 
-    def worse_than(self, before: Look) -> int:
+    def worse_than(self, before: TrainingLook) -> int:
         """Answers that repeat themselves and did not before."""
         return sum(new and not old for new, old in zip(self.repeating, before.repeating, strict=True))
 
 
-class Watch(TrainerCallback):
+class TrainingWatch(TrainerCallback):
     """Keeps the adapter of the last good look in memory. After a resumed start there is none until the next look."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Watch(TrainerCallback):
         self._known, self._least = known, -math.inf
         self._tokenizer: PreTrainedTokenizerBase = start.tokenizer
         self._limit = float(start.job.config.most_kl)
-        self._before: Look | None = None
+        self._before: TrainingLook | None = None
         self._good: tuple[int, dict[str, Tensor]] | None = None
         self._beta = float(start.job.config.beta)
         self._chosen: list[float] = []
@@ -122,7 +122,7 @@ class Watch(TrainerCallback):
         state_dict = get_peft_model_state_dict(self._model, adapter_name=ADAPTER, save_embedding_layers=False)
         self._good = (step, {name: value.detach().clone() for name, value in state_dict.items()})
 
-    def _look(self, moved: bool = True) -> Look:
+    def _look(self, moved: bool = True) -> TrainingLook:
         training = self._model.training
         self._model.eval()
         try:
@@ -138,9 +138,9 @@ class Watch(TrainerCallback):
         loops = tuple(repeats(text, ended=len(ids) < TOKENS) for text, ids in zip(texts, answers, strict=True))
         kl = measured[0] if measured else 0.0
         example = next((text for text, loop in zip(texts, loops, strict=True) if loop), texts[0])
-        return Look(fmean(len(text.split()) for text in texts), loops, kl, likely, example)
+        return TrainingLook(fmean(len(text.split()) for text in texts), loops, kl, likely, example)
 
-    def _why_broken(self, look: Look) -> str:
+    def _why_broken(self, look: TrainingLook) -> str:
         assert self._before is not None  # noqa: S101  the first look comes before the first step
         if not math.isfinite(look.kl) or look.kl > self._limit:
             return f"the answers are {look.kl:.2f} nats a token from the base model, more than {self._limit:g}"
@@ -165,7 +165,7 @@ class Watch(TrainerCallback):
         self._report("log", {"text": f"stopped at step {step}, the weights of step {good} are kept: {reason}"})
 
 
-def watch(start: Start, model: Any, rows: Dataset, *, imitates: bool = False) -> list[Watch]:
+def watch(start: Start, model: Any, rows: Dataset, *, imitates: bool = False) -> list[TrainingWatch]:
     """Empty where the job asks for none, weights are all trained, or several processes train together. ``imitates``: on the
     way from its own answers to people's a model says what neither would, and no look minds how unlikely that is."""
     config: TrainingConfig = start.job.config
@@ -180,4 +180,4 @@ def watch(start: Start, model: Any, rows: Dataset, *, imitates: bool = False) ->
             prompts.setdefault(tuple(row["prompt_ids"]), answer)
         if answer and not imitates:
             known.add(tuple(answer))
-    return [Watch(start, model, prompts, known)]
+    return [TrainingWatch(start, model, prompts, known)]

@@ -19,7 +19,7 @@ from rl.models import Agent, Deployment, Evaluation, ModelVersion, Trace, UserTu
 from rl.models.traces import GATEWAY
 from rl.serving.gateway.routing import KnownKey, Route, route
 from rl.serving.gateway.table import load
-from rl.web.front.answers import Question
+from rl.web.front.answers import GatewayQuestion
 from rl.web.version_figures import newest_evaluation, sentence
 
 QUESTIONS: Final = 5
@@ -66,14 +66,14 @@ def last_verdict(agent: Agent) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class BeforeAndAfter:
     evaluation: Evaluation
     is_in_use: bool
     answers: list[dict[str, str]]
     """As ``Evaluation.before_and_after``; at least one."""
 
 
-def newest_answers(agent: Agent, version_name: str = "") -> Compared | None:
+def newest_answers(agent: Agent, version_name: str = "") -> BeforeAndAfter | None:
     """Those of the named version; without a name, of the version in use, else of the newest that has some."""
     champion = Deployment.champion(agent)
     rows = Evaluation.objects.filter(version__agent=agent, artifact=None).select_related("version")
@@ -82,7 +82,7 @@ def newest_answers(agent: Agent, version_name: str = "") -> Compared | None:
     in_use = ExpressionWrapper(Q(version=champion), BooleanField())
     for row in rows.order_by(in_use.desc(), "-created_at")[:20].iterator(chunk_size=1):  # reports are long
         if answers := row.before_and_after:
-            return Compared(row, champion is not None and row.version_id == champion.pk, answers)
+            return BeforeAndAfter(row, champion is not None and row.version_id == champion.pk, answers)
     return None
 
 
@@ -104,7 +104,7 @@ class Drawn:
     parameters: Mapping[str, float]
 
 
-def read_question(body: bytes, agent: Agent, user_id: int, rater: str, drawn: Drawn | None = None) -> Question:
+def read_question(body: bytes, agent: Agent, user_id: int, rater: str, drawn: Drawn | None = None) -> GatewayQuestion:
     """``body``: {messages, conversation} in JSON. ``drawn``: what is to answer, blind. Raises UsageError."""
     try:
         document = json.loads(body)
@@ -121,7 +121,7 @@ def read_question(body: bytes, agent: Agent, user_id: int, rater: str, drawn: Dr
         raise UsageError("conversation must be a name of 1 to 64 of the letters a-z, digits and '-'")
     session = session_of(user_id, conversation)
     blind_id = drawn.trace_id if drawn else None
-    return Question(KnownKey.of_person(user_id, agent.pk), json.dumps(chat).encode(), session, blind_id)
+    return GatewayQuestion(KnownKey.of_person(user_id, agent.pk), json.dumps(chat).encode(), session, blind_id)
 
 
 def route_of(agent: Agent, user_id: int, rater: str) -> Route:

@@ -56,7 +56,7 @@ class Page:
         return mark_safe(html) if html else show_as_it_is(text, AS_IT_IS)  # noqa: S308  the child has sanitised it
 
 
-class Kept:
+class ResultCache:
     """Results by digest, as far as they fit; those that were not asked for longest go first."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Formatter:
     """One child, which starts when it is needed first, and one thread, which alone talks to it."""
 
     def __init__(self) -> None:
-        self._kept, self._seats = Kept(), BoundedSemaphore(MOST_WAITING)
+        self._kept, self._seats = ResultCache(), BoundedSemaphore(MOST_WAITING)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="formatting")
         self._child: subprocess.Popen[str] | None = None
         self._has_started = Event()

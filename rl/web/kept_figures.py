@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, TypeVar
 
 from rl.collect.feedback.judged_answers import kind_of_answers
-from rl.collect.feedback.kept_answers import Reader, read_kept_answers
+from rl.collect.feedback.kept_answers import AgentReader, read_kept_answers
 from rl.dataset_builder import get_training_stats
 from rl.models import Agent
 
@@ -16,9 +16,9 @@ LARGE: Final = 50_000
 """Answers from which on an agent's figures are kept."""
 MOST: Final = 200
 """Figures that a process keeps."""
-KINDS: Final = Reader(kind_of_answers, ("answer_kind",))
+KINDS: Final = AgentReader(kind_of_answers, ("answer_kind",))
 """What the answers of each agent are, by this process."""
-KEPT: Final = Reader(read_kept_answers)
+KEPT: Final = AgentReader(read_kept_answers)
 """What they are kept to."""
 Figures = TypeVar("Figures")
 _kept: dict[Hashable, tuple[float, Any]] = {}

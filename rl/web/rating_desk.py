@@ -23,7 +23,7 @@ from rl.online_learner import OnlineLearner
 from rl.queues.claims import MOST, next_claims, read_claims, take_claims
 from rl.queues.decisions import Outcome, Rater, decide, decide_all
 from rl.queues.editing import move_to_new_device, queue_of, token_of, why_refused
-from rl.queues.votes import Vote, last_decisions, progress
+from rl.queues.votes import QueueVote, last_decisions, progress
 from rl.web.pages.guards import rater_of
 from rl.web.rating_filters import EVERYTHING, Selection
 from rl.web.rating_items import decision_of, items_of, names_of_sides, tags_for
@@ -42,7 +42,7 @@ class Desk:
     is_invited: bool = False
     """Versions are not named to him, not even after his decision."""
 
-    def decide(self, vote: Vote) -> Claim:
+    def decide(self, vote: QueueVote) -> Claim:
         """Raises RatchetError."""
         return decide(self.queue, self.rater, vote, self._tags_of)
 
@@ -57,15 +57,15 @@ class Desk:
         if not _is_number(want) or not 0 <= want <= MOST:
             raise UsageError(f"want: a whole number from 0 to {MOST} is wanted")
         with transaction.atomic() if decisions else nullcontext():  # who writes once waits once
-            votes: list[Vote | RatchetError] = []
+            votes: list[QueueVote | RatchetError] = []
             for decision in decisions:
                 try:
-                    votes.append(Vote.read(decision))
+                    votes.append(QueueVote.read(decision))
                 except RatchetError as error:
                     votes.append(error)
-            readable = [vote for vote in votes if isinstance(vote, Vote)]
+            readable = [vote for vote in votes if isinstance(vote, QueueVote)]
             outcomes = iter(decide_all(self.queue, self.rater, readable, self._tags_of))
-            decided = [next(outcomes) if isinstance(vote, Vote) else vote for vote in votes]
+            decided = [next(outcomes) if isinstance(vote, QueueVote) else vote for vote in votes]
             results = [self._result(decision, outcome) for decision, outcome in zip(decisions, decided, strict=True)]
             keys = take_claims(self.queue, self.rater.name, want, holding, self._wanted, bool(decisions))
         return {"results": results, **self.state(read_claims(self.queue, self.rater.name, keys), self.form())}
@@ -126,7 +126,7 @@ _SALT: Final = "rl.web.rating_access"
 
 
 @dataclass(slots=True)
-class Refusal(Exception):
+class InvitationRefusal(Exception):
     """Why an invitation does not open this page, or not yet; ``invite``: it would, if this browser took it (over)."""
 
     title: str
@@ -142,7 +142,7 @@ class Refusal(Exception):
 
 
 def open_desk(request: HttpRequest, agent: str, name: str) -> Desk | None:
-    """None: he must sign in first. Raises Refusal, PermissionDenied and Http404."""
+    """None: he must sign in first. Raises InvitationRefusal, PermissionDenied and Http404."""
     if isinstance(request.user, User) and request.user.has_perm(MAY_RATE):
         queue = queue_of(get_object_or_404(Agent, name=agent), name)
         if queue is None:
@@ -153,17 +153,17 @@ def open_desk(request: HttpRequest, agent: str, name: str) -> Desk | None:
     known = Invite.objects.select_related("queue__agent")
     if isinstance(pk, int) and (invite := known.filter(pk=pk).first()):
         if reason := why_refused(invite):
-            raise Refusal("This invitation is over", reason)
+            raise InvitationRefusal("This invitation is over", reason)
         theirs = invite.queue
         if (theirs.agent.name, theirs.name.lower()) != (agent, name.lower()):
             text = f"Your invitation is for {theirs.name} of {theirs.agent.name}, and for nothing else here."
-            raise Refusal("Not what you are invited to", text, queue=theirs)
+            raise InvitationRefusal("Not what you are invited to", text, queue=theirs)
         if not uses(request, invite):
             text = (
                 "Your link was opened in another browser, which goes on with it. "
                 "Nothing that you have rated here is lost."
             )
-            raise Refusal("You go on elsewhere", text, invite=invite)
+            raise InvitationRefusal("You go on elsewhere", text, invite=invite)
         return Desk(theirs, Rater(invite.rater), EVERYTHING, is_invited=True)
     if request.user.is_authenticated:
         raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")

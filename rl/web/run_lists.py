@@ -135,7 +135,7 @@ _BEGINNINGS = {
 that they come in."""
 
 
-class Progress(StrEnum):
+class StepState(StrEnum):
     DONE = "done"
     NOW = "now"
     WAITING = "waiting"
@@ -144,29 +144,29 @@ class Progress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RunStep:
     name: str
-    progress: Progress
+    progress: StepState
 
 
-def stage_line(run: TrainingRun, stages: Stages) -> list[Step]:
+def stage_line(run: TrainingRun, stages: Stages) -> list[RunStep]:
     """Two queries at most."""
     if run.state == run.State.SUCCEEDED:  # what it was not to do, or the gate did not allow, was left out
         version = run.version
         exported = version is not None and version.artifacts.exists()
         served = version is not None and version.deployments.exists()
         left_out = {name for name, is_done in (("exported", exported), ("served", served)) if not is_done}
-        return [Step(name, Progress.SKIPPED if name in left_out else Progress.DONE) for name in STEPS]
+        return [RunStep(name, StepState.SKIPPED if name in left_out else StepState.DONE) for name in STEPS]
     begun = [
         [step for start, step in _BEGINNINGS.items() if name.startswith(start)] for name in (*stages.names, run.stage)
     ]
     reached = max([3 if run.version_id else 2 if run.step else 0, *(steps[0] for steps in begun if steps)])
-    return [Step(name, _progress(run, number, reached)) for number, name in enumerate(STEPS)]
+    return [RunStep(name, _progress(run, number, reached)) for number, name in enumerate(STEPS)]
 
 
-def _progress(run: TrainingRun, number: int, reached: int) -> Progress:
+def _progress(run: TrainingRun, number: int, reached: int) -> StepState:
     if number < reached:
-        return Progress.DONE
+        return StepState.DONE
     if number > reached or run.state == run.State.QUEUED:
-        return Progress.WAITING
-    return Progress.NOW if run.is_active else Progress.STOPPED
+        return StepState.WAITING
+    return StepState.NOW if run.is_active else StepState.STOPPED

@@ -49,7 +49,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Rail:
+class ShownRail:
     name: str
     text: str
     limit: float | None
@@ -112,13 +112,13 @@ def _measure(evaluation: Evaluation) -> str:
     return f"On {evaluation.prompts} held-out prompts, how much better it tells good answers from bad ones"
 
 
-def rails(evaluation: Evaluation) -> list[Rail]:
+def rails(evaluation: Evaluation) -> list[ShownRail]:
     """Broken ones first."""
     rows = []
     for r in (evaluation.report.get("guards") or {}).get("rails", ()):
         kept = "Shown" if r["limit"] is None else "Kept"
         state = "Broken" if r["broken"] else "Not measured" if r.get("value") is None else kept
-        rows.append(Rail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], state))
+        rows.append(ShownRail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], state))
     return sorted(rows, key=lambda rail: not rail.broken)
 
 

@@ -13,7 +13,7 @@ from drf_spectacular.generators import SchemaGenerator
 from rest_framework.serializers import Serializer
 
 from rl import registered
-from rl.collect.feedback.tokens import Subject, sign
+from rl.collect.feedback.tokens import TokenSubject, sign
 from rl.collect.feedback.write import rate
 from rl.config import METHODS, authority
 from rl.config.authority import DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
@@ -47,7 +47,7 @@ def known(rated: Agent, settings: Any) -> dict[str, Any]:
         "agent": rated.name,
         "agentType": rated.name,
         "trace": str(trace.pk),
-        "token": sign(Subject(trace.pk, rated.pk)),
+        "token": sign(TokenSubject(trace.pk, rated.pk)),
         "other_trace": str(other.pk),
         "id": str(trace.pk),
         "number": rating.event.pk,

@@ -11,7 +11,7 @@ from rl.collect.feedback.write import rate
 from rl.collect.traces.episodes import store_episodes
 from rl.environments.contract import ToolRequest
 from rl.environments.dialects.hermes import write_calls
-from rl.environments.episode import Episode, Turn
+from rl.environments.episode import PlayedEpisode, Turn
 from rl.models import Agent, Feedback, Trace, TrainingRun
 from rl.scoring.stored import calculate
 from tests.browser.conftest import LiveSite
@@ -178,14 +178,14 @@ def tried(words: str, code: str, **outcome: Any) -> Turn:
     return Turn(said, (call,), f"error: {call.error}" if call.error else call.result, tokens=60)
 
 
-def solved(step: int = 60, sample: int = 1) -> Episode:
+def solved(step: int = 60, sample: int = 1) -> PlayedEpisode:
     turns = (
         tried("I try it with an example first.", FIRST_TRY, success=False, duration_ms=31.0, error=WRONG),
         tried("A comparison takes two equals signs.", SECOND_TRY, result="14\n", duration_ms=28.0),
         Turn(ANSWER, tokens=54),
     )
     system = Message(role="system", content="You solve programming tasks in Python. Try your code with exec_code.")
-    return Episode(
+    return PlayedEpisode(
         task_id="sum-of-even-numbers",
         task=TASK,
         environment="code_exec",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rl.base.records import Message, ToolCall
-from rl.environments.episode import Episode, Turn
+from rl.environments.episode import PlayedEpisode, Turn
 
 LOOKED = Turn(
     'I try it.\n<tool_call>{"name": "exec_code", "arguments": {"code": "print(3)"}}</tool_call>',
@@ -14,7 +14,7 @@ LOOKED = Turn(
 ANSWERED = Turn("```python\nprint(3)\n```", tokens=7)
 
 
-def episode(task_id: str = "sum", **fields: Any) -> Episode:
+def episode(task_id: str = "sum", **fields: Any) -> PlayedEpisode:
     values: dict[str, Any] = {
         "task": {"task_id": task_id, "prompt": "Print three.", "tests": [{"input": "", "output": "3"}]},
         "environment": "code_exec",
@@ -27,8 +27,8 @@ def episode(task_id: str = "sum", **fields: Any) -> Episode:
         "tokens_in": 40,
         "seconds": 1.25,
     }
-    return Episode(task_id=task_id, **{**values, **fields})
+    return PlayedEpisode(task_id=task_id, **{**values, **fields})
 
 
-def trained(task_id: str = "sum", step: int = 0, sample: int = 0, **fields: Any) -> Episode:
+def trained(task_id: str = "sum", step: int = 0, sample: int = 0, **fields: Any) -> PlayedEpisode:
     return episode(task_id, split="train", step=step, sample=sample, **fields)

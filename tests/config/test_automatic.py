@@ -4,7 +4,7 @@ from typing import NamedTuple
 import pytest
 
 from rl.config import DPOConfig, MPOConfig, preset
-from rl.config.automatic import Answers, Repeats, describe_losses, imitates, settle
+from rl.config.automatic import AnswerTraits, Repeats, describe_losses, imitates, settle
 
 
 class Shape(NamedTuple):
@@ -84,7 +84,7 @@ def test_losses_in_words():
 
 
 def test_a_closed_set_is_imitated_at_a_high_rate_in_steps_and_not_in_passes():
-    answers = Answers("closed", 3, "30 accepted answers are 3 distinct ones")
+    answers = AnswerTraits("closed", 3, "30 accepted answers are 3 distinct ones")
     config, reason = settle(preset("auto", "mpo"), "mpo", 30, SMALL, answers=answers)
     assert isinstance(config, MPOConfig)
     assert (config.preferences, config.learning_rate, config.rows_a_step) == (False, 1e-3, 8)
@@ -96,16 +96,16 @@ def test_a_closed_set_is_imitated_at_a_high_rate_in_steps_and_not_in_passes():
 
 
 def test_each_answer_of_a_set_wants_steps_and_many_rows_want_passes():
-    many = settle(preset("auto", "sft"), "sft", 100, SMALL, answers=Answers("closed", 20, "")).config
+    many = settle(preset("auto", "sft"), "sft", 100, SMALL, answers=AnswerTraits("closed", 20, "")).config
     assert many.steps(100) >= 6 * 20
-    rows = settle(preset("auto", "sft"), "sft", 900, SMALL, answers=Answers("closed", 2, "")).config
+    rows = settle(preset("auto", "sft"), "sft", 900, SMALL, answers=AnswerTraits("closed", 2, "")).config
     assert rows.epochs == 4
-    more = settle(preset("auto", "sft"), "sft", 1000, SMALL, answers=Answers("closed", 2, "")).config
+    more = settle(preset("auto", "sft"), "sft", 1000, SMALL, answers=AnswerTraits("closed", 2, "")).config
     assert more.epochs == 2
 
 
 def test_steps_are_those_of_the_accepted_answers_however_many_others_there_are():
-    answers = Answers("closed", 2, "", rows=40)
+    answers = AnswerTraits("closed", 2, "", rows=40)
     config, reason = settle(preset("auto", "mpo"), "mpo", 1000, SMALL, answers=answers)
     assert config.steps(40) >= 40
     assert "40 rows on a" in reason
@@ -114,7 +114,7 @@ def test_steps_are_those_of_the_accepted_answers_however_many_others_there_are()
 
 
 def test_a_structure_is_learned_by_all_layers_in_more_steps():
-    answers = Answers("structured", 0, "all are JSON")
+    answers = AnswerTraits("structured", 0, "all are JSON")
     config = settle(preset("auto", "sft"), "sft", 40, SMALL, answers=answers).config
     assert (config.train_layers, config.learning_rate) == (0, 1e-3)
     assert config.steps(40) >= 80
@@ -128,19 +128,19 @@ def test_free_answers_are_imitated_at_a_third_of_the_rate_and_for_ten_passes_at_
 
 
 def test_free_answers_leave_mpo_its_preferences_and_its_numbers():
-    config, reason = settle(preset("auto", "mpo"), "mpo", 39, SMALL, answers=Answers("free", 0, "they differ"))
+    config, reason = settle(preset("auto", "mpo"), "mpo", 39, SMALL, answers=AnswerTraits("free", 0, "they differ"))
     assert isinstance(config, MPOConfig)
     assert (config.preferences, config.learning_rate, config.rows_a_step) == (True, 3e-4, 4)
     assert "answers are" not in reason
 
 
 def test_preferences_that_were_given_stay_whatever_the_answers_are():
-    answers = Answers("closed", 3, "few are distinct")
+    answers = AnswerTraits("closed", 3, "few are distinct")
     trained = settle(preset("auto", "mpo").with_overrides({"preferences": True}), "mpo", 30, SMALL, answers=answers)
     assert trained.config.preferences
     assert (trained.config.rows_a_step, "imitated" in trained.reason) == (4, False)
     left_out = preset("auto", "mpo").with_overrides({"preferences": False})
-    config = settle(left_out, "mpo", 39, SMALL, answers=Answers("free", 0, "")).config
+    config = settle(left_out, "mpo", 39, SMALL, answers=AnswerTraits("free", 0, "")).config
     assert (config.preferences, config.learning_rate, config.rows_a_step) == (False, 3e-4, 8)
 
 
@@ -152,7 +152,7 @@ def test_who_imitates():
 
 
 def test_imitation_of_a_large_model_takes_a_smaller_rate_and_all_weights_a_tenth():
-    answers = Answers("closed", 3, "")
+    answers = AnswerTraits("closed", 3, "")
     assert settle(preset("auto", "sft"), "sft", 30, LARGE, answers=answers).config.learning_rate == 1.6e-4
     full = preset("auto", "sft").with_overrides({"full": True})
     assert settle(full, "sft", 30, SMALL, answers=answers).config.learning_rate == 1e-4

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rl.collect.importers.report import MOST_JUDGED, Sample
+from rl.collect.importers.report import MOST_JUDGED, ImportSample
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.dataset_builder.first_row import FirstRow, first_row, stored_row
 from rl.models import Agent, Feedback, Trace
@@ -24,7 +24,7 @@ def answer(number: int, *feedback: ImportedFeedback, question: str = "Where?", *
 
 
 def found(agent: Agent | None, *records: ImportedTrace | Rejected) -> FirstRow:
-    sample = Sample()
+    sample = ImportSample()
     for record in records:
         sample.saw(record)
     first = first_row(sample, "trl", agent)

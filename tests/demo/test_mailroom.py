@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from rl.demo.mailroom import SLIPS, TEAMS, Parts, draw_parts, name_teams, read_messages
+from rl.demo.mailroom import SLIPS, TEAMS, MailroomParts, draw_parts, name_teams, read_messages
 
 SEEDS = range(5)
 
@@ -46,7 +46,7 @@ def test_nothing_that_is_tested_was_corrected(seed: int):
 
 def test_a_seed_decides_everything():
     first, second = draw_parts(1), draw_parts(2)
-    assert isinstance(first, Parts)
+    assert isinstance(first, MailroomParts)
     assert (draw_parts(1), name_teams(first.corrected, 1)) == (first, name_teams(first.corrected, 1))
     assert first != second
 

@@ -5,7 +5,7 @@ import pytest
 from rl.base.errors import UsageError
 from rl.base.records import Message
 from rl.environments.contract import Action, ToolRequest
-from rl.environments.episode import Episode
+from rl.environments.episode import PlayedEpisode
 from rl.environments.replay import SHORT, ReplayEnv, judge_by_accepted
 from rl.environments.rollout import run_episode
 from rl.environments.settings import EnvironmentSettings
@@ -156,7 +156,7 @@ def test_it_is_made_from_settings_and_its_episodes_name_it():
     env = EnvironmentSettings("replay", {"max_turns": 2}).check().build()
     episode = run_episode(env, task(), lambda chat, tools: "An elephant")
     assert (episode.environment, episode.success) == ("replay", True)
-    assert Episode.of_document(episode.as_document()) == episode
+    assert PlayedEpisode.of_document(episode.as_document()) == episode
 
 
 def test_it_takes_no_tools_of_the_settings():

@@ -10,7 +10,7 @@ from rl.base.template_settings import template_settings
 from rl.environments.contract import Action
 from rl.lm import encoding
 from rl.lm.encoding import answer_text, calls_tools, encode
-from rl.lm.lengths import LengthCount, Limits
+from rl.lm.lengths import LengthCount, TokenLimits
 from rl.lm.loading import load_tokenizer
 from tests.lm.chat.test_format import CALL, MESSAGES, SEARCH, chat_format
 from tests.training.chatting import tokenizer
@@ -53,7 +53,7 @@ def test_a_chat_that_the_template_refuses_is_left_out_with_the_reason(tiny_base:
     encoded = [lengths.fit(ids, 100) for ids in encode(tokenizer, [good, bad, good], 3, silent)]
     assert [ids is None for ids in encoded] == [False, True, False]
     logged: list[str] = []
-    lengths.check(Limits(100, 100), lambda event, values: logged.append(values["text"]))
+    lengths.check(TokenLimits(100, 100), lambda event, values: logged.append(values["text"]))
     [reason] = logged
     assert reason.startswith(
         "1 of 3 rows are left out: the model's chat template refuses a prompt: it must begin with a"
@@ -61,7 +61,7 @@ def test_a_chat_that_the_template_refuses_is_left_out_with_the_reason(tiny_base:
     alone = LengthCount()
     assert [alone.fit(ids, 100) for ids in encode(tokenizer, [bad], 1, silent)] == [None]
     with pytest.raises(NotEnoughData, match="it must begin with a question"):
-        alone.check(Limits(100, 100), silent)
+        alone.check(TokenLimits(100, 100), silent)
 
 
 def test_after_a_template_that_writes_no_answers_come_its_words_and_the_end_of_the_text(tiny_base: Path):
@@ -144,5 +144,5 @@ def test_words_beside_a_call_that_the_template_drops_are_counted(name: str, drop
     for ids in encode(tokenizer(name), [run_row("Let me look."), run_row()], 2, silent, ("completion",)):
         lengths.fit(ids, 10_000)
     logged: list[str] = []
-    lengths.check(Limits(10_000, 10_000), lambda event, values: logged.append(values["text"]))
+    lengths.check(TokenLimits(10_000, 10_000), lambda event, values: logged.append(values["text"]))
     assert logged == (["1 of 2 rows lose words beside tool calls: the template drops them"] if drops else [])

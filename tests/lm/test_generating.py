@@ -9,7 +9,7 @@ from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogit
 
 from rl.base.errors import UsageError
 from rl.lm import generating, loading
-from rl.lm.generating import Draw, draw, keep_likely, likeliest
+from rl.lm.generating import DrawingProcessor, draw, keep_likely, likeliest
 from tests.training.agents import task
 
 pytestmark = pytest.mark.learn
@@ -135,7 +135,7 @@ def test_the_same_seed_draws_the_same():
 
     def drawn() -> list[int]:
         torch.manual_seed(3)
-        tokens: list[int] = Draw(0.9, 0.95, 0)(ids, SCORES).argmax(dim=-1).tolist()
+        tokens: list[int] = DrawingProcessor(0.9, 0.95, 0)(ids, SCORES).argmax(dim=-1).tolist()
         return tokens
 
     assert drawn() == drawn()

@@ -14,7 +14,7 @@ from django.db import connection
 from rl.base.errors import BackupFailed, BadFile, UsageError
 from rl.models import Agent
 from rl.operations import backup, dumps, restore
-from rl.operations.archive import Reader
+from rl.operations.archive import BackupReader
 
 pytestmark = pytest.mark.database
 
@@ -123,21 +123,21 @@ def test_an_archive_that_is_not_what_was_made_is_refused(made: Path, data_dir: P
 def test_an_archive_that_was_cut_off_is_refused(made: Path):
     made.write_bytes(made.read_bytes()[:2048])
     with pytest.raises(BadFile, match="cut off"):
-        Reader(made)
+        BackupReader(made)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a tar", b"\0" * 10240])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes):
     (tmp_path / "x.tar").write_bytes(content)
     with pytest.raises(BadFile, match="not a backup"):
-        Reader(tmp_path / "x.tar")
+        BackupReader(tmp_path / "x.tar")
 
 
 def test_a_name_that_occurs_twice_is_refused(made: Path):
     with tarfile.open(made, "a") as tar:
         tar.addfile(tarfile.TarInfo("data/models/weights"))
     with pytest.raises(BadFile, match="twice"):
-        Reader(made)
+        BackupReader(made)
 
 
 def test_a_backup_of_a_newer_ratchet_is_refused(made: Path):

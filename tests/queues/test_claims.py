@@ -14,7 +14,7 @@ from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, LabelModel, LabelProposal, RatingQueue, Trace
 from rl.queues.claims import lock_end, next_claims
 from rl.queues.decisions import Rater, decide
-from rl.queues.votes import Vote, progress
+from rl.queues.votes import QueueVote, progress
 from tests.collect.made_episodes import episode
 from tests.conftest import make_trace
 
@@ -36,7 +36,7 @@ def answers(agent: Agent) -> list[Trace]:
 
 def vote(claim: Claim, action: str = "rate", **fields: Any) -> Claim:
     given = {"id": str(uuid.uuid4()), "claim": claim.pk, "action": action, **fields}
-    return decide(claim.queue, Rater(claim.rater), Vote.read(given), lambda trace: ("wrong",))
+    return decide(claim.queue, Rater(claim.rater), QueueVote.read(given), lambda trace: ("wrong",))
 
 
 def ask(queue: RatingQueue, rater: str = ALICE) -> Claim | None:
@@ -218,7 +218,7 @@ def test_undo_takes_back_what_was_written_also_a_skip(agent: Agent, answers: lis
 def test_votes_that_are_sent_again_change_nothing(agent: Agent, trace: Trace) -> None:
     claim = ask(make_queue(agent))
     votes = [
-        Vote.read({"id": str(uuid.uuid4()), "claim": claim.pk, **fields})
+        QueueVote.read({"id": str(uuid.uuid4()), "claim": claim.pk, **fields})
         for fields in ({"value": 1}, {"action": "undo"}, {"value": 0})
     ]
     for _ in range(2):

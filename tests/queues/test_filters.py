@@ -14,7 +14,7 @@ from rl.queues import items
 from rl.queues.claims import next_claims
 from rl.queues.decisions import Rater, decide_all
 from rl.queues.filters import read_filters
-from rl.queues.votes import Vote, count_each, progress
+from rl.queues.votes import QueueVote, count_each, progress
 from tests.admin.records import make_version
 from tests.conftest import make_trace
 from tests.queues.test_claims import ALICE, BOB, make_queue
@@ -96,9 +96,9 @@ def no_tags(trace: Trace) -> tuple[str, ...]:
     return ()
 
 
-def votes_on(claims: list[Claim], **fields: object) -> list[Vote]:
+def votes_on(claims: list[Claim], **fields: object) -> list[QueueVote]:
     given = fields or {"value": 1}
-    return [Vote.read({"id": str(uuid.uuid4()), "claim": claim.pk, **given}) for claim in claims]
+    return [QueueVote.read({"id": str(uuid.uuid4()), "claim": claim.pk, **given}) for claim in claims]
 
 
 @pytest.mark.parametrize("queue", RatingQueue.Order.values, indirect=True)
@@ -160,7 +160,7 @@ def test_votes_on_one_item_are_taken_in_their_order(queue: RatingQueue) -> None:
 def test_an_id_that_is_stored_for_another_item_costs_the_others_nothing(queue: RatingQueue) -> None:
     claims = next_claims(queue, BOB, want=3)
     votes = votes_on(claims)
-    same = Vote.read({"id": str(votes[0].id), "claim": claims[1].pk, "value": 1})
+    same = QueueVote.read({"id": str(votes[0].id), "claim": claims[1].pk, "value": 1})
     outcomes = decide_all(queue, Rater(BOB), [votes[0], same, votes[2]], no_tags)
     assert [isinstance(outcome, Claim) for outcome in outcomes] == [True, False, True]
     assert "stored already, for another item" in str(outcomes[1])

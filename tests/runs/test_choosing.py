@@ -35,7 +35,7 @@ def shop(settings: Any, tmp_path: Path) -> Path:
     return file
 
 
-def make(agent: Agent, method: str, chosen: choosing.Choice, by: Owner = Owner.TRAINER) -> TrainingRun:
+def make(agent: Agent, method: str, chosen: choosing.ChosenConfig, by: Owner = Owner.TRAINER) -> TrainingRun:
     options = chosen.apply_to(runs.RunOptions(data=DataOptions()))
     options = choosing.with_origins(agent, chosen.config, options, by)
     config = json.loads(json.dumps(chosen.config.as_dict()))
@@ -92,7 +92,7 @@ def test_a_run_without_origins_is_refused(agent: Agent, shop: Path):
     ("option", "value"), [("reward_model", "/models/x"), ("data_file", "/etc/passwd"), ("accelerate_config", "/x.yaml")]
 )
 def test_what_only_the_operator_sets_is_noted_as_his(agent: Agent, option: str, value: str):
-    chosen = choosing.Choice(agent.training_config(), {option: value})
+    chosen = choosing.ChosenConfig(agent.training_config(), {option: value})
     with pytest.raises(UsageError, match=f"has an? {option.replace('_', ' ')} that nobody is known to have set"):
         choosing.require_origins(make(agent, "dpo", chosen))
     run = make(agent, "dpo", chosen, Owner.OPERATOR)

@@ -8,10 +8,10 @@ from rl.base.errors import BadFile, NotEnoughData, UsageError
 from rl.config import AgentConfig, GRPOConfig, TrainingConfig
 from rl.dataset_builder import DataOptions
 from rl.lm.encoding import encode
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.lm.loading import load_tokenizer
 from rl.runs import data_check
-from rl.runs.data_check import Prompts, checked_survey, context_of
+from rl.runs.data_check import LongPrompts, checked_survey, context_of
 from rl.runs.run import RunOptions
 from tests.dataset_builder.ratings import rate_prompts, rated
 from tests.training.conftest import row
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.learn
 DATA = RunOptions(data=DataOptions(min_samples=1, val_split=0))
 
 
-def counted(base: Path, prompts: list[str], limit: int = 100) -> Prompts:
-    found = Prompts(base, Limits(limit, 2048))
+def counted(base: Path, prompts: list[str], limit: int = 100) -> LongPrompts:
+    found = LongPrompts(base, TokenLimits(limit, 2048))
     for prompt in prompts:
         found.saw(row(prompt, "Yes.", "No."))
     return found

@@ -81,7 +81,7 @@ def test_a_tree_is_counted_with_all_its_processes(family):
     assert len(used.pids) == 3
     assert used.memory_bytes > 3 * 2**20
     assert used.cpu_seconds > 0
-    assert watching.usage(2**22 + 1) == watching.Usage()
+    assert watching.usage(2**22 + 1) == watching.ResourceUsage()
 
 
 @pytest.mark.process
@@ -94,7 +94,7 @@ def test_a_process_is_ended_and_waited_for(family):
         os.close(pidfd)
 
 
-def follow(limits: Limits, writes: bytes, usage: watching.Usage, files: int) -> Watch:
+def follow(limits: Limits, writes: bytes, usage: watching.ResourceUsage, files: int) -> Watch:
     """A program that writes, and goes on until it is killed."""
     read, write = os.pipe()
     until, program = os.pipe()
@@ -115,14 +115,14 @@ def follow(limits: Limits, writes: bytes, usage: watching.Usage, files: int) -> 
 @pytest.mark.parametrize(
     ("usage", "files", "writes", "stopped"),
     [
-        (watching.Usage(memory_bytes=11), 0, b"", "memory"),
-        (watching.Usage(cpu_seconds=11), 0, b"", "cpu"),
-        (watching.Usage(), 11, b"", "files"),
-        (watching.Usage(), 0, b"x" * 11, "output"),
-        (watching.Usage(10, 10.0), 10, b"x" * 10, "wall"),
+        (watching.ResourceUsage(memory_bytes=11), 0, b"", "memory"),
+        (watching.ResourceUsage(cpu_seconds=11), 0, b"", "cpu"),
+        (watching.ResourceUsage(), 11, b"", "files"),
+        (watching.ResourceUsage(), 0, b"x" * 11, "output"),
+        (watching.ResourceUsage(10, 10.0), 10, b"x" * 10, "wall"),
     ],
 )
-def test_what_goes_beyond_a_limit_is_stopped(usage: watching.Usage, files: int, writes: bytes, stopped: str):
+def test_what_goes_beyond_a_limit_is_stopped(usage: watching.ResourceUsage, files: int, writes: bytes, stopped: str):
     limits = Limits(wall_seconds=0.3, cpu_seconds=10, memory_bytes=10, files=10, output_bytes=10)
     assert follow(limits, writes, usage, files).stopped == stopped
 
@@ -130,7 +130,9 @@ def test_what_goes_beyond_a_limit_is_stopped(usage: watching.Usage, files: int, 
 def looks(*cpu_seconds: float) -> Watch:
     """A watch that has looked as often as it is told to, at a tree of so much CPU time."""
     seen = iter(cpu_seconds)
-    watch = Watch(Limits(cpu_seconds=10), kill=lambda: None, look=lambda: (watching.Usage(cpu_seconds=next(seen)), 0))
+    watch = Watch(
+        Limits(cpu_seconds=10), kill=lambda: None, look=lambda: (watching.ResourceUsage(cpu_seconds=next(seen)), 0)
+    )
     while not watch.stopped:
         try:
             watch._look()

@@ -19,5 +19,5 @@ class LightJudge:
 
 
 if __name__ == "__main__":
-    judge_child.Judge = LightJudge  # type: ignore[assignment,misc]
+    judge_child.LoadedJudge = LightJudge  # type: ignore[assignment,misc]
     judge_child.main()

@@ -16,7 +16,7 @@ from rl.config.training_job import TrainingJob
 from rl.evaluation.torch.scoring import score_versions
 from rl.lm import loading
 from rl.training import grpo
-from rl.training.grpo import StoredAnswers
+from rl.training.grpo import StoredRollouts
 from tests.training import answering
 from tests.training.conftest import (
     SMALL,
@@ -291,7 +291,7 @@ def test_a_vllm_server_is_handed_to_the_trainer():
 
 
 def draw(answers: int, size: int, seed: int = 1, prompt: str = "0", step: int = 0) -> list[int]:
-    draw: Callable[..., list[int]] = StoredAnswers([], size, seed)._draw  # type: ignore[arg-type]
+    draw: Callable[..., list[int]] = StoredRollouts([], size, seed)._draw  # type: ignore[arg-type]
     return draw(answers, prompt, step)
 
 

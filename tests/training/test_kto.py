@@ -11,7 +11,7 @@ from rl.base.errors import BadFile, NotEnoughData
 from rl.base.records import TrainingResult, silent
 from rl.config import TrainingConfig
 from rl.evaluation.torch.scoring import score_versions
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.training import kto
 from rl.training.kto import at_least_two_rows_a_pass, in_passes_of_a_kind, with_other_answers
 from rl.training.preparing import Start
@@ -90,7 +90,7 @@ def test_scoring_the_base_model_once_gives_the_losses_of_scoring_it_every_time(
 def test_the_answer_to_compare_with_is_that_of_the_row_before_in_the_pass(tiny_base: Path, tmp_path: Path):
     tokenizer = AutoTokenizer.from_pretrained(tiny_base)
     start = Start(
-        job(tiny_base, tmp_path, labelled_rows(), batch_size=3), silent, tmp_path, None, tokenizer, Limits(5, 5)
+        job(tiny_base, tmp_path, labelled_rows(), batch_size=3), silent, tmp_path, None, tokenizer, TokenLimits(5, 5)
     )
     rows = Dataset.from_list([{"prompt_ids": [0] * 3, "completion_ids": [i] * 4, "label": True} for i in range(5)])
     paired = with_other_answers(rows, start, "KL_completion_ids", itemgetter("completion_ids"))
@@ -125,7 +125,7 @@ def test_a_row_without_a_label_is_refused_with_its_line(tiny_base: Path, tmp_pat
 def test_the_first_pass_may_need_no_other_answers(tiny_base: Path, tmp_path: Path):
     tokenizer = AutoTokenizer.from_pretrained(tiny_base)
     start = Start(
-        job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, Limits(9, 9)
+        job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, TokenLimits(9, 9)
     )
     rows = Dataset.from_list([{"prompt_ids": [0], "completion_ids": [i]} for i in range(1, 1201)])
     paired = with_other_answers(
@@ -137,7 +137,7 @@ def test_the_first_pass_may_need_no_other_answers(tiny_base: Path, tmp_path: Pat
 def test_passes_hold_rows_of_a_kind_in_turns_and_the_rest_comes_last(tiny_base: Path, tmp_path: Path):
     tokenizer = AutoTokenizer.from_pretrained(tiny_base)
     start = Start(
-        job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, Limits(5, 5)
+        job(tiny_base, tmp_path, labelled_rows(), batch_size=2), silent, tmp_path, None, tokenizer, TokenLimits(5, 5)
     )
     rows = Dataset.from_list([{"number": number} for number in range(12)])
     ordered = in_passes_of_a_kind(rows, start, lambda row: row["number"] % 4 == 0 or row["number"] > 9)

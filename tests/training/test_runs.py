@@ -13,7 +13,7 @@ from rl.config import find_method
 from rl.lm.log_probs import pad_sequences
 from rl.training import dpo
 from rl.training.dpo import OwnTokens
-from rl.training.grpo import StoredAnswers
+from rl.training.grpo import StoredRollouts
 from rl.training.imitating import collate
 from tests.data_formatter.test_runs import TOOLS, answered, looked
 from tests.training.conftest import SMALL, Listener, job
@@ -59,7 +59,7 @@ def test_log_probabilities_and_imitation_leave_out_the_tokens_of_others():
 def test_stored_runs_of_a_group_come_with_their_mask():
     groups = [{"prompt_ids": PROMPT, "answers": [RUN, OTHER], "rewards": [1.0, 0.0]}]
     trainer = SimpleNamespace(accelerator=SimpleNamespace(process_index=0), state=SimpleNamespace(global_step=0))
-    rollouts = StoredAnswers(groups, 2, 7)(["0", "0"], trainer)
+    rollouts = StoredRollouts(groups, 2, 7)(["0", "0"], trainer)
     assert sorted(rollouts["completion_ids"]) == [[3, 4, 5, 6, 7], [8, 9, 10]]
     assert sorted(rollouts["env_mask"]) == [[1, 0, 1], [1, 1, 0, 0, 1]]
 

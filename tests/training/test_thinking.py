@@ -15,7 +15,7 @@ from rl.evaluation.torch.scoring import encoded_pairs, score_versions
 from rl.export.hf.loading import load_tokenizer as load_exported
 from rl.lm.chat.template import ChatTemplate
 from rl.lm.encoding import encode
-from rl.lm.lengths import LengthCount, Limits
+from rl.lm.lengths import LengthCount, TokenLimits
 from rl.lm.loading import load_tokenizer
 from rl.runs.preview import show, with_answers
 from rl.training import dpo
@@ -110,7 +110,7 @@ def test_rows_that_lose_their_thoughts_are_counted(tiny_base: Path):
     for ids in encode(model, [*thinking_rows()[:2], silent_row], 3, silent):
         lengths.fit(ids, 200)
     logged: list[str] = []
-    lengths.check(Limits(200, 200), lambda event, values: logged.append(values["text"]))
+    lengths.check(TokenLimits(200, 200), lambda event, values: logged.append(values["text"]))
     assert logged == ["2 of 3 rows lose their thoughts: the template writes none"]
 
 

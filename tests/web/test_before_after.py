@@ -17,7 +17,7 @@ from rl.web.conversations import (
     read_question,
     session_of,
 )
-from rl.web.front.answers import Question
+from rl.web.front.answers import GatewayQuestion
 from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
 from tests.conftest import make_trace
 
@@ -172,7 +172,7 @@ def test_the_verdict_is_that_on_the_newest_version(agent: Agent) -> None:
     assert verdict["text"] == "v1 is better."
 
 
-def read(agent: Agent, document: Any) -> Question:
+def read(agent: Agent, document: Any) -> GatewayQuestion:
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
     return read_question(body, agent, 7, "user:alice")
 

@@ -13,7 +13,7 @@ import pytest
 from pygments.lexers import get_lexer_by_name
 
 from rl.web import formatting
-from rl.web.formatting import AS_IT_IS, Formatter, Kept, Page
+from rl.web.formatting import AS_IT_IS, Formatter, Page, ResultCache
 from rl.web.formatting_child import LONGEST_HTML, format_text
 from rl.web.markdown import LANGUAGES, LONGEST_FORMATTED, LONGEST_HIGHLIGHTED
 
@@ -193,7 +193,7 @@ def test_all_of_the_child_ends_with_who_asks_it(formatter: Formatter):
 
 def test_results_are_kept_within_a_count_and_a_size(monkeypatch):
     monkeypatch.setattr(formatting, "MOST_KEPT", 3)
-    kept = Kept()
+    kept = ResultCache()
     for number in range(4):
         kept.put(bytes([number]), "x")
     kept.get(bytes([1]))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from rl.collect.capture import reading
 from rl.collect.capture.collector import TraceCollector
 from rl.collect.capture.execution_trace import OpenTrace
-from rl.collect.capture.observing import Call, Counters, LlmCall, Run, Task, Thought, Tool
+from rl.collect.capture.observing import CallObserver, Counters, LlmCall, RunObserver, TaskObserver, Thought, Tool
 from rl.collect.capture.reading import Parameters
 from rl.collect.capture.troubles import never_raises
 
@@ -26,12 +26,12 @@ class Beginning:
         self.troubles, self.parameters = self.collector.troubles, Parameters(function)
 
     @never_raises
-    def begin(self, args: Arguments, kwargs: dict[str, Any]) -> Call | None:
+    def begin(self, args: Arguments, kwargs: dict[str, Any]) -> CallObserver | None:
         arguments = self.parameters.bind(args, kwargs)
         run = self.collector.run_of(None, self.what)
         return self.call(run, arguments) if run else None
 
-    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:
         raise NotImplementedError
 
 
@@ -47,7 +47,7 @@ class Runs(Beginning):
         self.stopped = True
 
     @never_raises
-    def begin(self, args: Arguments, kwargs: dict[str, Any]) -> Call | None:
+    def begin(self, args: Arguments, kwargs: dict[str, Any]) -> CallObserver | None:
         if self.stopped:
             return None
         arguments = self.parameters.bind(args, kwargs)
@@ -57,7 +57,7 @@ class Runs(Beginning):
         run = self.collector.open_trace(
             reading.query(args, arguments), session or "default", owner=(self.owner, session)
         )
-        return Run(self.collector, run)
+        return RunObserver(self.collector, run)
 
     def _is_inner(self, session: str) -> bool:
         outer = self.collector.current()
@@ -72,17 +72,17 @@ class DispatchedTools(Beginning):
 
     what = "a tool call"
 
-    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:
         use = reading.tool_use(arguments, self.name)
         return self.tool(run, use.name, use.arguments)
 
-    def tool(self, run: OpenTrace, name: str, arguments: Any) -> Call | None:
+    def tool(self, run: OpenTrace, name: str, arguments: Any) -> CallObserver | None:
         """None: this is how the call that goes on already reaches the tool."""
         return None if self.collector.tool_at_work.get() == name else Tool(self.collector, run, name, arguments)
 
 
 class OneTool(DispatchedTools):
-    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:
         return self.tool(run, self.name, reading.parse_arguments(arguments))
 
 
@@ -91,14 +91,14 @@ class LlmCalls(Beginning):
     what = "a call of the model"
     counters: Counters
 
-    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:
         return LlmCall(self.collector, run, self.counters)
 
 
 class Thoughts(Beginning):
     what = "a reasoning step"
 
-    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:
         return Thought(self.collector, run, self.name, next(iter(arguments.values()), ""))
 
 
@@ -107,8 +107,8 @@ class Tasks(Beginning):
     what = "a task"
     status: str
 
-    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> Call | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:
         task, *more = [*arguments.values(), None]
         # Some agents call their wrapper of asyncio.create_task by that name.
         known = isinstance(task, (str, int, dict))
-        return Task(self.collector, run, self.status, task, more[0]) if known else None
+        return TaskObserver(self.collector, run, self.status, task, more[0]) if known else None

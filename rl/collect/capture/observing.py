@@ -17,7 +17,7 @@ from rl.collect.capture.reading import Usage
 from rl.collect.capture.troubles import never_raises
 
 
-class Call:
+class CallObserver:
     """Observer of one call; the subclasses say what it leaves."""
 
     def __init__(self, collector: TraceCollector, run: OpenTrace) -> None:
@@ -64,7 +64,7 @@ class Call:
     def record_error(self, error: BaseException) -> None: ...
 
 
-class Run(Call):
+class RunObserver(CallObserver):
     """One run of the agent: a trace. The items of a stream are its answer; FlowAgent's events say more."""
 
     final: Any = None
@@ -92,7 +92,7 @@ class Run(Call):
         self.collector.finish_trace("".join(self.text), error=error, trace=self.run)
 
 
-class Tool(Call):
+class Tool(CallObserver):
     def __init__(self, collector: TraceCollector, run: OpenTrace, name: str, arguments: Any) -> None:
         super().__init__(collector, run)
         self.name, self.timestamp = name, now()
@@ -116,7 +116,7 @@ class Tool(Call):
         )
 
 
-class LlmCall(Call):
+class LlmCall(CallObserver):
     """Its usage is in the result, in the last items of a stream, or in the agent's counters.
 
     A call within a call is counted once: the outer one counts only what the counters say beyond the inner one.
@@ -190,7 +190,7 @@ class Counters:
         return Usage(int(numbers[0]), int(numbers[1]), numbers[2])
 
 
-class Thought(Call):
+class Thought(CallObserver):
     """A method that thinks: its text is a reasoning step."""
 
     def __init__(self, collector: TraceCollector, run: OpenTrace, name: str, thought: Any) -> None:
@@ -202,7 +202,7 @@ class Thought(Call):
         self.collector.record_reasoning_step(self.name, content, trace=self.run)
 
 
-class Task(Call):
+class TaskObserver(CallObserver):
     """A method that creates, completes or fails a task, given as a text or as a mapping."""
 
     def __init__(self, collector: TraceCollector, run: OpenTrace, status: str, task: Any, more: Any) -> None:

@@ -34,7 +34,7 @@ LARGEST_ANSWER = 4 * 1024 * 1024
 _KEY = re.compile(r"[!-~]+")
 
 
-class Answer(NamedTuple):
+class ApiReply(NamedTuple):
     status: int
     """0: there was none."""
     document: Any = None
@@ -65,7 +65,7 @@ class ApiClient:
         for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
             self._opener.add_handler(handler)
 
-    def post(self, body: bytes) -> Answer:
+    def post(self, body: bytes) -> ApiReply:
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         request = Request(self.url, body, headers, method="POST")  # noqa: S310  checked above
         try:
@@ -79,14 +79,14 @@ class ApiClient:
                     reason = f"the address redirects to {response.headers.get('Location', '')[:200]!r}: use that one"
                 # Seconds to wait by a Retry-After header; None for its other form, a date, which Ratchet never sends.
                 retry_after = response.headers.get("Retry-After")
-                return Answer(
+                return ApiReply(
                     response.status,
                     document,
                     reason,
                     float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after) else None,
                 )
         except (OSError, HTTPException, ValueError) as error:
-            return Answer(0, reason=str(getattr(error, "reason", "")) or type(error).__name__)
+            return ApiReply(0, reason=str(getattr(error, "reason", "")) or type(error).__name__)
 
 
 def problem_text(problem: Any) -> str:
@@ -224,7 +224,7 @@ class Sender:
             for trace_id, body in self._outbox.waiting():
                 yield Parcel(trace_id, body, in_outbox=True)
 
-    def _wait(self, answer: Answer) -> float:
+    def _wait(self, answer: ApiReply) -> float:
         self._failures += 1
         if answer.retry_after is not None:
             return min(answer.retry_after, LONGEST_RETRY_AFTER)
@@ -232,7 +232,7 @@ class Sender:
         return longest * random.uniform(0.5, 1)  # noqa: S311  not all clients of a server that was away at once
 
 
-def _results(answer: Answer, count: int) -> list[dict[str, Any]] | None:
+def _results(answer: ApiReply, count: int) -> list[dict[str, Any]] | None:
     results = answer.document.get("results") if isinstance(answer.document, dict) else None
     if not isinstance(results, list) or len(results) != count:
         return None
@@ -240,7 +240,7 @@ def _results(answer: Answer, count: int) -> list[dict[str, Any]] | None:
     return results if whole else None
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: ApiReply) -> str:
     return f"{answer.reason} (status {answer.status})" if answer.status else answer.reason
 
 

@@ -74,7 +74,7 @@ USER: Final = Case(When(trace__unit="", then=F("rater")), default=F("trace__unit
 _WORDS: Final = Q(kind__in=[Feedback.Kind.RATING, Feedback.Kind.CORRECTION], is_current=True)
 
 
-class Judged(NamedTuple):
+class UserJudgement(NamedTuple):
     user: str
     value: float
     """1 for right, else 0."""
@@ -116,7 +116,7 @@ def judged_answers(
     *,
     newest: bool = True,
     most: int = MOST,
-) -> Iterator[Judged]:
+) -> Iterator[UserJudgement]:
     """Those of the version, None: of the base model, are given as they were judged, from the ``newest`` or the oldest on.
     ``within``: which feedback. One query."""
     words = Feedback.objects.filter(_WORDS, answered_by(version, "trace__"), within, agent=agent)
@@ -129,9 +129,9 @@ def judged_answers(
             last[word.trace, word.rater] = word
     for word in last.values():
         if word.kind == Feedback.Kind.CORRECTION:
-            yield Judged(word.user, float(kind.is_right(word.response, [word.text])))
+            yield UserJudgement(word.user, float(kind.is_right(word.response, [word.text])))
         elif word.value not in (None, MIDDLE):  # else nothing was said
-            yield Judged(word.user, float(word.value > MIDDLE))
+            yield UserJudgement(word.user, float(word.value > MIDDLE))
 
 
 def share_right(agent: Agent, version: ModelVersion | None, kind: AnswerKind) -> Share:

@@ -48,7 +48,7 @@ class ClosedAnswers:
         return is_asked_for(self.listed, prompt, system_prompt)
 
 
-class Accepted(NamedTuple):
+class AnsweredPrompt(NamedTuple):
     prompt: Sequence[Message]
     answer: str
     is_trusted: bool
@@ -88,14 +88,14 @@ def _is_open(agent: Agent) -> bool:
     return agent.answer_kind in (Agent.AnswerKind.FREE, Agent.AnswerKind.STRUCTURED)
 
 
-def _find_values(agent: Agent, accepted: Iterable[Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+def _find_values(agent: Agent, accepted: Iterable[AnsweredPrompt]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     """All values, those that the prompts list where nothing else tells of the set, and the reason; empty where there are too
     few or too many to choose among."""
     every = _find_any(agent, [answer for answer in accepted if answer.is_trusted])
     return every if 2 <= len(every[0]) <= MOST_VALUES else ((), (), "")
 
 
-def _find_any(agent: Agent, accepted: Sequence[Accepted]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+def _find_any(agent: Agent, accepted: Sequence[AnsweredPrompt]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     if agent.answer_values:
         return tuple(agent.answer_values), (), "as the agent's settings say"
     if not accepted:
@@ -119,7 +119,7 @@ def _whole(prompt: Sequence[Message], system_prompt: str) -> str:
     return "\n".join([system_prompt, *(message["content"] for message in prompt)])
 
 
-def newest_accepted(agent: Agent) -> Iterator[Accepted]:
+def newest_accepted(agent: Agent) -> Iterator[AnsweredPrompt]:
     """The newest first, and of each question only the newest."""
     accepted = list(read_accepted(agent, MOST))
     prompts = dict(Trace.objects.filter(pk__in=[row.trace_id for row in accepted]).values_list("pk", "prompt"))
@@ -128,7 +128,7 @@ def newest_accepted(agent: Agent) -> Iterator[Accepted]:
         asked = last_question(prompts.get(row.trace_id, ()))
         if asked and asked not in seen:
             seen.add(asked)
-            yield Accepted(prompts[row.trace_id], row.answer, row.is_trusted, row.said_at)
+            yield AnsweredPrompt(prompts[row.trace_id], row.answer, row.is_trusted, row.said_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ Answers = TypeVar("Answers")
 
 
 @dataclass(slots=True)
-class Reader(Generic[Answers]):
+class AgentReader(Generic[Answers]):
     """What was read last, by agent; again only where its settings are others or something was said since, and once a minute
     anyhow: feedback is also held back, and forgotten."""
 

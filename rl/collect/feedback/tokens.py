@@ -28,7 +28,7 @@ class TokenSpent(UsageError):
         super().__init__(f"the token is for {people}, and others have judged this answer; ask for one with more raters")
 
 
-class Subject(NamedTuple):
+class TokenSubject(NamedTuple):
     """What a token speaks of; the answer need not be here yet."""
 
     trace_id: UUID
@@ -41,12 +41,12 @@ def validity() -> timedelta:
     return timedelta(days=settings.TRACE_TOKEN_DAYS)
 
 
-def sign(subject: Subject) -> str:
+def sign(subject: TokenSubject) -> str:
     raters = f".{subject.raters}" if subject.raters > 1 else ""
     return TimestampSigner(salt=_SALT).sign(f"{subject.agent_id}.{subject.trace_id.hex}{raters}")
 
 
-def read(token: str) -> Subject:
+def read(token: str) -> TokenSubject:
     """Raises UsageError: it expired, or this site never signed it."""
     try:
         text = TimestampSigner(salt=_SALT).unsign(token, max_age=validity())
@@ -55,7 +55,7 @@ def read(token: str) -> Subject:
     except BadSignature:
         raise UsageError("the token was not signed by this site") from None
     agent_id, trace_id, *raters = text.split(".")
-    return Subject(UUID(hex=trace_id), int(agent_id), *map(int, raters))
+    return TokenSubject(UUID(hex=trace_id), int(agent_id), *map(int, raters))
 
 
 class TokenRaters:

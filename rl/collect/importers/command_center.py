@@ -20,9 +20,9 @@ from rl.base.errors import UsageError
 from rl.base.records import Report, silent
 from rl.collect.command_center import (
     Entry,
+    EntryRun,
     Rating,
     Rejected,
-    Run,
     entry_details,
     entry_prompt,
     entry_response,
@@ -141,7 +141,7 @@ def _device(ratings: Path) -> str:
 
 
 class _Import:
-    def __init__(self, agent: Agent, about: Run, device: str, dry_run: bool) -> None:
+    def __init__(self, agent: Agent, about: EntryRun, device: str, dry_run: bool) -> None:
         self.report = ImportReport()
         self._agent, self._about, self._dry_run = agent, about, dry_run
         self._rater = f"device:{device}" if device else RATER

@@ -88,7 +88,7 @@ class Ledger:
 
 
 @dataclass(slots=True)
-class Sample:
+class ImportSample:
     """The first answers on which somebody has an opinion, so that people see what they become."""
 
     judged: list[list[ImportedTrace]] = field(default_factory=list)
@@ -147,7 +147,7 @@ class ImportReport:
     feedback: ImportCount = field(default_factory=ImportCount)
     ledger: Ledger = field(default_factory=Ledger)
     """Empty for formats whose records have no columns."""
-    sample: Sample = field(default_factory=Sample)
+    sample: ImportSample = field(default_factory=ImportSample)
 
     @property
     def read(self) -> int:

@@ -13,7 +13,7 @@ from rl.collect.importers.fields import Refused, as_word, from_text, number, thu
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 
-class Duel(NamedTuple):
+class DuelColumns(NamedTuple):
     first: str
     second: str
     verdict: str
@@ -33,21 +33,21 @@ _ARENA: Final[Mapping[str, Choice]] = {
 _ONE_HOT: Final[Mapping[str, Choice]] = {"winner_model_a": "left", "winner_model_b": "right", "winner_tie": "tie"}
 """One is 1 and the others 0; question and answers are lists of turns then, as JSON text."""
 DUELS: Final = (
-    Duel("human_ref_a", "human_ref_b", "labels", {"1": "left", "0": "right"}),
-    Duel("response_0", "response_1", "better_response_id", {"0": "left", "1": "right"}),
-    Duel("response1", "response2", "overall_preference", {}),
-    Duel("response_1", "response_2", "preference_strength", {}),
-    Duel("output_1", "output_2", "preference", {"1": "left", "2": "right", "0": "tie", "1.5": "tie"}),
-    Duel("conversation_a", "conversation_b", "winner", _ARENA),
-    Duel("response_a", "response_b", "winner", _ARENA),
-    Duel("response_a", "response_b", next(iter(_ONE_HOT)), _ONE_HOT),
+    DuelColumns("human_ref_a", "human_ref_b", "labels", {"1": "left", "0": "right"}),
+    DuelColumns("response_0", "response_1", "better_response_id", {"0": "left", "1": "right"}),
+    DuelColumns("response1", "response2", "overall_preference", {}),
+    DuelColumns("response_1", "response_2", "preference_strength", {}),
+    DuelColumns("output_1", "output_2", "preference", {"1": "left", "2": "right", "0": "tie", "1.5": "tie"}),
+    DuelColumns("conversation_a", "conversation_b", "winner", _ARENA),
+    DuelColumns("response_a", "response_b", "winner", _ARENA),
+    DuelColumns("response_a", "response_b", next(iter(_ONE_HOT)), _ONE_HOT),
 )
 RANKED: Final = ("answers", "completions", "responses")
 _TEXTS: Final = ("answer", "response", "completion", "text", "content", "output")
 _SCORES: Final = ("overall_score", "score", "reward")
 
 
-def find_duel(columns: Columns) -> Duel | None:
+def find_duel(columns: Columns) -> DuelColumns | None:
     """Raises Refused for two answers without the verdict that belongs to them."""
     duels = [duel for duel in DUELS if columns.has([duel.first]) and columns.has([duel.second])]
     duel = next((duel for duel in duels if columns.has([duel.verdict])), next(iter(duels), None))
@@ -57,7 +57,7 @@ def find_duel(columns: Columns) -> Duel | None:
     return duel
 
 
-def read_duel(columns: Columns, duel: Duel, where: str) -> list[ImportedTrace]:
+def read_duel(columns: Columns, duel: DuelColumns, where: str) -> list[ImportedTrace]:
     """Raises Refused."""
     if duel.means is _ONE_HOT:
         asked = columns.take(["prompt"], "the question")
@@ -94,7 +94,7 @@ def _answers(columns: Columns, first: str, second: str) -> list[tuple[str, Any]]
     return [(name, columns.take([name.lower()], meaning)) for name, meaning in named]
 
 
-def _choice(duel: Duel, verdict: Any) -> Choice:
+def _choice(duel: DuelColumns, verdict: Any) -> Choice:
     if not duel.means:
         strength = number({duel.verdict: verdict}, duel.verdict) or 0
         return "left" if strength < 0 else "right" if strength > 0 else "tie"

@@ -21,7 +21,7 @@ from rl.base.outside_files import refuse_device
 from rl.base.records import Report, silent
 from rl.base.slugs import inside
 from rl.collect.importers import ImportReport, Read, reader, scaled_reader
-from rl.collect.importers.report import Ledger, Sample
+from rl.collect.importers.report import ImportSample, Ledger
 from rl.collect.importers.rows import PLAIN
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.rows import chunks
@@ -49,7 +49,7 @@ def import_files(
         agent.full_clean()
     files = [file for path in paths for file in _files(module, Path(path))]
     report("stage", {"name": f"checking {files[0].name if len(files) == 1 else f'{len(files):,} files'}"})
-    ledger, sample = Ledger(), Sample()
+    ledger, sample = Ledger(), ImportSample()
     total, records = _read_through(_Files(files, read, allow_unread, ledger, sample), agent)
     report("stage", {"name": "comparing with the database" if dry_run else "writing"})
     store = TraceStore(format_name, agent=agent, dry_run=dry_run)
@@ -72,7 +72,7 @@ class _Files(NamedTuple):
     read: Read
     allow_unread: bool
     ledger: Ledger
-    sample: Sample
+    sample: ImportSample
 
     def records(self) -> Iterator[Record]:
         return chain.from_iterable(map(self._records_of, self.paths))

@@ -20,13 +20,13 @@ from rl.collect.otlp.messages import (
     schema,
     with_calls,
 )
-from rl.collect.otlp.spans import Answer, Span, SpanEvent, ToolRun, count, number, text
+from rl.collect.otlp.spans import Span, SpanAnswer, SpanEvent, ToolRun, count, number, text
 
 _CALLS_BESIDE: Final = {name: f"gen_ai.completion.{{}}.function_call.{name}" for name in ("name", "arguments")}
 _TOOLS_BESIDE: Final = {name: f"llm.request.functions.{{}}.{name}" for name in ("name", "description", "parameters")}
 
 
-def read(span: Span) -> Answer | ToolRun | None:
+def read(span: Span) -> SpanAnswer | ToolRun | None:
     """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError for messages that are
     not messages."""
     operation = span.attributes.get("gen_ai.operation.name")
@@ -37,7 +37,7 @@ def read(span: Span) -> Answer | ToolRun | None:
     return _tool_run(span) if operation == "execute_tool" else None
 
 
-def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
+def _answer(span: Span, kind: Literal["model", "agent"]) -> SpanAnswer:
     attributes = {**messages_on_events(span.events), **span.attributes}
     messages = _messages(attributes, CONTENT[1])
     before, last = _split_run(messages) if kind == "agent" else ([], messages[0] if messages else {})
@@ -47,7 +47,7 @@ def _answer(span: Span, kind: Literal["model", "agent"]) -> Answer:
     reasons = attributes.get("gen_ai.response.finish_reasons")
     rules = read_parts(_list(attributes, "gen_ai.system_instructions"), "\n", names_others=True).text
     given = [full for entry in _messages(attributes, CONTENT[0]) for full in messages_of(entry)]
-    return Answer(
+    return SpanAnswer(
         kind=kind,
         prompt=(
             *([message("system", rules)] if rules else []),

@@ -16,7 +16,7 @@ from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_NOTES_LENGTH
 from rl.collect.otlp import gen_ai, openinference, vercel
 from rl.collect.otlp.history import History, split, turn
 from rl.collect.otlp.messages import with_calls
-from rl.collect.otlp.spans import Answer, Span, ToolRun, fit, moment, remaining_attributes, text
+from rl.collect.otlp.spans import Span, SpanAnswer, ToolRun, fit, moment, remaining_attributes, text
 from rl.collect.storable import unstorable
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 
@@ -112,15 +112,15 @@ def slug(name: str) -> str:
 def _take(span: Span, agent: str, mapped: Mapped) -> None:
     content = vercel.read(span) or gen_ai.read(span) or openinference.read(span)
     judgements = list(evaluations(span))
-    empty = isinstance(content, Answer) and not (content.prompt and content.response.strip())
-    if isinstance(content, Answer) and content.kind == "model" and empty:
+    empty = isinstance(content, SpanAnswer) and not (content.prompt and content.response.strip())
+    if isinstance(content, SpanAnswer) and content.kind == "model" and empty:
         mapped.without_content += not (content.prompt and span.failed)
     if not judgements and (content is None or empty):
         return
     owner = agent or agent_name(span)
     if not owner:
         raise UsageError(NO_AGENT)
-    if isinstance(content, Answer) and not empty:
+    if isinstance(content, SpanAnswer) and not empty:
         asked = [message["content"] for message in content.prompt if message["role"] == "user"]
         if asked and not asked[-1].strip():
             raise UsageError(NO_QUESTION)
@@ -143,7 +143,7 @@ def _take(span: Span, agent: str, mapped: Mapped) -> None:
         mapped.loose.append(loose)
 
 
-def _record(span: Span, answer: Answer, history: History) -> ImportedTrace:
+def _record(span: Span, answer: SpanAnswer, history: History) -> ImportedTrace:
     response_id = answer.response_id if len(answer.response_id) <= MAX_ID_LENGTH else ""
     details = {
         "kind": answer.kind,
@@ -184,7 +184,7 @@ def by_span(record: ImportedTrace, span_id: str) -> ImportedTrace:
 
 
 def _loose(
-    span: Span, agent: str, content: Answer | ToolRun | None, judgements: list[tuple[str, ImportedFeedback]]
+    span: Span, agent: str, content: SpanAnswer | ToolRun | None, judgements: list[tuple[str, ImportedFeedback]]
 ) -> LooseSpan:
     separate = span.attributes.get("gen_ai.operation.name") is None and "openinference.span.kind" not in span.attributes
     return LooseSpan(

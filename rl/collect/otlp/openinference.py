@@ -17,14 +17,14 @@ from rl.collect.otlp.messages import (
     schema,
     with_calls,
 )
-from rl.collect.otlp.spans import Answer, Span, ToolRun, count, number, text
+from rl.collect.otlp.spans import Span, SpanAnswer, ToolRun, count, number, text
 
 CONTENT = ("llm.input_messages.", "llm.output_messages.", "llm.tools.", "input.value", "output.value")
 """Beginnings of attributes that hold texts."""
 Tree = dict[str, Any]
 
 
-def read(span: Span) -> Answer | ToolRun | None:
+def read(span: Span) -> SpanAnswer | ToolRun | None:
     """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError where the client left out
     a part of the messages."""
     kind = span.attributes.get("openinference.span.kind")
@@ -33,7 +33,7 @@ def read(span: Span) -> Answer | ToolRun | None:
     return _tool_run(span) if kind == "TOOL" else None
 
 
-def _answer(span: Span) -> Answer:
+def _answer(span: Span) -> SpanAnswer:
     if span.dropped_attributes:
         raise UsageError(
             f"the client left out {span.dropped_attributes} attributes, so that messages may be missing: "
@@ -52,7 +52,7 @@ def _answer(span: Span) -> Answer:
     thoughts = thoughts or tuple(filter(None, [text(own, "reasoning_content", "reasoning")]))
     requested = tuple(call for answer in messages for call in answer.calls) or read_parts(calls_in(own)).calls
     words = next((answer.text for answer in messages if answer.text), "")  # others are alternatives
-    return Answer(
+    return SpanAnswer(
         prompt=prompt,
         response=with_calls(words, requested) or _plain(attributes, "output"),
         requested=requested,

@@ -59,7 +59,7 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class SpanAnswer:
     """What a model (or an agent as a whole) was given and what it said. Without messages the content was not captured."""
 
     kind: Literal["model", "agent"] = "model"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rl.base.errors import UsageError
 from rl.collect.otlp.messages import as_text, as_value, messages_of, read_answer, schema, with_calls
-from rl.collect.otlp.spans import Answer, Span, ToolRun, count, text
+from rl.collect.otlp.spans import Span, SpanAnswer, ToolRun, count, text
 
 CONTENT: Final = (
     "ai.prompt",
@@ -20,7 +20,7 @@ _CALLS: Final = (".doGenerate", ".doStream")
 """The calls of a model within an operation, whose own span says the same once more."""
 
 
-def read(span: Span) -> Answer | ToolRun | None:
+def read(span: Span) -> SpanAnswer | ToolRun | None:
     """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError for messages that are
     not messages."""
     operation = text(span.attributes, "ai.operationId")
@@ -41,14 +41,14 @@ def read(span: Span) -> Answer | ToolRun | None:
     return _answer(span.attributes) if operation.startswith("ai.") and operation.endswith(_CALLS) else None
 
 
-def _answer(attributes: Mapping[str, Any]) -> Answer:
+def _answer(attributes: Mapping[str, Any]) -> SpanAnswer:
     prompt = _list(attributes, "ai.prompt.messages")
     thought = {"type": "reasoning", "text": text(attributes, "ai.response.reasoning")}
     words = {"type": "text", "text": text(attributes, "ai.response.text", "ai.response.object")}
     called = (call for call in _list(attributes, "ai.response.toolCalls") if isinstance(call, dict))
     answer = read_answer([thought, words, *({**call, "type": "tool-call"} for call in called)])
     tools = attributes.get("ai.prompt.tools")
-    return Answer(
+    return SpanAnswer(
         prompt=tuple(made for entry in prompt if isinstance(entry, dict) for made in messages_of(entry)),
         response=with_calls(answer.text, answer.calls),
         requested=answer.calls,

@@ -17,9 +17,8 @@ from rl.base.records import Message, ToolCall
 from rl.collect.capture.cleaning import NAME, TEXT, Cleaner, finite, whole
 from rl.collect.capture.troubles import Troubles
 from rl.collect.traces.imported import ImportedTrace
-from rl.collect.traces.rows import Batch, chunks, take_turns
-from rl.environments.episode import Episode as PlayedEpisode
-from rl.environments.episode import Turn
+from rl.collect.traces.rows import TraceBatch, chunks, take_turns
+from rl.environments.episode import PlayedEpisode, Turn
 from rl.models import Agent, Episode, ModelVersion, Trace, TrainingRun
 
 SOURCE = "episode"
@@ -63,7 +62,7 @@ def _store(
         row = _row(episode, agent, run)
         answer = _answer(episode, row, version)
         pairs[_position(row) if run else answer.external_id] = row, answer  # of two in one position the later one
-    batch = Batch([(answer, agent) for _, answer in pairs.values()], SOURCE)
+    batch = TraceBatch([(answer, agent) for _, answer in pairs.values()], SOURCE)
     for row, answer in pairs.values():
         taken = batch.decide(answer, agent)
         if taken.trace is None:

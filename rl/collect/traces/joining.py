@@ -31,7 +31,7 @@ Part = dict[str, Any]
 
 
 @dataclass(eq=False, slots=True)
-class Run:
+class JoinedRun:
     prompt: list[Message]
     """With earlier calls as data beside their words."""
     steps: list[Message]
@@ -90,11 +90,11 @@ class Run:
         return [*self.prompt, *self.steps, self.turn]
 
 
-def begin(answer: FoundAnswer) -> Run:
+def begin(answer: FoundAnswer) -> JoinedRun:
     prompt, record = list(answer.history.given), answer.record
     steps = [] if answer.history.is_partial else list(answer.history.steps)
     reasoning = list(record.reasoning_steps)
-    return Run(prompt, steps, answer.turn, [part_of(answer)], record.session_id, None, answer, reasoning)
+    return JoinedRun(prompt, steps, answer.turn, [part_of(answer)], record.session_id, None, answer, reasoning)
 
 
 def part_of(answer: FoundAnswer) -> Part:
@@ -109,7 +109,7 @@ def is_part(answer: FoundAnswer) -> bool:
     return answer.kind == "model" and bool(answer.history.steps or answer.turn.get("tool_calls"))
 
 
-def stored_runs(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Run]:
+def stored_runs(agent: Agent, answers: Sequence[FoundAnswer]) -> list[JoinedRun]:
     """The runs of the agent that these may belong to, in the order of their beginning."""
     otel = Trace.objects.filter(agent=agent, details__has_key="otel")
     traces = Q(otel_trace_id__in={answer.trace_id for answer in answers})
@@ -119,7 +119,7 @@ def stored_runs(agent: Agent, answers: Sequence[FoundAnswer]) -> list[Run]:
     return sorted(filter(None, map(stored_run, near.values())), key=lambda run: run.parts[0]["at"])
 
 
-def find(runs: Sequence[Run], answer: FoundAnswer) -> Run | None:
+def find(runs: Sequence[JoinedRun], answer: FoundAnswer) -> JoinedRun | None:
     """The nearest that it belongs to, of several the newest."""
     if known := next((run for run in runs if run.has(answer)), None):
         return known
@@ -128,7 +128,7 @@ def find(runs: Sequence[Run], answer: FoundAnswer) -> Run | None:
     return nearest if nearest and nearest.relation(answer) else None
 
 
-def as_answer(run: Run) -> FoundAnswer:
+def as_answer(run: JoinedRun) -> FoundAnswer:
     """A run that is not stored yet, as one answer: its last call with all that came before."""
     assert run.answer is not None  # noqa: S101  it has just arrived
     record = run.answer.record
@@ -140,7 +140,7 @@ def as_answer(run: Run) -> FoundAnswer:
     return replace(run.answer, record=replace(record, **values))
 
 
-def update(run: Run) -> Trace:
+def update(run: JoinedRun) -> Trace:
     """A stored run with what has arrived of it now, to be saved with ``COLUMNS``."""
     trace = run.trace
     assert trace is not None  # noqa: S101
@@ -163,13 +163,13 @@ COLUMNS = (
 )
 
 
-def details_of(run: Run, details: dict[str, Any], name: str = OTEL) -> dict[str, Any]:
+def details_of(run: JoinedRun, details: dict[str, Any], name: str = OTEL) -> dict[str, Any]:
     """``name``: which part of the details tells the calls."""
     known = {**details.get(name, {}), **({"parts": run.parts} if len(run.parts) > 1 else {})}
     return {**details, name: known, "messages": [dict(message) for message in run.messages]}
 
 
-def sums_of(run: Run) -> dict[str, Any]:
+def sums_of(run: JoinedRun) -> dict[str, Any]:
     """The time is that from the beginning of the first call to the end of the last."""
     sums: dict[str, Any] = {"llm_calls": len(run.parts)}
     for name in _SUMS:
@@ -182,7 +182,7 @@ def sums_of(run: Run) -> dict[str, Any]:
     return sums
 
 
-def stored_run(trace: Trace, name: str = OTEL) -> Run | None:
+def stored_run(trace: Trace, name: str = OTEL) -> JoinedRun | None:
     """None for an answer that no tool had to do with, and for an agent's as a whole. ``name`` as ``details_of`` has it."""
     known, messages = trace.details.get(name), trace.details.get("messages")
     if not isinstance(known, dict) or not isinstance(messages, list) or len(messages) <= len(trace.prompt):
@@ -194,7 +194,7 @@ def stored_run(trace: Trace, name: str = OTEL) -> Run | None:
     sums = {name: getattr(trace, name) for name in _SUMS}
     single = {**own, **sums, "external_id": trace.external_id, "asked": call_keys(messages[-1:])}
     parts = known.get("parts") or [single]
-    return Run(messages[:begin], messages[begin:-1], messages[-1], parts, trace.session_id, trace=trace)
+    return JoinedRun(messages[:begin], messages[begin:-1], messages[-1], parts, trace.session_id, trace=trace)
 
 
 def otel_of(trace: Trace) -> dict[str, Any]:

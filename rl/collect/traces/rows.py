@@ -191,7 +191,7 @@ class Taken:
     """imported, updated, unchanged, or the reason why it was refused; empty for a remark."""
 
 
-class Batch:
+class TraceBatch:
     """The answers of one transaction: ``decide`` each, then ``save``."""
 
     def __init__(self, owned: Sequence[tuple[ImportedTrace, Agent]], source: str) -> None:

@@ -29,8 +29,8 @@ from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected, 
 from rl.collect.traces.rows import (
     OTHER_ANSWER,
     STORED_BY_OTHERS,
-    Batch,
     Taken,
+    TraceBatch,
     agents_named,
     chunks,
     look_again,
@@ -180,7 +180,7 @@ class TraceStore:
         taken = []
         with transaction.atomic():
             take_turns({agent.pk for _, agent in owned})
-            batch = Batch(owned, self._source)
+            batch = TraceBatch(owned, self._source)
             for record in records:
                 agent = agents[record.agent]
                 taken.append(Taken(record, None, agent) if isinstance(agent, str) else batch.decide(record, agent))

@@ -24,7 +24,7 @@ SILENT = "nobody said anything of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class ExportFilters:
     """Which answers. ``data`` says how pairs are built and what is held out."""
 
     data: DataOptions
@@ -45,7 +45,7 @@ class RowFormat:
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     """The least and the highest that ``min_reward`` may be."""
 
-    def __init__(self, agent: Agent, filters: Filters, tally: Tally) -> None:
+    def __init__(self, agent: Agent, filters: ExportFilters, tally: Tally) -> None:
         """What is read and what is left out goes into the tally. Raises UsageError for a filter that makes no sense here."""
         self._agent, self._filters, self._tally = agent, filters, tally
         self._split = Split(agent, filters.data.val_split)

@@ -13,7 +13,7 @@ from rl.base.errors import NotEnoughData, UsageError
 from rl.base.files import replacing
 from rl.base.leaves import leaf
 from rl.base.records import Report
-from rl.dataset_builder.exporting import Column, Filters, RowFormat, row_format
+from rl.dataset_builder.exporting import Column, ExportFilters, RowFormat, row_format
 from rl.dataset_builder.plan.shortage import format_reasons, plural
 from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent
@@ -28,7 +28,7 @@ class ExportRequest:
     """Raises UsageError for an unknown format, and for a value out of range."""
 
     format: str
-    filters: Filters
+    filters: ExportFilters
     split: str = "train"
     """train leaves out what is held out for testing, heldout takes only that."""
     limit: int | None = None

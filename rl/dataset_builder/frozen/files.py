@@ -25,7 +25,7 @@ class RowWriter:
         self.rows = 0
         self._hash = hashlib.sha256()
         self._file = file
-        self._lines = Lines()
+        self._lines = LineEncoder()
 
     def write(self, row: dict[str, Any]) -> None:
         line, without_numbers = self._lines.encode(row)
@@ -62,7 +62,7 @@ _KEPT: Final = 100
 """Texts of answers that are remembered; those of one prompt follow each other."""
 
 
-class Lines:
+class LineEncoder:
     """What rows that follow each other share, their prompt and the words of their answers, is escaped once."""
 
     def __init__(self) -> None:

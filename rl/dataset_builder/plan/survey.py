@@ -26,7 +26,7 @@ See = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class LengthSpread:
     """Characters."""
 
     min: int
@@ -54,9 +54,9 @@ class Survey:
     """Reason to how often."""
     taken: Counter[str]
     """Reason to how often something in dispute was taken all the same."""
-    prompt_lengths: Lengths | None
+    prompt_lengths: LengthSpread | None
     """None when there is no row."""
-    answer_lengths: Lengths | None
+    answer_lengths: LengthSpread | None
     score_mean: float | None
     """Mean of the rows' labels (1 is good), rewards or scores; where rows have none, of the ratings; None without any."""
     score_std: float | None
@@ -143,9 +143,9 @@ def answers_of(row: Mapping[str, Any]) -> list[list[Message]]:
     return [*answers, *row.get("completions", [])]
 
 
-def _lengths(values: array[int]) -> Lengths | None:
+def _lengths(values: array[int]) -> LengthSpread | None:
     if not values:
         return None
     ranked = sorted(values)
     last = len(ranked) - 1
-    return Lengths(ranked[0], ranked[last // 2], ranked[round(last * 0.95)], ranked[last])
+    return LengthSpread(ranked[0], ranked[last // 2], ranked[round(last * 0.95)], ranked[last])

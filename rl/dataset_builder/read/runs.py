@@ -28,7 +28,7 @@ NO_JSON = ("", "[]", "{}", "null")
 """JSON text of a column that holds nothing."""
 
 
-class Run(NamedTuple):
+class RunMessages(NamedTuple):
     prompt: tuple[Message, ...]
     steps: tuple[Message, ...] = ()
 
@@ -49,7 +49,7 @@ def read_run(
     calls: str | None,
     details: Mapping[str, Any],
     thoughts: str | None = None,
-) -> Run:
+) -> RunMessages:
     """``calls`` and ``thoughts``: columns of a trace, as JSON text; no thoughts for an agent that does not think before it
     answers. Raises CannotBeRead."""
     return _with_thoughts(_read_run(prompt, response, calls, details, bool(thoughts)), thoughts)
@@ -57,19 +57,19 @@ def read_run(
 
 def _read_run(
     prompt: tuple[Message, ...], response: str, calls: str | None, details: Mapping[str, Any], thinks: bool
-) -> Run:
+) -> RunMessages:
     if details.get("messages") and (whole := _of_messages(details["messages"], prompt, response, thinks)):
         return whole
     if not calls or calls in NO_JSON:
-        return Run(prompt)
+        return RunMessages(prompt)
     recorded = list(tool_calls(json.loads(calls)))
     episode = details.get("episode")
     turns = episode.get("turns") if isinstance(episode, dict) else None
     steps = _of_turns(turns, recorded) if isinstance(turns, list) else _of_calls(recorded)
-    return Run(prompt, tuple(steps))
+    return RunMessages(prompt, tuple(steps))
 
 
-def _with_thoughts(run: Run, column: str | None) -> Run:
+def _with_thoughts(run: RunMessages, column: str | None) -> RunMessages:
     """What the agent thought before each of its turns, where the trace says that turn by turn, or once."""
     if not column or column in NO_JSON or any(step.get("reasoning_content") for step in run.steps):
         return run
@@ -152,7 +152,7 @@ def with_calls(prompt: Sequence[Message], details: Mapping[str, Any]) -> Sequenc
         return prompt
 
 
-def _of_messages(messages: object, prompt: Sequence[Message], response: str, thinks: bool) -> Run | None:
+def _of_messages(messages: object, prompt: Sequence[Message], response: str, thinks: bool) -> RunMessages | None:
     """None for messages that are not those of this trace: then its columns know better."""
     try:
         chat = _chat(messages, thinks)
@@ -163,7 +163,7 @@ def _of_messages(messages: object, prompt: Sequence[Message], response: str, thi
     if given is None or last < len(given) or not _says(chat[last], response):
         return None
     thought = [Message({**chat[last], "content": ""})] if chat[last].get("reasoning_content") else []
-    return Run(given, (*chat[len(given) : last], *thought))
+    return RunMessages(given, (*chat[len(given) : last], *thought))
 
 
 def _chat(messages: object, thinks: bool = False) -> list[Message]:

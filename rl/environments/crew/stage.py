@@ -127,7 +127,7 @@ LARGEST_ANSWER = 16 * 2**20
 log = logging.getLogger(__name__)
 
 
-class Stage:
+class CrewStage:
     """One environment for each episode's index, kept for later episodes unless it breaks."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
@@ -189,7 +189,7 @@ class Here(Crew):
 
     def __init__(self, settings: EnvironmentSettings, alive: Callable[[], None]) -> None:
         super().__init__(alive)
-        self._stage = Stage(settings)
+        self._stage = CrewStage(settings)
 
     def close(self) -> None:
         self._stage.close()
@@ -223,7 +223,7 @@ def _serve(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
     requests: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_listen, args=(incoming, requests), daemon=True).start()
     Thread(target=_watch, args=(beginning["parent"],), daemon=True).start()
-    stage = Stage(EnvironmentSettings(**beginning["settings"]))
+    stage = CrewStage(EnvironmentSettings(**beginning["settings"]))
     for verb, episodes in iter(requests.get, None):
         run = stage.begin if verb == "begin" else stage.act
         for index, document in episodes:

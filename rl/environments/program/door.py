@@ -11,7 +11,7 @@ from typing import Any
 from rl.environments.program.openai_chat import (
     CallRefused,
     ChatReply,
-    ChatRequest,
+    ProgramRequest,
     read_request,
     write_completion,
     write_models,
@@ -21,7 +21,7 @@ from rl.environments.program.openai_chat import (
 
 LARGEST_REQUEST = 16 * 2**20
 """Bytes."""
-Ask = Callable[[str, ChatRequest], ChatReply]
+Ask = Callable[[str, ProgramRequest], ChatReply]
 """The answer to a request of the episode with a key; it may take long. Raises CallRefused, also for a key of nobody."""
 log = logging.getLogger(__name__)
 

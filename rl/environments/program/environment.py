@@ -16,7 +16,7 @@ from rl.base.foreign_programs import system_variables
 from rl.base.records import Message, ToolCall, TraceRecord
 from rl.environments.base import AgentEnv
 from rl.environments.contract import Action, Judgement, Step
-from rl.environments.program.openai_chat import ChatReply, ChatRequest, End
+from rl.environments.program.openai_chat import ChatReply, End, ProgramRequest
 from rl.environments.program.process import Keeper, Process
 from rl.environments.search import judge_by_content
 from rl.environments.tasks.records import PromptTask
@@ -156,13 +156,13 @@ LONGEST_TAIL = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class ProgramPlay:
     """What is known of an episode when its program has ended."""
 
     task: Mapping[str, Any]
     folder: Path
     """In which the program worked."""
-    calls: Sequence[tuple[ChatRequest, ChatReply]]
+    calls: Sequence[tuple[ProgramRequest, ChatReply]]
     """Those that were answered."""
     exit_code: int | None
     """None where it was ended from here."""
@@ -181,7 +181,7 @@ class Play:
         return self.output.strip() or (self.calls[-1][1].text if self.calls else "")
 
 
-def judge(environment: ProgramEnv, play: Play, keeper: Keeper, stopped: Event) -> End:
+def judge(environment: ProgramEnv, play: ProgramPlay, keeper: Keeper, stopped: Event) -> End:
     """Raises UsageError for a check that cannot be started and a task without an answer, RewardFailed for a reward that
     breaks. An episode without a single answer of the model says nothing about it: its reward is None."""
     info = {
@@ -213,7 +213,9 @@ def judge(environment: ProgramEnv, play: Play, keeper: Keeper, stopped: Event) -
     return End(reward, judgement.success, judgement.reason, {**info, **judgement.details})
 
 
-def _value(environment: ProgramEnv, play: Play, keeper: Keeper, stopped: Event) -> tuple[float | None, Judgement]:
+def _value(
+    environment: ProgramEnv, play: ProgramPlay, keeper: Keeper, stopped: Event
+) -> tuple[float | None, Judgement]:
     """From 0 to 1; None where there is none."""
     if environment.reward == "exit_code":
         return 1.0, Judgement(True, "the command ended with exit code 0")
@@ -228,7 +230,7 @@ def _value(environment: ProgramEnv, play: Play, keeper: Keeper, stopped: Event) 
     return _check_value(environment, play, keeper, stopped)
 
 
-def trace_of(play: Play) -> TraceRecord:
+def trace_of(play: ProgramPlay) -> TraceRecord:
     """As rewards read an answer. Details are the task's ``metadata``."""
     request, _ = play.calls[0]
     calls = [ToolCall(call.name, dict(call.arguments)) for _, reply in play.calls for call in reply.calls]
@@ -246,7 +248,9 @@ def trace_of(play: Play) -> TraceRecord:
     )
 
 
-def _check_value(environment: ProgramEnv, play: Play, keeper: Keeper, stopped: Event) -> tuple[float | None, Judgement]:
+def _check_value(
+    environment: ProgramEnv, play: ProgramPlay, keeper: Keeper, stopped: Event
+) -> tuple[float | None, Judgement]:
     command = environment.arguments(environment.check, play.task, answer=play.answer)
     stdin = json.dumps({"task": play.task, "answer": play.answer}, ensure_ascii=False)
     process = Process(command, play.folder, environment.check_variables(), stdin, keeper)

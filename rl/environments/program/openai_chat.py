@@ -24,7 +24,7 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ProgramRequest:
     messages: tuple[ChatMessage, ...]
     tools: tuple[Mapping[str, Any], ...] = ()
     """Schemas, as a chat template takes them."""
@@ -72,7 +72,7 @@ class End:
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
-def read_request(document: Any) -> ChatRequest:
+def read_request(document: Any) -> ProgramRequest:
     """Raises CallRefused for what is not a request, or asks for more than one answer of text."""
     if not isinstance(document, dict) or not isinstance(document.get("messages"), list) or not document["messages"]:
         raise CallRefused("the request must be an object with messages")
@@ -89,7 +89,7 @@ def read_request(document: Any) -> ChatRequest:
     if not isinstance(stops, list) or not all(isinstance(text, str) for text in stops):
         raise CallRefused("stop must be a text or a list of texts")
     options, names = document.get("stream_options"), dict[str, str]()
-    return ChatRequest(
+    return ProgramRequest(
         tuple(_message(message, names) for message in document["messages"]),
         tuple({"type": "function", "function": tool["function"]} for tool in tools),
         most,
@@ -100,7 +100,7 @@ def read_request(document: Any) -> ChatRequest:
     )
 
 
-def write_completion(request: ChatRequest, reply: ChatReply) -> dict[str, Any]:
+def write_completion(request: ProgramRequest, reply: ChatReply) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.calls:
         message["tool_calls"] = _call_documents(reply.calls)
@@ -108,7 +108,7 @@ def write_completion(request: ChatRequest, reply: ChatReply) -> dict[str, Any]:
     return {**_head(request, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
 
 
-def write_stream(request: ChatRequest, reply: ChatReply) -> Iterator[bytes]:
+def write_stream(request: ProgramRequest, reply: ChatReply) -> Iterator[bytes]:
     """Server-sent events. The answer is whole before its first event: it was generated together with others."""
     head = _head(request, "chat.completion.chunk")
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
@@ -177,7 +177,7 @@ def _text(content: Any) -> str:
     raise CallRefused("a message's content must be text: the model reads nothing else")
 
 
-def _head(request: ChatRequest, kind: str) -> dict[str, Any]:
+def _head(request: ProgramRequest, kind: str) -> dict[str, Any]:
     name = request.model or "policy"
     return {"id": f"chatcmpl-{secrets.token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
 

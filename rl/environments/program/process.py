@@ -94,7 +94,7 @@ class Process:
             raise UsageError(f"the command {command[0]!r} cannot be started: {why}") from None
         self._keeper = keeper
         keeper.watch(self._process.pid)
-        self._output, self._errors = Tail(self._process.stdout), Tail(self._process.stderr)
+        self._output, self._errors = PipeTail(self._process.stdout), PipeTail(self._process.stderr)
         Thread(target=_write, args=(self._process.stdin, stdin), daemon=True).start()
 
     def wait(self, seconds: float) -> int | None:
@@ -143,7 +143,7 @@ def _kill_marked(process: Path, mark: str) -> bool:
     return False
 
 
-class Tail:
+class PipeTail:
     """The last bytes of a pipe, however much comes through it."""
 
     def __init__(self, pipe: IO[bytes] | None) -> None:

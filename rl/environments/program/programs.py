@@ -23,8 +23,8 @@ from typing import Any
 from rl.base.errors import Interrupted
 from rl.environments.crew.stage import BEAT_SECONDS
 from rl.environments.program.door import Door
-from rl.environments.program.environment import Play, ProgramEnv, judge
-from rl.environments.program.openai_chat import CallRefused, ChatReply, ChatRequest, End
+from rl.environments.program.environment import ProgramEnv, ProgramPlay, judge
+from rl.environments.program.openai_chat import CallRefused, ChatReply, End, ProgramRequest
 from rl.environments.program.process import POLL_SECONDS, Keeper, Process
 
 PATIENCE_SECONDS = 1.0
@@ -32,11 +32,11 @@ PATIENCE_SECONDS = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class ModelCall:
     """A question to the model, of the episode with this number."""
 
     number: int
-    request: ChatRequest
+    request: ProgramRequest
     asked: float = field(default_factory=time.monotonic)
     answered: Event = field(default_factory=Event)
     outcome: ChatReply | CallRefused | None = None
@@ -46,19 +46,19 @@ class Call:
         self.answered.set()
 
 
-class Round:
+class ProgramRound:
     """One episode of each task. Everything in it is guarded by ``changed``."""
 
     def __init__(self, environment: ProgramEnv, tasks: Sequence[Mapping[str, Any]], changed: Condition) -> None:
         self.environment, self.changed = environment, changed
         self.episodes = [_Episode(number, task) for number, task in enumerate(tasks)]
         self.by_key = {episode.key: episode for episode in self.episodes}
-        self.waiting: list[Call] = []
-        self.taken: list[Call] = []
+        self.waiting: list[ModelCall] = []
+        self.taken: list[ModelCall] = []
         """Those that were handed out last."""
         self.stopped = Event()
 
-    def ask(self, key: str, request: ChatRequest) -> ChatReply:
+    def ask(self, key: str, request: ProgramRequest) -> ChatReply:
         """In the thread of a request. Raises CallRefused."""
         with self.changed:
             episode = self.by_key.get(key)
@@ -69,7 +69,7 @@ class Round:
             if len(episode.calls) + episode.open >= self.environment.max_turns:
                 episode.why_ended = f"the command did not end within {self.environment.max_turns} answers (max_turns)"
                 raise CallRefused(episode.why_ended, "max_turns", 429)
-            call = Call(episode.number, request)
+            call = ModelCall(episode.number, request)
             episode.begin_to_wait()
             self.waiting.append(call)
             self.changed.notify_all()
@@ -81,7 +81,7 @@ class Round:
                 return call.outcome
         raise call.outcome or CallRefused("the episode is over", status=410)
 
-    def ready(self) -> list[Call]:
+    def ready(self) -> list[ModelCall]:
         """What waits, when all that could ask have asked or the first has waited long enough; in the order of the
         episodes, so that the same questions are answered in the same order again."""
         running = {episode.number for episode in self.episodes if episode.is_running}
@@ -122,7 +122,7 @@ class _Episode:
     waited: float = 0.0
     """Seconds."""
     why_ended: str = ""
-    calls: list[tuple[ChatRequest, ChatReply]] = field(default_factory=list)
+    calls: list[tuple[ProgramRequest, ChatReply]] = field(default_factory=list)
 
     def begin_to_wait(self) -> None:
         self.waits_since = self.waits_since if self.open else time.monotonic()
@@ -146,7 +146,7 @@ class Programs(AbstractContextManager["Programs", None]):
         self.environment, self._alive = environment, alive
         self._at_once = at_once or 8
         self._changed = Condition()
-        self._round: Round | None = None
+        self._round: ProgramRound | None = None
         self._keeper = Keeper()
         self._door = Door(self._ask)
 
@@ -161,7 +161,7 @@ class Programs(AbstractContextManager["Programs", None]):
     @contextmanager
     def playing(self, tasks: Sequence[Mapping[str, Any]]) -> Iterator[_Playing]:
         """Programs that still run at the end are killed."""
-        this_round = Round(self.environment, tasks, self._changed)
+        this_round = ProgramRound(self.environment, tasks, self._changed)
         with ThreadPoolExecutor(self._at_once, "program") as pool:
             self._round = this_round
             futures = [pool.submit(self._play, this_round, episode) for episode in this_round.episodes]
@@ -172,12 +172,12 @@ class Programs(AbstractContextManager["Programs", None]):
                     future.cancel()
                 this_round.stop()
 
-    def _ask(self, key: str, request: ChatRequest) -> ChatReply:
+    def _ask(self, key: str, request: ProgramRequest) -> ChatReply:
         if self._round is None:
             raise CallRefused("no episode is going on", "invalid_api_key", 401)
         return self._round.ask(key, request)
 
-    def _play(self, this_round: Round, episode: _Episode) -> End:
+    def _play(self, this_round: ProgramRound, episode: _Episode) -> End:
         """Raises UsageError and RewardFailed."""
         folder = Path(tempfile.mkdtemp(prefix="ratchet-episode-"))
         try:
@@ -187,7 +187,7 @@ class Programs(AbstractContextManager["Programs", None]):
             with self._changed:
                 self._changed.notify_all()
 
-    def _run(self, this_round: Round, episode: _Episode, folder: Path) -> Play:
+    def _run(self, this_round: ProgramRound, episode: _Episode, folder: Path) -> ProgramPlay:
         environment = self.environment
         variables = environment.variables(self._door.address(episode.key), episode.key)
         command = environment.arguments(environment.command, episode.task)
@@ -210,7 +210,7 @@ class Programs(AbstractContextManager["Programs", None]):
                 self._changed.notify_all()
         lasted, calls = time.monotonic() - started, list(episode.calls)
         texts = process.output, process.errors
-        return Play(episode.task, folder, calls, code, episode.why_ended, *texts, seconds, lasted)
+        return ProgramPlay(episode.task, folder, calls, code, episode.why_ended, *texts, seconds, lasted)
 
 
 def _open_and_remove(remove: Callable[[str], None], path: str, _: object) -> None:
@@ -223,10 +223,10 @@ def _open_and_remove(remove: Callable[[str], None], path: str, _: object) -> Non
 
 
 class _Playing:
-    def __init__(self, this_round: Round, futures: Sequence[Future[End]], alive: Callable[[], None]) -> None:
+    def __init__(self, this_round: ProgramRound, futures: Sequence[Future[End]], alive: Callable[[], None]) -> None:
         self._round, self._futures, self._alive = this_round, futures, alive
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ModelCall]:
         """What is to be answered next; each call is answered or refused. Empty when all episodes have ended. Raises what
         judging an episode raises."""
         while True:

@@ -11,7 +11,7 @@ from rl.base.errors import BadFile, UsageError
 from rl.base.outside_files import read_bytes
 from rl.data_formatter.jsonl import json_value, raw_lines
 from rl.environments.tasks.records import CodeTask, SearchTask, Task
-from rl.environments.tasks.replay_fields import Problem, json_kind
+from rl.environments.tasks.replay_fields import FieldProblem, json_kind
 
 SUFFIXES = (".jsonl", ".json")
 
@@ -74,7 +74,7 @@ def _in_row(path: Path, where: str, row: Any, kind: type[T], seen: dict[str, str
     problems = list(kind.problems(row))
     task_id = row.get("task_id") if isinstance(row, dict) else None
     if isinstance(task_id, str) and (first := seen.setdefault(task_id, where)) != where:
-        problems.append(Problem("field 'task_id'", f"{task_id!r:.80} is the task of {first} already"))
+        problems.append(FieldProblem("field 'task_id'", f"{task_id!r:.80} is the task of {first} already"))
     for problem in problems:
         yield BadFile(path, problem.what, ", ".join(filter(None, (where, problem.field))))
     if not problems:

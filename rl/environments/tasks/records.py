@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self
 
 from rl.environments.tasks.replay_fields import (
-    Field,
-    Problem,
+    FieldProblem,
+    FieldRule,
     an_object,
     anything,
     describe_field,
@@ -27,7 +27,7 @@ class Task(Protocol):
     def task_id(self) -> str: ...
 
     @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
+    def problems(row: Any) -> Iterator[FieldProblem]:
         """What keeps a line's value from being such a task."""
 
     @classmethod
@@ -73,13 +73,15 @@ class CodeTask:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
+    def problems(row: Any) -> Iterator[FieldProblem]:
         yield from problems(row, CODE_FIELDS)
         if not isinstance(row, dict):
             return
         tests = row.get("tests")
         if tests in (None, []) and not str(row.get("reference_solution") or "").strip():
-            yield Problem(describe_field("tests", ""), "is missing" if tests is None else "must have at least one test")
+            yield FieldProblem(
+                describe_field("tests", ""), "is missing" if tests is None else "must have at least one test"
+            )
         for number, test in enumerate(tests if isinstance(tests, list) else (), start=1):
             yield from problems(test, TEST_FIELDS, f"test {number}")
 
@@ -111,7 +113,7 @@ class SearchTask:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
+    def problems(row: Any) -> Iterator[FieldProblem]:
         return problems(row, SEARCH_FIELDS)
 
     @classmethod
@@ -149,7 +151,7 @@ class ReplayTask:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
+    def problems(row: Any) -> Iterator[FieldProblem]:
         return replay_problems(row)
 
     @classmethod
@@ -173,7 +175,7 @@ class AnyTask:
     row: Mapping[str, Any]
 
     @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
+    def problems(row: Any) -> Iterator[FieldProblem]:
         return problems(row, ANY_FIELDS, others=True)
 
     @classmethod
@@ -189,7 +191,7 @@ class PromptTask(AnyTask):
     """A task with a ``prompt``. A program reads the other fields, and nothing is said of them either."""
 
     @staticmethod
-    def problems(row: Any) -> Iterator[Problem]:
+    def problems(row: Any) -> Iterator[FieldProblem]:
         return problems(row, PROMPT_FIELDS, others=True)
 
 
@@ -217,28 +219,28 @@ def _tests(value: Any) -> str:
     return "has no test that expects output, so every program would pass" if silent else ""
 
 
-CODE_FIELDS: Mapping[str, Field] = {
-    "task_id": Field(words, required=True),
-    "prompt": Field(words, required=True),
-    "starter_code": Field(text),
-    "tests": Field(_tests),
-    "language": Field(lambda value: "" if value in ("python", "") else f"must be python, not {value!r:.50}"),
-    "reference_solution": Field(text),
-    "ground_truth": Field(anything),
-    "metadata": Field(an_object),
+CODE_FIELDS: Mapping[str, FieldRule] = {
+    "task_id": FieldRule(words, required=True),
+    "prompt": FieldRule(words, required=True),
+    "starter_code": FieldRule(text),
+    "tests": FieldRule(_tests),
+    "language": FieldRule(lambda value: "" if value in ("python", "") else f"must be python, not {value!r:.50}"),
+    "reference_solution": FieldRule(text),
+    "ground_truth": FieldRule(anything),
+    "metadata": FieldRule(an_object),
 }
-TEST_FIELDS: Mapping[str, Field] = {
-    "input": Field(text),
-    "output": Field(text, required=True),
-    "description": Field(text),
-    "timeout": Field(_seconds),
+TEST_FIELDS: Mapping[str, FieldRule] = {
+    "input": FieldRule(text),
+    "output": FieldRule(text, required=True),
+    "description": FieldRule(text),
+    "timeout": FieldRule(_seconds),
 }
-SEARCH_FIELDS: Mapping[str, Field] = {
-    "task_id": Field(words, required=True),
-    "question": Field(words, required=True),
-    "answer": Field(words, required=True),
-    "documents": Field(texts),
-    "metadata": Field(an_object),
+SEARCH_FIELDS: Mapping[str, FieldRule] = {
+    "task_id": FieldRule(words, required=True),
+    "question": FieldRule(words, required=True),
+    "answer": FieldRule(words, required=True),
+    "documents": FieldRule(texts),
+    "metadata": FieldRule(an_object),
 }
 ANY_FIELDS = {"task_id": SEARCH_FIELDS["task_id"]}
-PROMPT_FIELDS = {**ANY_FIELDS, "prompt": Field(words, required=True)}
+PROMPT_FIELDS = {**ANY_FIELDS, "prompt": FieldRule(words, required=True)}

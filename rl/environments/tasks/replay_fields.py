@@ -9,34 +9,36 @@ from rl.base.leaves import leaf
 from rl.environments.tools.recorded import arguments_of
 
 
-class Problem(NamedTuple):
+class FieldProblem(NamedTuple):
     field: str
     """As a person finds it, ``field 'timeout' of test 2``; empty where the whole line is wrong."""
     what: str
 
 
-class Field(NamedTuple):
+class FieldRule(NamedTuple):
     check: Callable[[Any], str]
     """What is wrong with a value, empty when nothing is. Null is asked about only where the field is required."""
     required: bool = False
 
 
-def problems(row: Any, fields: Mapping[str, Field], of: str = "", *, others: bool = False) -> Iterator[Problem]:
+def problems(
+    row: Any, fields: Mapping[str, FieldRule], of: str = "", *, others: bool = False
+) -> Iterator[FieldProblem]:
     """``of``: what the row is a part of the line; the line itself when empty. ``others``: other fields may be there, and be
     anything."""
     if not isinstance(row, dict):
-        yield Problem(of, f"must be a JSON object, not {json_kind(row)}")
+        yield FieldProblem(of, f"must be a JSON object, not {json_kind(row)}")
         return
     for name in row if not others else ():
         if name not in fields:
             what = f"unknown; known: {', '.join(fields)} (what is yours belongs in metadata)"
-            yield Problem(describe_field(name, of), what)
+            yield FieldProblem(describe_field(name, of), what)
     for name, field in fields.items():
         if what := mistake(row, name, field):
-            yield Problem(describe_field(name, of), what)
+            yield FieldProblem(describe_field(name, of), what)
 
 
-def mistake(row: Mapping[str, Any], name: str, field: Field) -> str:
+def mistake(row: Mapping[str, Any], name: str, field: FieldRule) -> str:
     if name not in row:
         return "is missing" if field.required else ""
     return "" if row[name] is None and not field.required else field.check(row[name])
@@ -85,7 +87,7 @@ _NO_JUDGES = ("replay", "program")
 """Environments that cannot say what an answer is worth that was given elsewhere."""
 
 
-def replay_problems(row: Any) -> Iterator[Problem]:
+def replay_problems(row: Any) -> Iterator[FieldProblem]:
     yield from problems(row, REPLAY_FIELDS)
     if not isinstance(row, dict):
         return
@@ -101,25 +103,27 @@ def is_schema(value: Any) -> bool:
     return not any(problems(value, REPLAY_PARTS["tools"][1]))
 
 
-def _verdict_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
+def _verdict_problems(row: Mapping[str, Any]) -> Iterator[FieldProblem]:
     """Problems of the fields that tell how good an answer is."""
     name, task = row.get("environment"), row.get("task")
     if bool(name) == bool(row.get("accepted")):
-        yield Problem("", "must have either an environment with its task, or accepted answers")
+        yield FieldProblem("", "must have either an environment with its task, or accepted answers")
     if not isinstance(name, str) or not name or _environment(name):
         return
     if task is None:
-        yield Problem("field 'task'", "is missing: what the environment judges answers by")
+        yield FieldProblem("field 'task'", "is missing: what the environment judges answers by")
         return
     kind = leaf(_ENVIRONMENTS).environment_class(name).tasks
-    yield from (Problem(f"field 'task', {problem.field}".rstrip(", "), problem.what) for problem in kind.problems(task))
+    yield from (
+        FieldProblem(f"field 'task', {problem.field}".rstrip(", "), problem.what) for problem in kind.problems(task)
+    )
     options = row.get("options")
     try:
         leaf(f"{_ENVIRONMENTS}.settings").EnvironmentSettings(
             name, options if isinstance(options, dict) else {}
         ).check()
     except UsageError as error:
-        yield Problem("field 'options'", str(error))
+        yield FieldProblem("field 'options'", str(error))
 
 
 def _environment(value: Any) -> str:
@@ -174,32 +178,34 @@ def _solution(value: Any) -> str:
     return ""
 
 
-REPLAY_FIELDS: Mapping[str, Field] = {
-    "task_id": Field(words, required=True),
-    "prompt": Field(_messages, required=True),
-    "recorded": Field(
+REPLAY_FIELDS: Mapping[str, FieldRule] = {
+    "task_id": FieldRule(words, required=True),
+    "prompt": FieldRule(_messages, required=True),
+    "recorded": FieldRule(
         lambda value: _list(value, "calls") or ("" if value else "must have at least one call"), required=True
     ),
-    "tools": Field(_list),
-    "environment": Field(_environment),
-    "task": Field(an_object),
-    "options": Field(an_object),
-    "accepted": Field(_answers),
-    "solution": Field(_solution),
-    "metadata": Field(an_object),
+    "tools": FieldRule(_list),
+    "environment": FieldRule(_environment),
+    "task": FieldRule(an_object),
+    "options": FieldRule(an_object),
+    "accepted": FieldRule(_answers),
+    "solution": FieldRule(_solution),
+    "metadata": FieldRule(an_object),
 }
-CALL_FIELDS: Mapping[str, Field] = {
-    "tool_name": Field(words, required=True),
-    "arguments": Field(_arguments),
-    "result": Field(anything),
-    "success": Field(lambda value: "" if isinstance(value, bool) else f"must be true or false, not {json_kind(value)}"),
-    "error": Field(text),
-    "duration_ms": Field(anything),
-    "timestamp": Field(anything),
+CALL_FIELDS: Mapping[str, FieldRule] = {
+    "tool_name": FieldRule(words, required=True),
+    "arguments": FieldRule(_arguments),
+    "result": FieldRule(anything),
+    "success": FieldRule(
+        lambda value: "" if isinstance(value, bool) else f"must be true or false, not {json_kind(value)}"
+    ),
+    "error": FieldRule(text),
+    "duration_ms": FieldRule(anything),
+    "timestamp": FieldRule(anything),
 }
-REPLAY_PARTS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
-    "prompt": ("message", {"role": Field(_role, required=True), "content": Field(text, required=True)}),
+REPLAY_PARTS: Mapping[str, tuple[str, Mapping[str, FieldRule]]] = {
+    "prompt": ("message", {"role": FieldRule(_role, required=True), "content": FieldRule(text, required=True)}),
     "recorded": ("call", CALL_FIELDS),
-    "tools": ("tool", {"type": Field(anything), "function": Field(_function, required=True)}),
+    "tools": ("tool", {"type": FieldRule(anything), "function": FieldRule(_function, required=True)}),
 }
 """Field to what its items are called, and their fields."""

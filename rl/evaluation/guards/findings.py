@@ -13,7 +13,7 @@ FEWEST_PROMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ModelAnswers:
     """One model's answers to the prompts that all models answered, in the same order."""
 
     texts: Sequence[str]
@@ -38,8 +38,8 @@ class Answers:
 class Findings:
     """What a version is held to its rails by."""
 
-    new: Answers
-    current: Answers
+    new: ModelAnswers
+    current: ModelAnswers
     preferred: Sequence[str]
     """The answers that people prefer; none where none are stored."""
     questions: Sequence[str] = ()

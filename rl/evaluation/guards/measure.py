@@ -16,7 +16,7 @@ from rl.data_formatter.opinions import stable_hash
 from rl.evaluation import MODELS
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
-from rl.evaluation.guards.findings import FEWEST_PROMPTS, Answers, Findings
+from rl.evaluation.guards.findings import FEWEST_PROMPTS, Findings, ModelAnswers
 from rl.evaluation.guards.rails import broken_reason, hold, hold_to_task
 from rl.evaluation.lm_eval import TaskScores
 from rl.models import Agent
@@ -49,7 +49,7 @@ def skip(reason: str, agent: Agent, task: TaskScores | None) -> Guards:
 
 
 @dataclass(slots=True)
-class Watch:
+class GuardWatch:
     """Waits for the models to be loaded for their scores: ``speaker`` is handed to whoever loads them."""
 
     agent: Agent
@@ -109,11 +109,11 @@ class Watch:
         }
         return Guards(report, broken_reason(all_rails))
 
-    def _examine(self, name: str, given: Mapping[str, Sequence[GeneratedAnswer]], rows: Sequence[Row]) -> Answers:
+    def _examine(self, name: str, given: Mapping[str, Sequence[GeneratedAnswer]], rows: Sequence[Row]) -> ModelAnswers:
         """``given``: the answers of all models."""
         agent_format, most = self.agent.answer_format, self.speaker.most[name]
         texts_of_base = [[] if name == "base" else [answer.text] for answer in given["base"]]
-        return Answers(
+        return ModelAnswers(
             texts=[answer.text for answer in given[name]],
             errors=[
                 kinds_of(answer, most, row, agent_format, others)
@@ -147,7 +147,7 @@ def watch(
     kind: AnswerKind = FREE,
     choosing: Choosing | None = None,
     schema: Mapping[str, Any] | None = None,
-) -> Watch:
+) -> GuardWatch:
     """Asks all ``rows``, and guards the first PROMPTS of them; ``most_tokens``: longest answer. Loads torch if there are
     any."""
     # for rewards and formats to read: of pairs, what was stored with the newest answer to their prompt
@@ -163,7 +163,7 @@ def watch(
     tells = not kind.has_right_answers and sum(bool(row.get("chosen")) for row in guarded) >= FEWEST_PROMPTS
     how["measures_fit"] = tells and "relevance" in guard_limits(agent.guard_limits)
     speaker = leaf(SPEAKING).Speaker(asked, max_length, most_tokens, report, **how) if asked else None
-    return Watch(agent, guarded, asked, speaker, report, scorer, task, kind)
+    return GuardWatch(agent, guarded, asked, speaker, report, scorer, task, kind)
 
 
 def one_of_each_prompt(rows: Sequence[Row]) -> list[Row]:
@@ -172,7 +172,7 @@ def one_of_each_prompt(rows: Sequence[Row]) -> list[Row]:
     return [by_prompt[key] for key in sorted(by_prompt, key=stable_hash)]
 
 
-def _figures(answers: Answers) -> dict[str, Any]:
+def _figures(answers: ModelAnswers) -> dict[str, Any]:
     rewards = [reward for reward in answers.rewards if reward is not None]
     return {
         "characters": answers.length,
@@ -182,7 +182,7 @@ def _figures(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _samples(rows: Sequence[Row], examined: Mapping[str, Answers]) -> list[dict[str, Any]]:
+def _samples(rows: Sequence[Row], examined: Mapping[str, ModelAnswers]) -> list[dict[str, Any]]:
     """What each model answered to every prompt; those with an error of the new version first."""
     models = [name for name in MODELS if name in examined]
     return [

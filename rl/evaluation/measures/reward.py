@@ -12,7 +12,7 @@ from rl.base.records import GeneratedAnswer, Report, Scorer
 from rl.config import AgentConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
-from rl.environments.episode import Episode
+from rl.environments.episode import PlayedEpisode
 from rl.evaluation import MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import FIELDS, REWARD, RIGHT, SUCCESS, Verdict, decide_means
 from rl.evaluation.groups import Groups, of_changes
@@ -75,7 +75,7 @@ def compare_success(contest: Contest, rows: Sequence[Row], config: AgentConfig, 
     if not candidates:
         return earn([], {}, {})
     tasks, solve = [row["task"] for row in candidates], leaf(SCORERS["success"]).solve_versions
-    episodes: dict[str, list[Episode]] = of_each(
+    episodes: dict[str, list[PlayedEpisode]] = of_each(
         contest, lambda base, thinks, compared: solve(base, compared, tasks, replace(config, thinks=thinks), report)
     )
     solved = {

@@ -10,7 +10,7 @@ GAINS = (0.10, 0.05, 0.02, 0.01)
 """That a plan may be made for, of accuracy or reward."""
 
 
-class Plan(NamedTuple):
+class SampleSizePlan(NamedTuple):
     """What more prompts are good for."""
 
     gain: float
@@ -19,13 +19,13 @@ class Plan(NamedTuple):
     """Prompts, besides those there are."""
 
 
-def plan(variance: float, prompts: int, level: float, margin: float = 0.0) -> Plan | None:
+def plan(variance: float, prompts: int, level: float, margin: float = 0.0) -> SampleSizePlan | None:
     """For the largest of ``GAINS`` that takes at least twice the ``prompts`` there are: the number is then right within a
     factor of 1.5 in most cases, as it hangs on the ``variance`` of one prompt's change alone. None where all take fewer."""
     for gain in GAINS:
         needed = prompts_for_gain(variance, gain + margin, level)
         if needed >= 2 * prompts:
-            return Plan(gain, needed - prompts)
+            return SampleSizePlan(gain, needed - prompts)
     return None
 
 

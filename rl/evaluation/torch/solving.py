@@ -11,11 +11,11 @@ from transformers import PreTrainedTokenizerBase
 from rl.base.records import Report
 from rl.config import AgentConfig
 from rl.environments.crew import crew
-from rl.environments.episode import Episode
+from rl.environments.episode import PlayedEpisode
 from rl.environments.settings import EnvironmentSettings
 from rl.lm import loading
 from rl.lm.generating import likeliest, stop_at
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.lm.packed_layers import packed_layers
 from rl.lm.resources import resource_advice
 from rl.training.agent.episodes import Ids, Play
@@ -31,7 +31,7 @@ def solve_versions(
     tasks: Sequence[Mapping[str, Any]],
     config: AgentConfig,
     report: Report,
-) -> dict[str, list[Episode]]:
+) -> dict[str, list[PlayedEpisode]]:
     """An episode of each task under each adapter or whole model, None being the base model, which is loaded once; in the
     order of the tasks. Raises UsageError for a base model that is none or an environment that cannot be made, and
     TrainingFailed for a model or an adapter that cannot be loaded.
@@ -45,9 +45,9 @@ def solve_versions(
         loading.load_base(base_model, config.precision).eval(),
     )
     # room of an episode: its tokens in all, of which a turn needs max_new_tokens
-    room = Limits(int(config.max_length), loading.context_length(model.config), int(config.max_new_tokens))
+    room = TokenLimits(int(config.max_length), loading.context_length(model.config), int(config.max_new_tokens))
     settings = EnvironmentSettings(**config.environment)
-    episodes: dict[str, list[Episode]] = {}
+    episodes: dict[str, list[PlayedEpisode]] = {}
     with crew(settings, int(config.async_rollout_workers)) as world:
         stage = stage_in(world, tokenizer, room, config)
         for name, weights in compared.items():

@@ -150,7 +150,7 @@ def _defaults(library: Any, name: str, kind: type[c.Structure], table: dict[str,
     return defaults
 
 
-class Reader:
+class LogitReader:
     """A GGUF file, with or without an adapter, that tells the logits after each token of given text. Computed exactly where
     there is a choice: float32 attention cache, no flash attention, on the processor. The process ends with it, so nothing
     is freed."""
@@ -235,7 +235,7 @@ class Reader:
             raise RuntimeError(f"llama.cpp could not compute {len(tokens)} tokens (status {status})")
 
 
-def log_prob(reader: Reader, prompt: Sequence[int], answer: Sequence[int]) -> float:
+def log_prob(reader: LogitReader, prompt: Sequence[int], answer: Sequence[int]) -> float:
     """Sum over the answer's tokens of the natural log of their probability, after what is before each."""
     if not answer:
         return 0.0

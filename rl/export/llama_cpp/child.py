@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import xllamacpp
 
-from rl.export.llama_cpp.api import Reader, log_prob
+from rl.export.llama_cpp.api import LogitReader, log_prob
 
 _THREADS = 1
 """llama.cpp's threads spin while they wait; beside a busy trainer more of them are slower, not faster."""
@@ -78,8 +78,8 @@ def _lines(request: dict[str, Any]) -> Iterator[Any]:
         yield log_prob(reader, prompt, answer)
 
 
-def _reader(request: dict[str, Any]) -> Reader:
-    return Reader(request["model"], request["adapter"], request["context"], _THREADS)
+def _reader(request: dict[str, Any]) -> LogitReader:
+    return LogitReader(request["model"], request["adapter"], request["context"], _THREADS)
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

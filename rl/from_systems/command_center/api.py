@@ -22,7 +22,7 @@ from rl.collect.feedback.events import observation
 from rl.collect.feedback.waiting import NoRoom
 from rl.collect.feedback.write import CHUNK, append
 from rl.collect.limits import MAX_ID_LENGTH
-from rl.from_systems.command_center.callers import SCOPES, Caller, MayRate, PageAuthentication, caller_of
+from rl.from_systems.command_center.callers import SCOPES, MayRate, PageAuthentication, PageCaller, caller_of
 from rl.from_systems.command_center.learner import status_of
 from rl.from_systems.command_center.rows import (
     SOURCE,
@@ -54,7 +54,7 @@ class PageView(APIView):
     throttle_classes = [RequestsPerMinute]
 
     @property
-    def caller(self) -> Caller:
+    def caller(self) -> PageCaller:
         return caller_of(self.request)
 
     def handle_exception(self, exc: Exception) -> Response:
@@ -82,7 +82,7 @@ class PageView(APIView):
         return self.request.data
 
 
-class Ratings(PageView):
+class EntryRatings(PageView):
     def get(self, request: Request) -> Response:
         """A bare list, as its page wants it. What does not fit is on the next page, to which a header leads."""
         start = self.number("offset", 0, 0, LAST_OFFSET)
@@ -180,7 +180,7 @@ class Status(_OfAgent):
         return Response({"agent": self.agent.name, **status_of(self.agent)})
 
 
-class History(_OfAgent):
+class RunHistory(_OfAgent):
     def get(self, request: Request) -> Response:
         runs = self.agent.runs.select_related("version").order_by("-created_at", "-pk")
         runs = runs.prefetch_related(Prefetch("version__evaluations", Evaluation.objects.defer("report")))

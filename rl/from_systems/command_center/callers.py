@@ -22,7 +22,7 @@ SCOPES = {"GET": READ, "HEAD": READ, "OPTIONS": READ, "POST": RATE}
 """What a key needs."""
 
 
-class Caller(NamedTuple):
+class PageCaller(NamedTuple):
     key: ApiKey | None
     agent_id: int | None
     """The only agent that is reached; None: all."""
@@ -48,17 +48,17 @@ class MayRate(BasePermission):
         return True
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: Request) -> PageCaller:
     """Raises PermissionDenied where the origin is for an agent that does not exist."""
     if isinstance(request.auth, ApiKey):
-        return Caller(request.auth, request.auth.agent_id)
+        return PageCaller(request.auth, request.auth.agent_id)
     name = settings.COMMAND_CENTER_ORIGINS[_origin(request)]
     if not name:
-        return Caller(None, None)
+        return PageCaller(None, None)
     agent_id = Agent.objects.filter(name__iexact=name).values_list("pk", flat=True).first()
     if agent_id is None:
         raise PermissionDenied(f"COMMAND_CENTER_ORIGINS names the agent {name}, which does not exist yet")
-    return Caller(None, agent_id)
+    return PageCaller(None, agent_id)
 
 
 def allow_origin_of_page(sender: Any, request: HttpRequest, **kwargs: Any) -> bool:

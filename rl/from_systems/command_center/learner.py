@@ -10,7 +10,7 @@ from rl import online_learner
 from rl.base.errors import RatchetError, UsageError
 from rl.base.records import silent
 from rl.collect.importers.newcomers import settle_in
-from rl.from_systems.command_center.callers import Caller
+from rl.from_systems.command_center.callers import PageCaller
 from rl.from_systems.command_center.rows import SOURCE, OneRating, store, thumb_of
 from rl.from_systems.command_center.trainer import the_agent
 from rl.models import Agent, TrainingRun
@@ -37,7 +37,7 @@ class OnlineLearner:
         except ValidationError as error:
             raise ValueError(summary(error)) from None
         thumb = thumb_of(data, data["entry_id"], data["device_id"])
-        [outcome] = store(Caller(None, self.agent.pk), [thumb])
+        [outcome] = store(PageCaller(None, self.agent.pk), [thumb])
         if isinstance(outcome, UsageError):
             raise ValueError(str(outcome))
         return self.should_retrain()

@@ -14,7 +14,7 @@ from rl.collect.feedback.waiting import Early, Kept
 from rl.collect.feedback.write import record
 from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_RATER_LENGTH
 from rl.collect.traces.rows import run_id
-from rl.from_systems.command_center.callers import Caller
+from rl.from_systems.command_center.callers import PageCaller
 from rl.models import Feedback, Trace, WaitingRating
 from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE
@@ -77,7 +77,7 @@ LIVE = "command_center_page"
 Row = dict[str, Any]
 
 
-class Stored(NamedTuple):
+class StoredRating(NamedTuple):
     rating: Feedback | WaitingRating
     """The one that counts now, which is another one than sent if that was older; or that waits."""
     created: bool
@@ -95,7 +95,7 @@ class Listed(NamedTuple):
     has_more: bool
 
 
-def list_rows(caller: Caller, start: int, most: int) -> Listed:
+def list_rows(caller: PageCaller, start: int, most: int) -> Listed:
     """What the caller may see, the newest ``rated_at`` first: ``most`` rows from the one with the number ``start`` on, or as
     many as have MOST_CHARACTERS. Ratings that were given in the same moment are in an order that stays."""
     ratings = Feedback.objects.filter(
@@ -117,31 +117,31 @@ def list_rows(caller: Caller, start: int, most: int) -> Listed:
     return Listed(rows_of([row for row in rows if row is not None]), total, start + len(named) < total)
 
 
-def store(caller: Caller, thumbs: Sequence[Early]) -> list[Stored | UsageError]:
+def store(caller: PageCaller, thumbs: Sequence[Early]) -> list[StoredRating | UsageError]:
     """What becomes of each, in their order; those whose entry is not here yet wait for it. ``thumbs``: some hundred of
     different entries. Raises UsageError and RunConflict."""
     traces = _by_entry(caller, [thumb.entry_id for thumb in thumbs])
     waiting.deliver((of_entry[0] for of_entry in traces.values() if len(of_entry) == 1), LIVE)
-    outcomes: dict[str, Stored | UsageError] = {
+    outcomes: dict[str, StoredRating | UsageError] = {
         entry_id: SeveralAgents(entry_id, of_entry) for entry_id, of_entry in traces.items() if len(of_entry) > 1
     }
     rated = [(traces[thumb.entry_id][0], thumb) for thumb in thumbs if len(traces.get(thumb.entry_id, ())) == 1]
     outcomes |= zip((thumb.entry_id for _, thumb in rated), rate(caller, rated), strict=True)
     early = [thumb for thumb in thumbs if thumb.entry_id not in traces]
     for thumb, kept in zip(early, waiting.keep(early, caller.agent_id, caller.key), strict=True):
-        outcomes[thumb.entry_id] = Stored(*kept) if isinstance(kept, Kept) else kept
+        outcomes[thumb.entry_id] = StoredRating(*kept) if isinstance(kept, Kept) else kept
     return [outcomes[thumb.entry_id] for thumb in thumbs]
 
 
-def rate(caller: Caller, thumbs: Sequence[tuple[Trace, Early]]) -> list[Stored]:
+def rate(caller: PageCaller, thumbs: Sequence[tuple[Trace, Early]]) -> list[StoredRating]:
     key = caller.key.pk if caller.key else None
     results = record(waiting.event_of(thumb, trace, LIVE, key) for trace, thumb in thumbs)
     for (trace, _), result in zip(thumbs, results, strict=True):
         result.event.trace = trace
-    return [Stored(result.event, result.created) for result in results]
+    return [StoredRating(result.event, result.created) for result in results]
 
 
-def find_answer(caller: Caller, name: str) -> Trace | None:
+def find_answer(caller: PageCaller, name: str) -> Trace | None:
     """By its id here, or by the only external id that says so. Raises SeveralAgents."""
     pending.deliver_named([name])  # of the gateway, a moment ago
     rows = _visible(caller)
@@ -157,13 +157,13 @@ def find_answer(caller: Caller, name: str) -> Trace | None:
     return next(iter(named), None)
 
 
-def _visible(caller: Caller) -> QuerySet[Trace]:
+def _visible(caller: PageCaller) -> QuerySet[Trace]:
     """Without their big columns."""
     rows = Trace.objects.select_related("agent").only("external_id", "agent__name").order_by()
     return rows if caller.agent_id is None else rows.filter(agent=caller.agent_id)
 
 
-def _by_entry(caller: Caller, entry_ids: Sequence[str]) -> dict[str, list[Trace]]:
+def _by_entry(caller: PageCaller, entry_ids: Sequence[str]) -> dict[str, list[Trace]]:
     traces: dict[str, list[Trace]] = {}
     for trace in by_external_id(_visible(caller), entry_ids):
         traces.setdefault(trace.external_id or "", []).append(trace)

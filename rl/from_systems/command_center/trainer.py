@@ -30,7 +30,7 @@ COLUMNS = ("prompt", "chosen", "rejected", "question_id")
 MIN_SAMPLES, VAL_SPLIT = 50, 0.1
 
 
-class Rows(list[dict[str, Any]]):
+class ChatRows(list[dict[str, Any]]):
     """Prompts and answers are lists of chat messages."""
 
     column_names = list(COLUMNS)
@@ -45,7 +45,7 @@ def prepare_training_dataset(
     min_samples: int = MIN_SAMPLES,
     val_split: float | None = None,
     agent: str | None = None,
-) -> dict[str, Rows]:
+) -> dict[str, ChatRows]:
     """``train`` and ``validation``. ``agent``: whose answers; by default the only one that has widgets. Raises ValueError
     where it is too little, UsageError and BadFile."""
     try:
@@ -60,7 +60,10 @@ def prepare_training_dataset(
         )
     except NotEnoughData as error:
         raise ValueError(str(error)) from error
-    return {"train": Rows(_read(frozen.directory / TRAIN)), "validation": Rows(_read(frozen.directory / HELD_OUT))}
+    return {
+        "train": ChatRows(_read(frozen.directory / TRAIN)),
+        "validation": ChatRows(_read(frozen.directory / HELD_OUT)),
+    }
 
 
 def the_agent() -> str:

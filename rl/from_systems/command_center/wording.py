@@ -25,33 +25,37 @@ from rl.data_formatter.wording.contract import (
 )
 
 
-class Entry(NamedTuple):
+class WidgetPurpose(NamedTuple):
     shows: str
     good_for: str
 
 
-CATALOGUE: Mapping[str, Entry] = {
-    "alerts": Entry("alarms with their severity and state", "what needs attention now"),
-    "category-bar": Entry("one bar for each category", "ranking machines, shifts or areas"),
-    "chatstream": Entry("messages of people and assistants", "what was said about an event"),
-    "comparison": Entry("two or more values beside each other", "differences between devices or periods"),
-    "composition": Entry("the parts of a whole", "shares of a total"),
-    "diagnosticpanel": Entry("checks of a device and their results", "finding the cause of a fault"),
-    "distribution": Entry("how values spread", "outliers and usual ranges"),
-    "edgedevicepanel": Entry("one device with its readings and state", "the details of a single device"),
-    "eventlogstream": Entry("events in the order in which they came", "what happened, line by line"),
-    "flow-sankey": Entry("flows from sources to sinks, as wide as they are large", "where energy or material goes"),
-    "kpi": Entry("one number with its unit and its change", "a single value at a glance"),
-    "matrix-heatmap": Entry("two dimensions by colour", "patterns by hour, day or machine"),
-    "peoplehexgrid": Entry("people as a grid of cells", "who is where, and in which role"),
-    "peoplenetwork": Entry("people and their ties", "who works with whom"),
-    "peopleview": Entry("people with role, shift and state", "staff on duty"),
-    "supplychainglobe": Entry("sites and routes on a globe", "suppliers and transports"),
-    "timeline": Entry("spans of time, one below the other", "when states or work began and ended"),
-    "trend": Entry("one value over time", "how a value develops"),
-    "trend-multi-line": Entry("several values over the same time", "devices or phases compared over time"),
-    "trends-cumulative": Entry("totals that add up over time", "consumption since a date"),
-    "uncertaintypanel": Entry("what is not known, and how sure the rest is", "answers that rest on little data"),
+CATALOGUE: Mapping[str, WidgetPurpose] = {
+    "alerts": WidgetPurpose("alarms with their severity and state", "what needs attention now"),
+    "category-bar": WidgetPurpose("one bar for each category", "ranking machines, shifts or areas"),
+    "chatstream": WidgetPurpose("messages of people and assistants", "what was said about an event"),
+    "comparison": WidgetPurpose("two or more values beside each other", "differences between devices or periods"),
+    "composition": WidgetPurpose("the parts of a whole", "shares of a total"),
+    "diagnosticpanel": WidgetPurpose("checks of a device and their results", "finding the cause of a fault"),
+    "distribution": WidgetPurpose("how values spread", "outliers and usual ranges"),
+    "edgedevicepanel": WidgetPurpose("one device with its readings and state", "the details of a single device"),
+    "eventlogstream": WidgetPurpose("events in the order in which they came", "what happened, line by line"),
+    "flow-sankey": WidgetPurpose(
+        "flows from sources to sinks, as wide as they are large", "where energy or material goes"
+    ),
+    "kpi": WidgetPurpose("one number with its unit and its change", "a single value at a glance"),
+    "matrix-heatmap": WidgetPurpose("two dimensions by colour", "patterns by hour, day or machine"),
+    "peoplehexgrid": WidgetPurpose("people as a grid of cells", "who is where, and in which role"),
+    "peoplenetwork": WidgetPurpose("people and their ties", "who works with whom"),
+    "peopleview": WidgetPurpose("people with role, shift and state", "staff on duty"),
+    "supplychainglobe": WidgetPurpose("sites and routes on a globe", "suppliers and transports"),
+    "timeline": WidgetPurpose("spans of time, one below the other", "when states or work began and ended"),
+    "trend": WidgetPurpose("one value over time", "how a value develops"),
+    "trend-multi-line": WidgetPurpose("several values over the same time", "devices or phases compared over time"),
+    "trends-cumulative": WidgetPurpose("totals that add up over time", "consumption since a date"),
+    "uncertaintypanel": WidgetPurpose(
+        "what is not known, and how sure the rest is", "answers that rest on little data"
+    ),
 }
 FIRST_RELEVANCE, STEP, LEAST_RELEVANCE = 0.95, 0.05, 0.5
 """By position alone: people said which widgets suit, not how much."""
@@ -71,7 +75,7 @@ _SHAPE = (
 _FIXTURE_SHAPE = '{"fixtures": [{"index": 0, "fixture": "…", "reason": "…"}]}'
 
 
-class Prompts:
+class WidgetPrompts:
     def ask_for_widgets(self, ask: Ask) -> list[Message]:
         rules = [f"{number}. {rule}" for number, rule in enumerate(_RULES, 1)]
         known = {name: f": shows {entry.shows}; good for {entry.good_for}" for name, entry in CATALOGUE.items()}
@@ -91,7 +95,7 @@ class Prompts:
         )
 
 
-class Answers:
+class WidgetAnswers:
     def write_widgets(self, picked: Sequence[Picked], ask: Ask) -> str:
         widgets = []
         for rank, choice in enumerate(picked):
@@ -139,7 +143,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-PROMPTS, ANSWERS = Prompts(), Answers()
+PROMPTS, ANSWERS = WidgetPrompts(), WidgetAnswers()
 MOST_PAIRS = 5
 WORDING = Wording(PROMPTS, ANSWERS)
 REQUIRED = ("question_id", "scenario", "rating", "question")

@@ -20,7 +20,7 @@ from rl.models.traces import HELD_OUT, NEVER, SPLIT, may_be_used
 from rl.rewards.decision import LIMIT, last_outcomes
 
 
-class Decision(RowFormat):
+class DecisionRows(RowFormat):
     """Only answers with an action; others are not decisions and are not read. ``min_reward`` is of the raw reward."""
 
     columns: ClassVar[dict[str, Column]] = {

@@ -17,7 +17,7 @@ from rl.collect.capture.trace_files import statistics
 from rl.collect.traces.imported import Rejected
 from rl.from_systems import toolbox
 from rl.from_systems.toolbox.checkpoints.agents_folder import AgentsFolder, named_file, read_checkpoint
-from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, merge_checkpoints
+from rl.from_systems.toolbox.checkpoints.overlap import CheckpointContents, merge_checkpoints
 from rl.from_systems.toolbox.datasets import GRPODatasetBuilder, GRPOExample, KTODatasetBuilder, KTOExample, prompt_text
 from rl.from_systems.toolbox.records import ExecutionTrace, TraceCollector, from_core
 from rl.from_systems.toolbox.reward_engine import RewardEngine
@@ -107,12 +107,12 @@ class CheckpointLoader:
             for file in sorted(files, key=lambda file: file.modified, reverse=True)
         ]
 
-    def load_checkpoint(self, path: Path | str) -> Checkpoint:
+    def load_checkpoint(self, path: Path | str) -> CheckpointContents:
         """What one file holds, for ``extract_traces_from_checkpoint``. Raises BadFile."""
         return read_checkpoint(named_file(Path(path)))
 
     def extract_traces_from_checkpoint(
-        self, checkpoint: Checkpoint, agent_name: str | None = None
+        self, checkpoint: CheckpointContents, agent_name: str | None = None
     ) -> list[ExecutionTrace]:
         """``agent_name`` is not needed: no trace says whose it is."""
         return [from_core(conversation.trace) for conversation in merge_checkpoints([checkpoint])]

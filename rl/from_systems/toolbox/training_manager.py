@@ -34,7 +34,7 @@ class RLTrainingManager:
     def __init__(self, storage_path: Path | str | None = None) -> None:
         self.storage_path = Path(storage_path) if storage_path else toolbox.data_folder() / toolbox.TRAINING
         self.storage_path.mkdir(parents=True, exist_ok=True)
-        self.history = History.read(self.storage_path)
+        self.history = TrainingHistory.read(self.storage_path)
         self.current_session: TrainingSession | None = None
         self._pipeline: TrainingPipeline | None = None
         self._thread: threading.Thread | None = None
@@ -247,14 +247,14 @@ def local_time() -> datetime:
 
 
 @dataclass
-class History:
+class TrainingHistory:
     folder: Path
     sessions: list[TrainingSession] = field(default_factory=list)
     active_models: dict[str, str] = field(default_factory=dict)
     """Name of a model to its name at Ollama."""
 
     @classmethod
-    def read(cls, folder: Path) -> History:
+    def read(cls, folder: Path) -> TrainingHistory:
         """Empty where there is none yet. Raises BadFile."""
         file = folder / FILE
         if not file.exists():

@@ -132,7 +132,7 @@ _ANCHOR: Final = 32
 """Characters of a prompt that are read before an answer: some tokenizers begin a text otherwise than they go on."""
 
 
-class AnswerForm:
+class AnswerFrame:
     """How an answer stands behind a prompt: what the model generates before its words, and what ends its turn. A prompt is
     what a server makes of the messages, with the opening of the assistant's turn; it is never looked for in a whole
     conversation, which many templates write otherwise. What is learned is what the model would have to generate from there:
@@ -257,6 +257,6 @@ class AnswerForm:
 
 
 @lru_cache(maxsize=4)
-def answer_form(tokenizer: PreTrainedTokenizerBase) -> AnswerForm:
+def answer_form(tokenizer: PreTrainedTokenizerBase) -> AnswerFrame:
     """Finding it out takes longer than a row."""
-    return AnswerForm(tokenizer)
+    return AnswerFrame(tokenizer)

@@ -75,7 +75,7 @@ _THOUGHT = re.compile(r"<think>\s*</think>\s*")
 _THOUGHT_BEGUN = re.compile(r"<think>\s*(?:</think>\s*)?\Z")
 
 
-class Turns:
+class TurnFormat:
     opening: str
     """How the assistant's turn begins, behind a question."""
     call_end: str

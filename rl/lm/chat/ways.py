@@ -15,7 +15,7 @@ from rl.environments.dialects import DIALECTS, action_of, dialect, request_of, u
 from rl.environments.dialects.hermes import read_action
 from rl.lm.chat.template import TOOL, TOOL_NAME, ChatTemplate, TemplateRefused
 from rl.lm.chat.tokens import ChatTokens
-from rl.lm.chat.turns import Native, Plain, Style, Turns
+from rl.lm.chat.turns import Native, Plain, Style, TurnFormat
 
 Tools = Sequence[Mapping[str, Any]]
 Read = Callable[[str, Tools], Action]
@@ -28,7 +28,7 @@ _EXAMPLE = ToolRequest("name", {"argument": "value"})
 class Way:
     name: str
     style: Style
-    turns: Turns
+    turns: TurnFormat
     read: Read
     write: Callable[[Sequence[ToolRequest]], str] | None
     """Several calls, where the template writes one at most; None where nobody can."""
@@ -37,8 +37,8 @@ class Way:
 def choose_way(
     tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, tokens: ChatTokens, policy_type: str, speaks: bool
 ) -> Way:
-    def turns(style: Style) -> Turns:
-        return Turns(template, style, tokens.markers, tokenizer.eos_token)
+    def turns(style: Style) -> TurnFormat:
+        return TurnFormat(template, style, tokens.markers, tokenizer.eos_token)
 
     if policy_type in ("auto", "template"):
         reasons = []
@@ -59,7 +59,7 @@ def choose_way(
         raise UsageError(f"the model's chat template cannot write a chat: {refused}") from refused
 
 
-def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: Turns, speaks: bool) -> Way:
+def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: TurnFormat, speaks: bool) -> Way:
     """The template's own way to write calls, with the first reader that reads one back. Raises TemplateRefused."""
     call_text = turns.write("", [_PROBE]).removesuffix(turns.call_end)
     for name in DIALECTS:
@@ -88,7 +88,7 @@ def _beginning_of(example: str) -> str:
     return example.partition(_EXAMPLE.name)[0].strip()
 
 
-def _aloud(read: Callable[[str], Action], turns: Turns) -> Read:
+def _aloud(read: Callable[[str], Action], turns: TurnFormat) -> Read:
     begun = "<think>" if turns.thinks_first else ""
     return lambda text, _: read(without_thinking(begun + text))
 

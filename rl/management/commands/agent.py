@@ -15,7 +15,7 @@ from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent
 
 
-class CreateOptions(CommandOptions):
+class CreateAgentOptions(CommandOptions):
     name: str = argument(help="letters, digits, '.', '_' and '-'")
     model: str | None = option(
         help=f"{', '.join(EMBEDDED_MODELS)}, a name of BASE_MODELS, a hub id (with @revision: that one), a folder, or a "
@@ -31,11 +31,11 @@ class CreateOptions(CommandOptions):
 class Command(ActionsCommand):
     help = "Make an agent with its base model, and list the agents."
     actions = {
-        "create": ("make an agent, and fetch its base model where that is not here", CreateOptions),
+        "create": ("make an agent, and fetch its base model where that is not here", CreateAgentOptions),
         "list": ("all agents by name", None),
     }
 
-    def _create(self, options: CreateOptions) -> None:
+    def _create(self, options: CreateAgentOptions) -> None:
         """The model first: an agent whose model cannot be had is not made."""
         agent = Agent.new(
             options.name,

@@ -17,7 +17,7 @@ from rl.models import Agent, ApiKey, usual_scopes
 from rl.operations.keys import revoke
 
 
-class CreateOptions(CommandOptions):
+class CreateKeyOptions(CommandOptions):
     name: str = option(required=True, help="who uses it, for people")
     kind: str = option(choices=ApiKey.Kind.values, default=ApiKey.Kind.SECRET)
     agent: str | None = option(help="the only agent that it is for; every agent if left out")
@@ -32,19 +32,19 @@ class CreateOptions(CommandOptions):
     )
 
 
-class RevokeOptions(CommandOptions):
+class RevokeKeyOptions(CommandOptions):
     id: int = argument(type=int)
 
 
 class Command(ActionsCommand):
     help = "Make, list and revoke the keys of the API."
     actions = {
-        "create": ("make a key; it is printed this once", CreateOptions),
+        "create": ("make a key; it is printed this once", CreateKeyOptions),
         "list": ("all keys, newest first", None),
-        "revoke": ("refuse a key from now on", RevokeOptions),
+        "revoke": ("refuse a key from now on", RevokeKeyOptions),
     }
 
-    def _create(self, options: CreateOptions) -> None:
+    def _create(self, options: CreateKeyOptions) -> None:
         origins = parts_of(options.allowed_origins)
         if origins and options.kind == ApiKey.Kind.SECRET:
             raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
@@ -73,7 +73,7 @@ class Command(ActionsCommand):
         keys = list(ApiKey.objects.select_related("agent"))
         self.result({"keys": [row_of(key) for key in keys]}, table_of(keys))
 
-    def _revoke(self, options: RevokeOptions) -> None:
+    def _revoke(self, options: RevokeKeyOptions) -> None:
         key = ApiKey.objects.filter(pk=options.id).select_related("agent").first()
         if key is None:
             raise UsageError(f"there is no key {options.id}; see 'api_key list'")

@@ -8,7 +8,7 @@ from rl.base.errors import RatchetError, UsageError
 from rl.management.base import RatchetCommand, two_columns
 from rl.management.options import CommandOptions, option
 from rl.models import Agent
-from rl.rewards.summary import Figures, RewardReport, RewardSummary
+from rl.rewards.summary import MeanAndSpread, RewardReport, RewardSummary
 from rl.scoring import stored as rewarding
 
 NOTHING_WAITS = "No trace waits for its reward. --all computes those that have one again."
@@ -69,7 +69,7 @@ def _components(summary: RewardSummary) -> Table:
     return table
 
 
-def _cells(figures: Figures) -> Iterator[str]:
+def _cells(figures: MeanAndSpread) -> Iterator[str]:
     values = figures.as_dict()
     yield f"{figures.count:,}"
     yield from ("-" if values[name] is None else f"{values[name]:.3f}" for name in ("mean", "std"))

@@ -90,7 +90,7 @@ def _number(text: str, whole: str) -> float:
     return number
 
 
-class ListOptions(CommandOptions):
+class ListExperimentsOptions(CommandOptions):
     agent: str | None = option()
 
 
@@ -117,7 +117,7 @@ class Command(ActionsCommand):
         "status": ("arms, intervals and verdict", ChosenOptions),
         "stop": ("end it without an answer", ChosenOptions),
         "promote": ("put one of its arms in use, and end it", PromoteOptions),
-        "list": ("all experiments, newest first", ListOptions),
+        "list": ("all experiments, newest first", ListExperimentsOptions),
     }
 
     def _start(self, options: StartOptions) -> None:
@@ -150,7 +150,7 @@ class Command(ActionsCommand):
         lifecycle.conclude(experiment, arms[options.arm.lower()], getpass.getuser(), report=self.report)
         self._show(experiment)
 
-    def _list(self, options: ListOptions) -> None:
+    def _list(self, options: ListExperimentsOptions) -> None:
         rows = Experiment.objects.select_related("agent")
         rows = rows.filter(agent=Agent.by_name(options.agent)) if options.agent else rows
         table = Table("experiment", "agent", "state", "answer")

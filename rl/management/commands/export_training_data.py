@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.dataset_builder import DataOptions
-from rl.dataset_builder.exporting import FORMATS, Filters
+from rl.dataset_builder.exporting import FORMATS, ExportFilters
 from rl.dataset_builder.exporting.export import FILE_FORMATS, SPLITS, ExportReport, ExportRequest, export, file_format
 from rl.management.base import ANSWERS, RatchetCommand, choose_agent, two_columns
 from rl.management.options import CommandOptions, argument, option
@@ -32,7 +32,7 @@ class Command(RatchetCommand):
 
     def run(self, options: Options) -> None:
         agent, path = choose_agent(options.agent, ANSWERS, self.report), _path(options)
-        filters = Filters(
+        filters = ExportFilters(
             data=DataOptions(pair_type=agent.pair_type, val_split=options.val_split),
             min_reward=options.min_reward,
             require_feedback=options.require_feedback,

@@ -20,7 +20,7 @@ class NamedQueue(CommandOptions):
     name: str = option(required=True, help="of the queue")
 
 
-class CreateOptions(NamedQueue):
+class CreateQueueOptions(NamedQueue):
     rubric: str = option(choices=RatingQueue.Rubric.values, default=RatingQueue.Rubric.THUMBS)
     filters: str = option(default="{}", help='which answers, as JSON: {"rated": false}; all if left out')
     tags: str = option(default="", help="offered beside the usual ones, with commas between")
@@ -34,21 +34,21 @@ class InviteOptions(NamedQueue):
     days: int = option(default=editing.DAYS, help=f"how long it opens the queue; {editing.DAYS}")
 
 
-class RevokeOptions(CommandOptions):
+class RevokeInvitationOptions(CommandOptions):
     id: int = argument(type=int, help="of the invitation, as 'rating_queue list' shows it")
 
 
 class Command(ActionsCommand):
     help = "Make, list and close queues of the rating page, and invite people to them by link."
     actions = {
-        "create": ("make a queue", CreateOptions),
+        "create": ("make a queue", CreateQueueOptions),
         "list": ("all queues with their invitations", None),
         "close": ("hand out nothing more", NamedQueue),
         "invite": ("print a link with which somebody rates one queue", InviteOptions),
-        "revoke": ("refuse an invitation from now on", RevokeOptions),
+        "revoke": ("refuse an invitation from now on", RevokeInvitationOptions),
     }
 
-    def _create(self, options: CreateOptions) -> None:
+    def _create(self, options: CreateQueueOptions) -> None:
         agent = Agent.by_name(options.agent)
         if editing.queue_of(agent, options.name) is not None:
             raise UsageError(f"{agent} has a queue {options.name} already")
@@ -94,7 +94,7 @@ class Command(ActionsCommand):
         note = f"Invitation {invite.pk} for {invite.name}, until {invite.expires_at:%Y-%m-%d}: whoever has it may rate."
         self.result({**_invite_row(invite), "link": link}, lines=(link, note))
 
-    def _revoke(self, options: RevokeOptions) -> None:
+    def _revoke(self, options: RevokeInvitationOptions) -> None:
         invite = Invite.objects.select_related("queue__agent").filter(pk=options.id).first()
         if invite is None:
             raise UsageError(f"no invitation {options.id}; see 'rating_queue list'")

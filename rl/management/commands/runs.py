@@ -9,7 +9,7 @@ from rl.models import Agent, TrainingRun
 from rl.runs import supervisor
 
 
-class ListOptions(CommandOptions):
+class ListRunsOptions(CommandOptions):
     agent: str | None = option(help="only this agent's")
     limit: int = option(default=20, help="most runs (20)")
 
@@ -21,11 +21,11 @@ class CancelOptions(CommandOptions):
 class Command(ActionsCommand):
     help = "Training runs, the newest first; cancel one that waits or is at work."
     actions = {
-        "list": ("the newest runs", ListOptions),
+        "list": ("the newest runs", ListRunsOptions),
         "cancel": ("stop a run; --resume of its training command goes on with it", CancelOptions),
     }
 
-    def _list(self, options: ListOptions) -> None:
+    def _list(self, options: ListRunsOptions) -> None:
         if options.limit < 1:
             raise UsageError("--limit must be 1 or more")
         runs = TrainingRun.objects.select_related("agent", "version").order_by("-pk")

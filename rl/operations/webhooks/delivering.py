@@ -51,18 +51,18 @@ _ISATAP: Final = 0x5EFE
 """With or without the bit that says "universal", the upper half of an interface's id whose lower half is an IPv4 address."""
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """The address is not one that webhooks may go to."""
 
 
 def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
-    """Addresses to connect to. Raises Refused where one of them is private: a name with both kinds is a trap; OSError where
-    there are none."""
+    """Addresses to connect to. Raises AddressRefused where one of them is private: a name with both kinds is a trap; OSError
+    where there are none."""
     entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     for address in addresses:
         if not allow_private and not is_public(ip_address(address.partition("%")[0])):
-            raise Refused(f"{host} is {address}, which is not a public address; allow_private: true permits it")
+            raise AddressRefused(f"{host} is {address}, which is not a public address; allow_private: true permits it")
     return addresses
 
 
@@ -83,7 +83,7 @@ MOST_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookReply:
     status: int | None
     """Status of HTTP; None where there was no answer, and ``error`` says why."""
     error: str = ""
@@ -93,10 +93,12 @@ class Answer:
         return self.status is not None and 200 <= self.status < 300
 
 
-def post(url: str, body: bytes, headers: dict[str, str], *, allow_private: bool, seconds: float = SECONDS) -> Answer:
+def post(
+    url: str, body: bytes, headers: dict[str, str], *, allow_private: bool, seconds: float = SECONDS
+) -> WebhookReply:
     """Never raises for what the network or the other side does."""
     if len(body) > MOST_BYTES:
-        return Answer(None, f"the message has {len(body)} bytes; {MOST_BYTES} are sent at most")
+        return WebhookReply(None, f"the message has {len(body)} bytes; {MOST_BYTES} are sent at most")
     deadline = time.monotonic() + seconds
     parts = urlsplit(url)
     try:
@@ -107,11 +109,11 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_private: bool,
         ) as pool:
             all_headers = [("host", parts.netloc), ("content-length", str(len(body))), *headers.items()]
             with pool.stream("POST", url, headers=all_headers, content=body) as response:
-                return Answer(response.status, "" if response.status < 300 else f"answered {response.status}")
-    except Refused as error:
-        return Answer(None, str(error))
+                return WebhookReply(response.status, "" if response.status < 300 else f"answered {response.status}")
+    except AddressRefused as error:
+        return WebhookReply(None, str(error))
     except (OSError, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, UnicodeError) as error:
-        return Answer(None, f"{type(error).__name__}: {error}"[:500])
+        return WebhookReply(None, f"{type(error).__name__}: {error}"[:500])
 
 
 class _Pinned(httpcore.NetworkBackend):
@@ -220,22 +222,22 @@ def deliver_due() -> dict[str, int]:
     return counts
 
 
-def attempt(delivery: WebhookDelivery, endpoint: Endpoint | None) -> Answer:
+def attempt(delivery: WebhookDelivery, endpoint: Endpoint | None) -> WebhookReply:
     """Sends one message that the caller has taken, and writes down what came of it."""
     if endpoint is None:
-        answer = Answer(None, "WEBHOOKS_FILE names no such endpoint any more")
+        answer = WebhookReply(None, "WEBHOOKS_FILE names no such endpoint any more")
     else:
         answer = send(endpoint, f"msg_{delivery.message_id.hex}", delivery.payload)
     _note(delivery, answer, given_up=endpoint is None or answer.status == GONE)
     return answer
 
 
-def send(endpoint: Endpoint, message_id: str, payload: object) -> Answer:
+def send(endpoint: Endpoint, message_id: str, payload: object) -> WebhookReply:
     body = json.dumps(payload, ensure_ascii=False).encode()
     try:
         headers = signed_headers(endpoint.key(), message_id, int(time.time()), body)
     except UsageError as error:
-        return Answer(None, str(error))
+        return WebhookReply(None, str(error))
     named = {"content-type": "application/json", "user-agent": "Ratchet-Webhooks", **headers}
     return post(endpoint.url, body, named, allow_private=endpoint.allow_private)
 
@@ -256,7 +258,7 @@ def _take(delivery: WebhookDelivery) -> bool:
     return bool(taken)
 
 
-def _note(delivery: WebhookDelivery, answer: Answer, *, given_up: bool) -> None:
+def _note(delivery: WebhookDelivery, answer: WebhookReply, *, given_up: bool) -> None:
     now = timezone.now()
     changes: dict[str, Any] = {"last_status": answer.status, "last_error": answer.error}
     if answer.is_success:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from rl.collect.groups import MOST_GROUPS, Group, choose_groups
 from rl.serving.experiments import wording
 from rl.serving.experiments.metrics import Observation, new_tally
-from rl.serving.experiments.sequential import VALID_FROM, Tally
+from rl.serving.experiments.sequential import VALID_FROM, MetricTally
 from rl.serving.experiments.verdicts import Decision, Question, Reading, gain_of, read
 
 MOST_COUNTED: Final = 200
@@ -30,7 +30,7 @@ class GroupTallies:
     question: Question
     keys: int
     """That the agent names."""
-    tallies: dict[Group, Tally] = field(default_factory=dict)
+    tallies: dict[Group, MetricTally] = field(default_factory=dict)
     _counted: Counter[str] = field(default_factory=Counter)
 
     def note(self, seen: Observation) -> None:

@@ -11,7 +11,7 @@ from rl.models import Arm, Experiment
 from rl.serving.experiments import metrics
 from rl.serving.experiments.groups import GroupLook, GroupTallies, hold_back
 from rl.serving.experiments.sample_ratio import SampleRatio, check_split, shares
-from rl.serving.experiments.sequential import SHARE, Tally, interval
+from rl.serving.experiments.sequential import SHARE, MetricTally, interval
 from rl.serving.experiments.verdicts import (
     Decision,
     Evidence,
@@ -54,7 +54,7 @@ class ArmLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ExperimentLook:
     experiment: Experiment
     arms: tuple[ArmLook, ...]
     decision: Decision
@@ -95,7 +95,7 @@ class _Past:
     observations: int = 0
     points: dict[int, list[Point]] = field(default_factory=dict)
 
-    def note(self, tally: Tally) -> None:
+    def note(self, tally: MetricTally) -> None:
         self.observations += 1
         if self.observations % self.every:
             return
@@ -109,7 +109,7 @@ class _Past:
                 for arm, points in self.points.items()
             }
 
-    def until(self, tally: Tally) -> dict[int, list[Point]]:
+    def until(self, tally: MetricTally) -> dict[int, list[Point]]:
         """The points by arm, with the present as the last one."""
         for arm in self.question.challengers:
             if reading := read(self.question, tally, arm):
@@ -120,7 +120,7 @@ class _Past:
         return self.points
 
 
-def look(experiment: Experiment, *, with_history: bool = False) -> Look:
+def look(experiment: Experiment, *, with_history: bool = False) -> ExperimentLook:
     """Three to seven queries, and one pass over what was observed. The history of an error rate is its present: requests are
     counted only."""
     arms = list(experiment.arms.select_related("version"))
@@ -157,11 +157,11 @@ def look(experiment: Experiment, *, with_history: bool = False) -> Look:
     ratio = check_split(experiment, arms, users)
     groups = by_group.read()
     decision = hold_back(_decision(experiment, question, evidence, ratio), question, groups)
-    return Look(experiment, rows, decision, users, ratio, groups)
+    return ExperimentLook(experiment, rows, decision, users, ratio, groups)
 
 
 def _fill(
-    tally: Tally,
+    tally: MetricTally,
     experiment: Experiment,
     arms: list[Arm],
     metric: str,
@@ -180,7 +180,7 @@ def _fill(
             by_group.note(observation)
 
 
-def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: Tally) -> Tally | None:
+def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: MetricTally) -> MetricTally | None:
     if not question.guard_metric or question.guard_metric == question.metric:
         return tally if question.guard_metric else None
     guard = metrics.new_tally(question.guard_metric, question.guard_margin)
@@ -188,7 +188,7 @@ def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: T
     return guard
 
 
-def _mean(question: Question, tally: Tally, arm: int) -> Interval | None:
+def _mean(question: Question, tally: MetricTally, arm: int) -> Interval | None:
     mean = tally.mean(arm)
     if mean is None:
         return None

@@ -26,7 +26,7 @@ from rl.config.groups import read_group_keys
 from rl.models import Arm, Experiment, Feedback, Trace
 from rl.models.queues import NOT_BLIND
 from rl.models.traces import GATEWAY
-from rl.serving.experiments.sequential import SHARE, Tally
+from rl.serving.experiments.sequential import SHARE, MetricTally
 from rl.serving.experiments.wording import OUTCOME
 
 CHUNK = 5000
@@ -45,9 +45,9 @@ class Observation(NamedTuple):
     groups: Sequence[Group] = ()
 
 
-def new_tally(metric: str, margin: float) -> Tally:
+def new_tally(metric: str, margin: float) -> MetricTally:
     """``margin``: a difference that matters, in units of the metric."""
-    return Tally(None if metric.startswith(OUTCOME) else SHARE, margin)
+    return MetricTally(None if metric.startswith(OUTCOME) else SHARE, margin)
 
 
 def observations(experiment: Experiment, metric: str) -> Iterator[Observation]:
@@ -62,7 +62,7 @@ def observations(experiment: Experiment, metric: str) -> Iterator[Observation]:
     return _ratings(experiment, metric)
 
 
-def count_errors(tally: Tally, arms: list[Arm]) -> None:
+def count_errors(tally: MetricTally, arms: list[Arm]) -> None:
     for arm in arms:
         tally.count(arm.pk, arm.requests, min(arm.failures, arm.requests))
 

@@ -7,7 +7,7 @@ from rl.base.measurements import Interval
 from rl.models import Experiment
 from rl.serving.experiments import wording
 from rl.serving.experiments.groups import GroupLook
-from rl.serving.experiments.looks import ArmLook, Look
+from rl.serving.experiments.looks import ArmLook, ExperimentLook
 from rl.serving.experiments.sample_ratio import MISMATCH
 
 NOTHING = "–"
@@ -20,7 +20,7 @@ _ANSWERS = {
 }
 
 
-def document(look: Look) -> dict[str, Any]:
+def document(look: ExperimentLook) -> dict[str, Any]:
     experiment = look.experiment
     control = look.control.arm.name if look.control else "the control"
     names = [arm_look.arm.name for arm_look in look.challengers]
@@ -54,7 +54,7 @@ def answer(experiment: Experiment, verdict: str = "") -> str:
     return _ANSWERS[Experiment.Verdict(experiment.verdict or verdict)]
 
 
-def _reason(look: Look) -> str:
+def _reason(look: ExperimentLook) -> str:
     """What is known of the split is told of an experiment that has ended too, even if nobody knew then."""
     if look.experiment.state != Experiment.State.STOPPED:
         return look.decision.reason
@@ -64,7 +64,7 @@ def _reason(look: Look) -> str:
     return f"{look.sample_ratio.text} {ended}".strip()
 
 
-def history(look: Look) -> list[dict[str, Any]]:
+def history(look: ExperimentLook) -> list[dict[str, Any]]:
     """For each challenger, lists of equal length, as charts take them."""
     return [
         {

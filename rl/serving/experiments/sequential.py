@@ -141,7 +141,7 @@ class _Unit:
 
 
 @dataclass(slots=True)
-class Tally:
+class MetricTally:
     """Statistics of one metric, in which a user (or conversation) is one observation of an arm, however much he rates:
     ratings of one user resemble each other. ``limits``: the range of its values; None for outcomes, whose range is what was
     seen so far, and at least ``margin`` to each side of its middle."""

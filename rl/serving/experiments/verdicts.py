@@ -10,7 +10,7 @@ from rl.serving.experiments import wording
 from rl.serving.experiments.sequential import (
     VALID_FROM,
     Estimate,
-    Tally,
+    MetricTally,
     interval,
     needed_variance,
     p_value,
@@ -81,19 +81,19 @@ class Decision:
 
 @dataclass(slots=True)
 class Evidence:
-    tally: Tally
-    guard: Tally | None = None
+    tally: MetricTally
+    guard: MetricTally | None = None
     stopped: frozenset[int] = frozenset()
     shares: Mapping[int, float] = field(default_factory=dict)
     """Shares of the traffic from now on, by arm."""
 
 
-def read(question: Question, tally: Tally, arm: int) -> Reading | None:
+def read(question: Question, tally: MetricTally, arm: int) -> Reading | None:
     """None while there is nothing to compare."""
     return _read(question, question.metric, tally, arm, question.minimum_effect)
 
 
-def read_guard(question: Question, tally: Tally, arm: int) -> Reading | None:
+def read_guard(question: Question, tally: MetricTally, arm: int) -> Reading | None:
     both = sum(_variances(question, question.guard_metric, tally, arm))
     spread = spread_for(both / GUARD_SAMPLE, question.alpha)
     return _read(question, question.guard_metric, tally, arm, spread)
@@ -130,7 +130,7 @@ def clip_interval(metric: str, unclipped: Interval, low: float, high: float) -> 
     return Interval(unclipped.value, max(low, unclipped.low), min(high, unclipped.high))
 
 
-def predict_observations(question: Question, tally: Tally, arm: int) -> int | None:
+def predict_observations(question: Question, tally: MetricTally, arm: int) -> int | None:
     """Observations an arm that find the smallest difference that matters in four of five experiments, arms of one size;
     None for an outcome that has not come in yet."""
     if tally.is_unknown():
@@ -157,7 +157,7 @@ def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]
     return Decision(beaten=tuple(worse))
 
 
-def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float) -> Reading | None:
+def _read(question: Question, metric: str, tally: MetricTally, arm: int, spread: float) -> Reading | None:
     if metric in wording.PAIRWISE:
         mean, samples = tally.mean(arm), tally.n(arm)
         estimate = Estimate(mean.value - EVEN, mean.variance) if mean else None
@@ -172,7 +172,7 @@ def _read(question: Question, metric: str, tally: Tally, arm: int, spread: float
     return Reading(difference, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
 
 
-def _variances(question: Question, metric: str, tally: Tally, arm: int) -> tuple[float, float]:
+def _variances(question: Question, metric: str, tally: MetricTally, arm: int) -> tuple[float, float]:
     """Variances of one observation of the control and of one of the challenger; comparisons have one side."""
     if metric in wording.PAIRWISE:
         return 0.0, tally.variance(arm)

@@ -201,7 +201,7 @@ def settle(joined: Joined) -> None:
     Trace.objects.bulk_update(joined.grown, joining.COLUMNS, batch_size=100)
 
 
-def _decide(run: joining.Run, joined: Joined) -> None:
+def _decide(run: joining.JoinedRun, joined: Joined) -> None:
     """The last answer becomes the trace, if it has just come."""
     if run.answer is None and not run.changed:
         return
@@ -233,7 +233,7 @@ def _decide(run: joining.Run, joined: Joined) -> None:
         joined.replaced.add(run.trace.pk)
 
 
-def _details(run: joining.Run, details: Mapping[str, Any]) -> dict[str, Any]:
+def _details(run: joining.JoinedRun, details: Mapping[str, Any]) -> dict[str, Any]:
     return {**joining.details_of(run, dict(details), RUN), RUN: {"parts": run.parts}}
 
 
@@ -249,7 +249,7 @@ def _kind(document: Document) -> Kind:
     return (*(document[name] for name in _SAME), prompt_key(document["prompt"]))
 
 
-def _stored_runs(documents: Iterable[Document]) -> tuple[defaultdict[Kind, list[joining.Run]], set[UUID]]:
+def _stored_runs(documents: Iterable[Document]) -> tuple[defaultdict[Kind, list[joining.JoinedRun]], set[UUID]]:
     """Those that the documents may belong to, locked, and the traces of those of which somebody has said something."""
     kinds = set(map(_kind, documents))
     near = Trace.objects.filter(source=GATEWAY, details__has_key=RUN)
@@ -260,7 +260,7 @@ def _stored_runs(documents: Iterable[Document]) -> tuple[defaultdict[Kind, list[
     newest = list(near.order_by("-created_at").values_list("pk", flat=True)[: joining.NEWEST])
     # in the order in which all writers lock them; nobody can rate them until the end of the transaction
     traces = list(Trace.objects.select_for_update().filter(pk__in=newest).order_by("pk"))
-    runs: defaultdict[Kind, list[joining.Run]] = defaultdict(list)
+    runs: defaultdict[Kind, list[joining.JoinedRun]] = defaultdict(list)
     for trace in traces:
         if run := joining.stored_run(trace, RUN):
             runs[(*(getattr(trace, name) for name in _SAME), trace.prompt_key)].append(run)
@@ -285,7 +285,7 @@ def _as_answer(key: UUID, document: Document) -> FoundAnswer:
     return FoundAnswer("", "", str(key), "model", record, history, document["turn"])
 
 
-def _same_calls(run: joining.Run, answer: FoundAnswer) -> bool:
+def _same_calls(run: joining.JoinedRun, answer: FoundAnswer) -> bool:
     """Whether one goes on from the other: ids alone do not tell, some servers give every answer the same ones."""
     first, second = _calls([*run.steps, run.turn]), _calls([*answer.history.steps, answer.turn])
     shared = min(len(first), len(second))

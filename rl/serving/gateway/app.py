@@ -50,7 +50,7 @@ is five times that in Python's default."""
 log = logging.getLogger(__name__)
 
 
-class RequestsPerMinute:
+class GatewayRequestRate:
     """API_REQUESTS_PER_MINUTE for each key or person, as in the API, but in the memory of this process: a shared cache would
     be asked over the network, and each worker counts for itself therefore."""
 
@@ -73,7 +73,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self.table = Table()
-        self.limit = RequestsPerMinute()
+        self.limit = GatewayRequestRate()
         self.writer = Writer()
         self.recorder = Recorder(self.writer)
         self.client: httpx.AsyncClient = new_client()

@@ -62,7 +62,7 @@ async def _ask(judge: KnownJudge, request: bytes) -> Any:
 
 
 @dataclass(slots=True)
-class Draw:
+class DrawnCompletion:
     document: Piece
     """The completion as the server sent it."""
     answer: Answer
@@ -114,18 +114,18 @@ async def answer_best(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
     return {**draws[0].document, "usage": usage}
 
 
-async def _ask_all(forms: Forms, turns: Turns, exchange: Exchange) -> list[Draw]:
+async def _ask_all(forms: Forms, turns: Turns, exchange: Exchange) -> list[DrawnCompletion]:
     """Those that came; a client that goes away ends all of them. Raises Refusal."""
     draws = (_ask_one(forms, turns, exchange, number) for number in range(exchange.route.best_of))
     results = await asyncio.gather(*draws, return_exceptions=True)
     if bugs := [result for result in results if isinstance(result, BaseException) and not isinstance(result, Refusal)]:
         raise bugs[0]
-    if answers := [result for result in results if isinstance(result, Draw)]:
+    if answers := [result for result in results if isinstance(result, DrawnCompletion)]:
         return answers
     raise next(result for result in results if isinstance(result, Refusal))
 
 
-async def _ask_one(forms: Forms, turns: Turns, exchange: Exchange, number: int) -> Draw:
+async def _ask_one(forms: Forms, turns: Turns, exchange: Exchange, number: int) -> DrawnCompletion:
     body = exchange.request.document
     changed: dict[str, Any] = {"temperature": body.get("temperature", TEMPERATURE)}
     if "seed" in body:
@@ -134,7 +134,7 @@ async def _ask_one(forms: Forms, turns: Turns, exchange: Exchange, number: int) 
     async with turns.of(draw):
         document = await forms.complete(draw)
     draw.answer.take(document)
-    return Draw(document, draw.answer)
+    return DrawnCompletion(document, draw.answer)
 
 
 def _total(usages: list[Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Choice:
+class LikeliestAnswer:
     """The answer, and how probable each is."""
 
     answer: str
@@ -141,7 +141,7 @@ class Chooser:
         means: Mapping[tuple[int, ...], Scores],
         support: Mapping[str, float],
         trust: float,
-    ) -> Choice:
+    ) -> LikeliestAnswer:
         """From parting to parting."""
         answers, left = tuple(tree.tokens), 1.0
         shares: dict[str, float] = {}
@@ -156,7 +156,7 @@ class Chooser:
                     shares |= dict.fromkeys(of_option, left * share / len(of_option))
             answers, left = parting.options[best], left * options[best]
         likeliest = sorted(shares.items(), key=lambda item: -item[1])[: SHOWN - 1]
-        return Choice(answers[0], dict(sorted([*likeliest, (answers[0], left)], key=lambda item: -item[1])))
+        return LikeliestAnswer(answers[0], dict(sorted([*likeliest, (answers[0], left)], key=lambda item: -item[1])))
 
     async def _scores(self, route: Route, ids: Sequence[int], parting: Parting) -> Scores:
         options = [option for option in parting.options if option != END]
@@ -270,7 +270,7 @@ def is_chosen(exchange: Exchange) -> bool:
     return agent.closed.answers(exchange.request.messages, agent.system_prompt)
 
 
-def completion_of(choice: Choice, exchange: Exchange, tokens_in: int, tokens_out: int) -> Piece:
+def completion_of(choice: LikeliestAnswer, exchange: Exchange, tokens_in: int, tokens_out: int) -> Piece:
     """In OpenAI's shape; where log probabilities are asked for, the whole answer counts as one token."""
     document: Piece = {"index": 0, "message": {"role": "assistant", "content": choice.answer}, "finish_reason": "stop"}
     if exchange.request.document.get("logprobs"):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from rl.base.records import ReasoningStep, ToolCall
-from rl.collect.feedback.tokens import Subject, sign
+from rl.collect.feedback.tokens import TokenSubject, sign
 from rl.collect.otlp.history import split, turn
 from rl.collect.otlp.messages import with_calls
 from rl.serving.gateway.answer import Answer, clean
@@ -45,7 +45,7 @@ class Exchange:
         unbuffered = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
         if self.is_blind:
             return unbuffered
-        token = sign(Subject(self.id, self.route.agent.id, self.request.raters))  # lets a widget rate it
+        token = sign(TokenSubject(self.id, self.route.agent.id, self.request.raters))  # lets a widget rate it
         return {"x-ratchet-trace": str(self.id), "x-ratchet-token": token, **self.side_headers(), **unbuffered}
 
     def side_headers(self) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class TrafficSplit:
     experiment_id: int
     started_at: datetime
     ramp: list[dict[str, Any]]
@@ -94,7 +94,7 @@ class KnownAgent:
     response_length: int
     deployed: tuple[Served, ...] = ()
     """Newest first."""
-    split: Split | None = None
+    split: TrafficSplit | None = None
     judge: KnownJudge | None = None
     judge_problem: str = ""
     """Why there is none, where several answers are asked for."""

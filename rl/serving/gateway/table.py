@@ -16,9 +16,15 @@ from django.db.models.functions import Coalesce
 
 from rl.base.background import end_all
 from rl.base.errors import UsageError
-from rl.collect.feedback.kept_answers import SETTINGS, ClosedAnswers, Reader, StructuredAnswers, read_kept_answers
+from rl.collect.feedback.kept_answers import (
+    SETTINGS,
+    AgentReader,
+    ClosedAnswers,
+    StructuredAnswers,
+    read_kept_answers,
+)
 from rl.models import Agent, ApiKey, Deployment, Experiment
-from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, Split
+from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, TrafficSplit
 from rl.serving.judge_process import path_of
 from rl.serving.judge_server import require_judge
 from rl.serving.upstreams import upstream_of
@@ -42,7 +48,7 @@ def own_connection() -> Iterator[None]:
         close_old_connections()
 
 
-def load(reader: Reader | None = None) -> Snapshot:
+def load(reader: AgentReader | None = None) -> Snapshot:
     """``reader``: of what answers are kept to; without it nothing is known of that."""
     deployed = defaultdict(list)
     deployments = Deployment.objects.select_related("agent", "version").annotate(
@@ -89,7 +95,7 @@ def load(reader: Reader | None = None) -> Snapshot:
 
 
 def _read_kept(
-    agent: Agent, deployed: Sequence[Served], reader: Reader | None
+    agent: Agent, deployed: Sequence[Served], reader: AgentReader | None
 ) -> tuple[ClosedAnswers | None, StructuredAnswers | None]:
     kept = reader.of(agent) if reader and any(served.upstream for served in deployed) else None
     return kept if isinstance(kept, ClosedAnswers) else None, kept if isinstance(kept, StructuredAnswers) else None
@@ -102,7 +108,7 @@ def _find_larger(agent: Agent, deployed: Mapping[int, Sequence[Served]]) -> Serv
     return next((Served(None, larger.name, row.upstream) for row in of_larger if larger and row.upstream), None)
 
 
-def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tuple[KnownJudge | None, str]:
+def _judge(agent: Agent, deployed: Sequence[Served], split: TrafficSplit | None) -> tuple[KnownJudge | None, str]:
     """With the reason where several answers are asked for and nobody can judge them."""
     counts = [*(served.best_of for served in deployed), *(side.best_of or 1 for side in (split.sides if split else ()))]
     if max(counts, default=1) == 1:
@@ -114,11 +120,11 @@ def _judge(agent: Agent, deployed: Sequence[Served], split: Split | None) -> tup
     return KnownJudge(path_of(agent.pk, ".sock"), str(label_model.path), label_model.pk), ""
 
 
-def _splits() -> dict[int, Split]:
+def _splits() -> dict[int, TrafficSplit]:
     """The split of traffic by agent; arms that were stopped are left out."""
     running = Experiment.objects.filter(state=Experiment.State.RUNNING).prefetch_related("arms__version")
     return {
-        row.agent_id: Split(
+        row.agent_id: TrafficSplit(
             row.pk,
             row.started_at or row.created_at,
             row.ramp,
@@ -143,7 +149,7 @@ class Table:
         self._coming: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._is_stale = False
-        self._reader = Reader(read_kept_answers)
+        self._reader = AgentReader(read_kept_answers)
 
     async def start(self) -> None:
         await self._read()
@@ -190,6 +196,6 @@ class Table:
             self._is_stale = False
 
 
-def _load(reader: Reader) -> Snapshot:
+def _load(reader: AgentReader) -> Snapshot:
     with own_connection():
         return load(reader)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rl.environments.crew import Crew, Move, Opening
-from rl.environments.episode import Episode, Turn
+from rl.environments.episode import PlayedEpisode, Turn
 from rl.lm.chat.format import ChatFormat
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 
 Ids = list[int]
 Speak = Callable[["Sequence[Play]"], list[Ids]]
@@ -72,9 +72,9 @@ class Play:
         self.done, self.reason, self.reward, self.success = True, reason, reward, success
         self.seconds = time.monotonic() - self.started
 
-    def episode(self, environment: str, **where: Any) -> Episode:
+    def episode(self, environment: str, **where: Any) -> PlayedEpisode:
         """``where``: split, step and sample."""
-        return Episode(
+        return PlayedEpisode(
             task_id=str(self.task["task_id"]),
             task=self.task,
             environment=environment,
@@ -93,7 +93,7 @@ class Play:
 class Stage(ABC):
     """Where episodes are played."""
 
-    def __init__(self, chat: ChatFormat, limits: Limits) -> None:
+    def __init__(self, chat: ChatFormat, limits: TokenLimits) -> None:
         """``limits.answer``: most tokens of a turn."""
         self.chat, self.limits = chat, limits
 
@@ -105,7 +105,7 @@ class Stage(ABC):
 class WorldStage(Stage):
     """Environments that move when the model has spoken."""
 
-    def __init__(self, crew: Crew, chat: ChatFormat, limits: Limits, failure_penalty: float = 0.0) -> None:
+    def __init__(self, crew: Crew, chat: ChatFormat, limits: TokenLimits, failure_penalty: float = 0.0) -> None:
         """``failure_penalty``: reward of an episode that does not fit."""
         super().__init__(chat, limits)
         self.crew, self._penalty = crew, failure_penalty

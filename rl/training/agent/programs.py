@@ -14,10 +14,10 @@ from rl.base.records import Message, ToolCall
 from rl.environments.contract import Action
 from rl.environments.crew import Opening
 from rl.environments.episode import Turn
-from rl.environments.program.openai_chat import CallRefused, ChatMessage, ChatReply, ChatRequest, End
-from rl.environments.program.programs import Call, Programs
+from rl.environments.program.openai_chat import CallRefused, ChatMessage, ChatReply, End, ProgramRequest
+from rl.environments.program.programs import ModelCall, Programs
 from rl.lm.chat.format import ChatFormat
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.training.agent.episodes import Ids, Play, Speak, Stage
 
 
@@ -39,7 +39,7 @@ class _Answer:
 
 
 class ProgramStage(Stage):
-    def __init__(self, programs: Programs, chat: ChatFormat, limits: Limits) -> None:
+    def __init__(self, programs: Programs, chat: ChatFormat, limits: TokenLimits) -> None:
         super().__init__(chat, limits)
         self._programs = programs
 
@@ -56,7 +56,7 @@ class ProgramStage(Stage):
         return plays
 
     def _answer(
-        self, calls: Sequence[Call], plays: Sequence[Play], answers: Sequence[list[_Answer]], speak: Speak
+        self, calls: Sequence[ModelCall], plays: Sequence[Play], answers: Sequence[list[_Answer]], speak: Speak
     ) -> None:
         # each call is the next turn of a conversation; those that leave no room for one are refused
         conversations = []
@@ -71,7 +71,7 @@ class ProgramStage(Stage):
             answer = self._take(call, conversation, ids)
             answers[call.number].append(answer)
 
-    def _conversation(self, call: Call, play: Play, given: Sequence[_Answer]) -> Play:
+    def _conversation(self, call: ModelCall, play: Play, given: Sequence[_Answer]) -> Play:
         """The one that the request continues, or a new one. Raises CallRefused."""
         request = call.request
         # the answer behind which the request goes on, the latest in its conversation, and of equal ones the newest
@@ -113,7 +113,7 @@ class ProgramStage(Stage):
                 "context_length_exceeded",
             )
 
-    def _take(self, call: Call, conversation: Play, ids: Ids) -> _Answer:
+    def _take(self, call: ModelCall, conversation: Play, ids: Ids) -> _Answer:
         """Gives the program what the model said, as far as it was asked for."""
         request, context = call.request, len(conversation.context)
         ids = self._up_to_a_stop(ids[: request.most_tokens], request.stop)
@@ -156,7 +156,7 @@ def _hear(answer: _Answer, tail: Sequence[ChatMessage]) -> None:
         ]
 
 
-def _opening(request: ChatRequest) -> Opening:
+def _opening(request: ProgramRequest) -> Opening:
     messages = tuple(Message(role=message.role, content=message.content) for message in request.messages)
     return Opening(messages, request.tools)
 

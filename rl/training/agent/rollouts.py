@@ -21,7 +21,7 @@ from rl.base.errors import Interrupted, TrainingFailed
 from rl.base.records import Report
 from rl.config import AgentConfig
 from rl.environments.crew import Opening
-from rl.environments.episode import Episode
+from rl.environments.episode import PlayedEpisode
 from rl.lm import processes
 from rl.lm.generating import likeliest
 from rl.lm.packed_layers import packed_layers
@@ -60,7 +60,7 @@ class Rollouts:
         end = trainer.processing_class.eos_token_id
         return self._as_trl_wants(plays, [row["prompt_ids"] for row in rows], end, trainer.args.steps_per_generation)
 
-    def _tell(self, episodes: Sequence[Episode]) -> None:
+    def _tell(self, episodes: Sequence[PlayedEpisode]) -> None:
         """Those of all processes. Raises TrainingFailed where the world is broken for good."""
         documents = processes.gather_items([episode.as_document() for episode in episodes])
         tell(self._report, documents)

@@ -42,7 +42,7 @@ from rl.lm import loading, processes
 from rl.lm.chat.format import ChatFormat
 from rl.lm.encoding import count_rows
 from rl.lm.generating import stop_at
-from rl.lm.lengths import LengthCount, Limits
+from rl.lm.lengths import LengthCount, TokenLimits
 from rl.lm.log_probs import PromptAndAnswer
 from rl.training import fitting
 from rl.training.agent.episodes import Ids, Play, Stage, WorldStage
@@ -112,7 +112,9 @@ def _stage(start: Start, config: AgentConfig, alive: Alive) -> Iterator[Stage]:
         yield stage_in(world, start.tokenizer, replace(start.limits, answer=int(config.max_new_tokens)), config)
 
 
-def stage_in(world: Crew | Programs, tokenizer: PreTrainedTokenizerBase, limits: Limits, config: AgentConfig) -> Stage:
+def stage_in(
+    world: Crew | Programs, tokenizer: PreTrainedTokenizerBase, limits: TokenLimits, config: AgentConfig
+) -> Stage:
     chat = ChatFormat(tokenizer, config.policy_type)
     if isinstance(world, Programs):
         return ProgramStage(world, chat, limits)

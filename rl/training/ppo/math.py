@@ -31,7 +31,7 @@ class KLController:
             self.coefficient *= 1 + error * answers / self.horizon
 
 
-class Estimate(NamedTuple):
+class AdvantageEstimate(NamedTuple):
     advantages: Tensor
     """(B, T), not whitened."""
     returns: Tensor
@@ -70,7 +70,9 @@ def token_rewards(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float) 
     return rewards
 
 
-def generalised_advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> Estimate:
+def generalised_advantages(
+    rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float
+) -> AdvantageEstimate:
     """Schulman et al., 2016: A_t = delta_t + gamma lam A_t+1, and delta_t = r_t + gamma V_t+1 - V_t.
     After the last token of an answer nothing is to be had."""
     advantages = torch.zeros_like(rewards)  # (B, T)
@@ -83,7 +85,7 @@ def generalised_advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma:
         following = (delta + gamma * lam * following) * mask[:, t]
         next_value = values[:, t] * mask[:, t]
         advantages[:, t] = following
-    return Estimate(advantages, (advantages + values) * mask)  # returns: V_t + A_t
+    return AdvantageEstimate(advantages, (advantages + values) * mask)  # returns: V_t + A_t
 
 
 def policy_loss(log_probs: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, clip: float) -> Clipped:

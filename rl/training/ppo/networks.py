@@ -47,7 +47,7 @@ POLICY, VALUE = "default", "value"
 
 
 @dataclass(frozen=True, slots=True)
-class Sequences:
+class PaddedSequences:
     """Prompts with an answer each: prompts padded on the left, then answers padded on the right, so that every answer begins
     at the same column."""
 
@@ -66,8 +66,8 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, rows: Tensor) -> Sequences:
-        return Sequences(self.ids[rows], self.attention[rows], self.mask[rows])
+    def __getitem__(self, rows: Tensor) -> PaddedSequences:
+        return PaddedSequences(self.ids[rows], self.attention[rows], self.mask[rows])
 
     def inputs(self) -> dict[str, Any]:
         # positions: counted from the first token of each prompt, not from the padding before it (B, P + T)
@@ -103,23 +103,23 @@ class Networks:
     def value_weights(self) -> list[Parameter]:
         return [*self._weights_of(VALUE), *self.head.parameters()]
 
-    def logits(self, sequences: Sequences, temperature: float) -> Tensor:
+    def logits(self, sequences: PaddedSequences, temperature: float) -> Tensor:
         """(B, T, V) of the policy, each at the position that predicts a token of the answer."""
         self._use(POLICY)
         return self._logits(self.policy, sequences, temperature)
 
-    def reference_logits(self, sequences: Sequences, temperature: float) -> Tensor:
+    def reference_logits(self, sequences: PaddedSequences, temperature: float) -> Tensor:
         with self.shared.disable_adapter():
             return self._logits(self.shared, sequences, temperature)
 
-    def _logits(self, model: torch.nn.Module, sequences: Sequences, temperature: float) -> Tensor:
+    def _logits(self, model: torch.nn.Module, sequences: PaddedSequences, temperature: float) -> Tensor:
         # (B, T + 1, V): the last token of the prompt predicts the first of the answer; what the last one predicts is
         # cut
         with self._cast():
             output = model(**sequences.inputs(), logits_to_keep=sequences.mask.shape[1] + 1)
         return output.logits[:, :-1].float() / temperature
 
-    def values(self, sequences: Sequences) -> Tensor:
+    def values(self, sequences: PaddedSequences) -> Tensor:
         """(B, T): what is to be had from before each token of the answer on."""
         tokens = sequences.mask.shape[1]
         self._use(VALUE)

@@ -29,7 +29,7 @@ from rl.lm import processes
 from rl.lm.encoding import answer_words
 from rl.lm.shared_prompts import pad_left
 from rl.training.ppo import math as ppo_math
-from rl.training.ppo.networks import Networks, Sequences, token_log_probs
+from rl.training.ppo.networks import Networks, PaddedSequences, token_log_probs
 
 Beat = Callable[[], None]
 """Says that the work goes on; raises Interrupted when it should not."""
@@ -37,7 +37,7 @@ Beat = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    sequences: Sequences
+    sequences: PaddedSequences
     log_probs: Tensor
     """(B, T) of the policy that answered."""
     values: Tensor
@@ -79,7 +79,7 @@ class Collector:
         log_probs, reference, values = (processes.stack_rows(of) for of in self._run_networks(own, beat))
         # whole batch: from here on B answers, the same in every process
         stack, pad = processes.stack_rows, self._tokenizer.pad_token_id
-        sequences = Sequences(stack(own.ids, pad), stack(own.attention), stack(own.mask))
+        sequences = PaddedSequences(stack(own.ids, pad), stack(own.attention), stack(own.mask))
         scores = torch.tensor(_values(all_scores), device=values.device)  # (B,)
         names = {name for score in all_scores for name in score.components}
         # (B,): no end-of-turn token before the length ran out
@@ -111,7 +111,7 @@ class Collector:
             },
         )
 
-    def _generate(self, prompts: Sequence[list[int]], width: int, beat: Beat) -> Sequences:
+    def _generate(self, prompts: Sequence[list[int]], width: int, beat: Beat) -> PaddedSequences:
         """Answers of the policy. ``width``: tokens that the prompts are padded to."""
         self._networks.train(False)
         answers = self._networks.sample(
@@ -128,9 +128,11 @@ class Collector:
         ids, attention = pad_left(prompts, pad, width)
         padded = ids.new_tensor([answer + [pad] * (longest - len(answer)) for answer in answers])
         mask = ids.new_tensor([[1] * len(answer) + [0] * (longest - len(answer)) for answer in answers])
-        return Sequences(torch.cat([ids, padded], dim=1), torch.cat([attention, mask], dim=1), mask.float())
+        return PaddedSequences(torch.cat([ids, padded], dim=1), torch.cat([attention, mask], dim=1), mask.float())
 
-    def _score_all(self, rows: Sequence[Mapping[str, Any]], sequences: Sequences, beat: Beat) -> list[AnswerScore]:
+    def _score_all(
+        self, rows: Sequence[Mapping[str, Any]], sequences: PaddedSequences, beat: Beat
+    ) -> list[AnswerScore]:
         scores = []
         for row, ids, kept in zip(rows, sequences.answers, sequences.mask.bool(), strict=True):
             beat()
@@ -142,7 +144,7 @@ class Collector:
         return scores
 
     @torch.no_grad()
-    def _run_networks(self, sequences: Sequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
+    def _run_networks(self, sequences: PaddedSequences, beat: Beat) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities under the policy and the reference, and values: (B, T) each."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for rows in torch.arange(len(sequences)).split(processes.share(self._config.rows_a_pass)):

@@ -64,7 +64,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         raise UsageError(f"batch_size {config.batch_size} cannot be shared by {processes.count()} processes")
     with prepare(job, report) as start:
         rows, lengths = tokenised_prompts(start, config.max_new_tokens)
-        prompts = Prompts(rows, start.tokenizer, int(config.seed))
+        prompts = PromptBatches(rows, start.tokenizer, int(config.seed))
         loop = _Loop(start, config, scorer_of(job), prompts, processes.reporter(report))
         if start.checkpoint:
             loop.checkpoints.load(start.checkpoint, loop.progress)
@@ -78,7 +78,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
 
 
 class _Loop:
-    def __init__(self, start: Start, config: PPOConfig, scorer: Scorer, prompts: Prompts, report: Report) -> None:
+    def __init__(self, start: Start, config: PPOConfig, scorer: Scorer, prompts: PromptBatches, report: Report) -> None:
         self.config, self.report, self.prompts = config, report, prompts
         model = start.model()
         # the adapters' first weights; every batch has seeds of its own later
@@ -195,7 +195,7 @@ def _learning_rate(config: PPOConfig, step: int, steps: int) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, steps - warmup)))
 
 
-class Prompts:
+class PromptBatches:
     """Each pass over the rows has an order of its own, by the seed alone; batches go on from one pass into the next.
     ``rows``: as ``tokenised_prompts`` leaves them."""
 

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rl.base.errors import UsageError
 from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
-from rl.collect.feedback.tokens import Subject, read, sign
+from rl.collect.feedback.tokens import TokenSubject, read, sign
 from rl.collect.feedback.waiting import Arrived, Early, Kept, NoRoom, drop, keep
 from rl.collect.traces.rows import agents_named
 from rl.models import ApiKey, Feedback, Trace
@@ -34,7 +34,7 @@ def check_tokens(key: ApiKey, data: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(read_token(key, data[of], data.get(name, ""), name).raters for of, name in names if of in data)
 
 
-def read_token(key: ApiKey, trace_id: UUID, token: str, name: str = "token") -> Subject:
+def read_token(key: ApiKey, trace_id: UUID, token: str, name: str = "token") -> TokenSubject:
     """Raises TokenRefused where it does not let this key rate this answer."""
     if not token:
         raise TokenRefused(f"this key rates only with a {name} for the answer; POST /api/v1/traces/ gives it")
@@ -79,7 +79,7 @@ class TokenList(ApiView):
         agent = agents_named({name}).get(name.lower())
         if agent is None or self.key.agent_id not in (None, agent.pk):
             raise NotFound(f"no agent is named {name!r}, or this key is not for it; agents are made in the admin")
-        subject = Subject(uuid4(), agent.pk, data.get("raters", 1))
+        subject = TokenSubject(uuid4(), agent.pk, data.get("raters", 1))
         return Response({"trace": str(subject.trace_id), "token": sign(subject)}, status=status.HTTP_201_CREATED)
 
 

@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.base.errors import UsageError
-from rl.collect.feedback.tokens import Subject, read, sign
+from rl.collect.feedback.tokens import TokenSubject, read, sign
 from rl.collect.feedback.waiting import deliver_by_id
 from rl.collect.inserting import RowMaker
 from rl.collect.traces.rows import TraceRows, agents_named, look_again, versions_named
@@ -142,7 +142,7 @@ def store(items: Sequence[dict[str, Any]], key: ApiKey) -> list[Stored | APIExce
 def _with_token(stored: Stored, item: dict[str, Any]) -> Stored:
     """For as many raters as the item asks for, else as the token that came with it."""
     raters = item.get("raters") or (read(item["token"]).raters if "token" in item else 1)
-    return replace(stored, token=sign(Subject(stored.trace.pk, stored.trace.agent_id, raters)))
+    return replace(stored, token=sign(TokenSubject(stored.trace.pk, stored.trace.agent_id, raters)))
 
 
 def _build_trace(

@@ -95,7 +95,7 @@ _NO_GATEWAY: Final = "this server passes no questions on; start the site with: p
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GatewayQuestion:
     caller: KnownKey
     body: bytes
     """A chat completion, as OpenAI's clients ask for it."""
@@ -113,12 +113,12 @@ class Question:
 
 
 class _HandedOver(HttpResponse):
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: GatewayQuestion) -> None:
         super().__init__()
         self.question = question
 
 
-def hand_over(request: HttpRequest, question: Question) -> HttpResponse:
+def hand_over(request: HttpRequest, question: GatewayQuestion) -> HttpResponse:
     if not request.META.get(PASSES_ON):
         return JsonResponse({"error": _NO_GATEWAY}, status=HTTPStatus.SERVICE_UNAVAILABLE)
     return _HandedOver(question)
@@ -133,22 +133,24 @@ Headers = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     status: int
     headers: Headers
     """Lower-case names."""
     body: bytes | IO[bytes]
     later: Later | None = None
     """What is answered later, where the client wants to wait."""
-    question: Question | None = None
+    question: GatewayQuestion | None = None
     """What the gateway answers in the place of this."""
 
-    def with_body(self, status: int, body: bytes) -> Answer:
+    def with_body(self, status: int, body: bytes) -> HttpAnswer:
         length = (b"content-length", str(len(body)).encode())
-        return Answer(status, [length if name == length[0] else (name, value) for name, value in self.headers], body)
+        return HttpAnswer(
+            status, [length if name == length[0] else (name, value) for name, value in self.headers], body
+        )
 
     @classmethod
-    def of(cls, status: int, body: bytes, media_type: str, more: Mapping[str, str] | None = None) -> Answer:
+    def of(cls, status: int, body: bytes, media_type: str, more: Mapping[str, str] | None = None) -> HttpAnswer:
         headers = {
             "Content-Type": media_type,
             "Content-Length": str(len(body)),
@@ -171,7 +173,7 @@ def spool(pieces: Any) -> IO[bytes]:
     return held
 
 
-async def send_answer(send: Any, answer: Answer) -> None:
+async def send_answer(send: Any, answer: HttpAnswer) -> None:
     await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
     body = answer.body
     if not isinstance(body, bytes):
@@ -187,7 +189,7 @@ async def send_answer(send: Any, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": body[start:] if start else body})
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Answered with a problem document (RFC 9457)."""
 
     def __init__(
@@ -203,9 +205,9 @@ class Refused(Exception):
         wait = {"Retry-After": str(self.retry_seconds)} if self.retry_seconds else {}
         return {**wait, **({"Connection": "close"} if self.closes else {})}
 
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         problem = document(self.code, self.status, self.detail)
-        return Answer.of(self.status, json.dumps(problem).encode(), MEDIA_TYPE, self.headers)
+        return HttpAnswer.of(self.status, json.dumps(problem).encode(), MEDIA_TYPE, self.headers)
 
 
 class ClientLeft(Exception):

@@ -26,10 +26,10 @@ from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.streaming import unless_gone
 from rl.serving.gateway.table import own_connection
 from rl.web.front import health
-from rl.web.front.answers import Answer, ClientLeft, EndsOfRuns, Later, Refused, send_answer
+from rl.web.front.answers import ClientLeft, EndsOfRuns, HttpAnswer, Later, RequestRefused, send_answer
 from rl.web.front.bridge import RETRY_SECONDS, Bridge, collect, replay
 from rl.web.front.health import problem
-from rl.web.front.limits import Limits, Memory, address_of, require_known_host
+from rl.web.front.limits import Memory, RequestLimits, address_of, require_known_host
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Front:
     """The ASGI application. One for each process: threads, and what is known, are shared by its requests."""
 
     def __init__(self, django: WSGIHandler) -> None:
-        self._limits, self._memory = Limits(), Memory()
+        self._limits, self._memory = RequestLimits(), Memory()
         self._site = Bridge(django)
         self._health = health.Health(problem, self._site.has_turn)
         self._ends = EndsOfRuns()
@@ -77,7 +77,7 @@ class Front:
                     noting = self._noting_send(scope, address, send)
                     await gateway(asked.scope(scope), replay(asked.body, receive), noting)
                     return
-        except Refused as refused:
+        except RequestRefused as refused:
             answer = as_gateway_answer(refused) if is_for_gateway(path) else refused.answer()
         self._limits.note(scope, address, answer.status, answer.headers)
         await send_answer(send, answer)
@@ -90,22 +90,24 @@ class Front:
 
         return pass_on
 
-    async def _of_site(self, scope: Any, receive: Any, body: bytes) -> Answer:
-        """Raises Refused, for a full disk and at a stop too, and ClientLeft."""
+    async def _of_site(self, scope: Any, receive: Any, body: bytes) -> HttpAnswer:
+        """Raises RequestRefused, for a full disk and at a stop too, and ClientLeft."""
         try:
             answer = await self._site.answer(scope, receive, body)
             return await self._when_ended(receive, answer, answer.later) if answer.later else answer
         except asyncio.CancelledError as stopped:  # the server stops, and its patience is over
             detail = "the server is stopping; whether this was done is not known: send it again"
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "stopping", detail, retry_seconds=RETRY_SECONDS) from stopped
+            raise RequestRefused(
+                HTTPStatus.SERVICE_UNAVAILABLE, "stopping", detail, retry_seconds=RETRY_SECONDS
+            ) from stopped
         except Exception as error:
             fault = fault_of(error)
             if fault is None:
                 raise
             log.error("%s %s: %s", scope["method"], scope["path"], error)
-            raise Refused(fault.status, fault.code, fault.detail, retry_seconds=fault.retry_seconds) from error
+            raise RequestRefused(fault.status, fault.code, fault.detail, retry_seconds=fault.retry_seconds) from error
 
-    async def _when_ended(self, receive: Any, answer: Answer, later: Later) -> Answer:
+    async def _when_ended(self, receive: Any, answer: HttpAnswer, later: Later) -> HttpAnswer:
         """Raises ClientLeft."""
         try:
             if await unless_gone(receive, self._ends.wait(later.run)) is None:
@@ -127,10 +129,10 @@ def is_for_gateway(path: str) -> bool:
     return path == CHAT_PATH or f"{path}/".startswith("/v1/models/")
 
 
-def as_gateway_answer(refused: Refused) -> Answer:
+def as_gateway_answer(refused: RequestRefused) -> HttpAnswer:
     """In the shape of OpenAI's errors."""
     response = Refusal(refused.status, refused.detail, code=_CODES[refused.status], headers=refused.headers).response()
-    return Answer(response.status_code, response.raw_headers, bytes(response.body))
+    return HttpAnswer(response.status_code, response.raw_headers, bytes(response.body))
 
 
 HEADER: Final = b"x-request-id"

@@ -18,13 +18,13 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 
 from rl.serving.gateway.streaming import unless_gone
-from rl.web.front.answers import PASSES_ON, Answer, ClientLeft, Headers, Refused, spool
+from rl.web.front.answers import PASSES_ON, ClientLeft, Headers, HttpAnswer, RequestRefused, spool
 
 Receive = Callable[[], Awaitable[Any]]
 
 
 async def collect(scope: Any, receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
-    """However it is framed; ``take`` is called with the number of bytes that came. Raises Refused (408, 413) and
+    """However it is framed; ``take`` is called with the number of bytes that came. Raises RequestRefused (408, 413) and
     ClientLeft."""
     headers = dict(scope["headers"])
     if b"transfer-encoding" not in headers:
@@ -36,7 +36,9 @@ async def collect(scope: Any, receive: Receive, most: int, take: Callable[[int],
     try:
         return await _receive_body(receive, most, take)
     except TimeoutError:
-        raise Refused(HTTPStatus.REQUEST_TIMEOUT, "timeout", "the request body came too slowly", closes=True) from None
+        raise RequestRefused(
+            HTTPStatus.REQUEST_TIMEOUT, "timeout", "the request body came too slowly", closes=True
+        ) from None
 
 
 async def _receive_body(receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
@@ -59,9 +61,9 @@ async def _receive_body(receive: Receive, most: int, take: Callable[[int], None]
             patience.reschedule(start + min(settings.REQUEST_TIMEOUT, earned))
 
 
-def _too_large(most: int) -> Refused:
+def _too_large(most: int) -> RequestRefused:
     detail = f"the request body has more than {most} bytes; send it in parts"
-    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+    return RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
@@ -93,8 +95,8 @@ class Bridge:
         self._free = asyncio.Semaphore(THREADS)
         self._waiting = 0
 
-    async def answer(self, scope: Any, receive: Receive, body: bytes) -> Answer:
-        """Raises ClientLeft where the client did not wait for its turn, and Refused (503)."""
+    async def answer(self, scope: Any, receive: Receive, body: bytes) -> HttpAnswer:
+        """Raises ClientLeft where the client did not wait for its turn, and RequestRefused (503)."""
         return await self.in_thread(receive, self._work, environ(scope, body))
 
     async def in_thread(self, receive: Receive, work: Callable[..., Result], *arguments: Any) -> Result:
@@ -123,7 +125,7 @@ class Bridge:
             return
         if self._waiting >= MOST_WAITING:
             detail = "too many requests wait already"
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, retry_seconds=RETRY_SECONDS)
+            raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, retry_seconds=RETRY_SECONDS)
         self._waiting += 1
         try:
             if not await unless_gone(receive, self._free.acquire()):
@@ -131,7 +133,7 @@ class Bridge:
         finally:
             self._waiting -= 1
 
-    def _work(self, environment: dict[str, Any]) -> Answer:
+    def _work(self, environment: dict[str, Any]) -> HttpAnswer:
         started: list[tuple[int, Headers]] = []
 
         def start_response(status: str, headers: Any, exc_info: Any = None) -> None:
@@ -142,7 +144,7 @@ class Bridge:
         try:
             body = spool(response) if response.streaming else response.content
             more = getattr(response, "later", None), getattr(response, "question", None)
-            return Answer(*started[0], body, *more)
+            return HttpAnswer(*started[0], body, *more)
         finally:
             response.close()
 

@@ -20,7 +20,7 @@ from rl.base import disk_space
 from rl.base.background import end_all
 from rl.faults import DISK_FULL, fault_of
 from rl.serving.gateway.table import own_connection
-from rl.web.front.answers import Answer
+from rl.web.front.answers import HttpAnswer
 
 PATHS: Final = ("/healthz", "/readyz")
 KNOWN_SECONDS: Final = 1.0
@@ -40,7 +40,7 @@ class Health:
         self._look: asyncio.Future[str | None] | None = None
         self._ended_at = 0.0
 
-    async def answer(self, method: str, path: str) -> Answer:
+    async def answer(self, method: str, path: str) -> HttpAnswer:
         if method not in ("GET", "HEAD"):
             return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are allowed", Allow="GET, HEAD")
         problem = await self._known_problem() if path == "/readyz" else None
@@ -74,8 +74,8 @@ class Health:
             return self._problem()
 
 
-def _text(status: HTTPStatus, line: str, **headers: str) -> Answer:
-    return Answer.of(status, f"{line}\n".encode(), "text/plain; charset=utf-8", headers)
+def _text(status: HTTPStatus, line: str, **headers: str) -> HttpAnswer:
+    return HttpAnswer.of(status, f"{line}\n".encode(), "text/plain; charset=utf-8", headers)
 
 
 PROBE_BYTES: Final = 65_536

@@ -19,20 +19,20 @@ from django.http import HttpRequest
 from django.http.request import split_domain_port, validate_host
 
 from rl.web.client_address import client_network
-from rl.web.front.answers import Headers, Refused
+from rl.web.front.answers import Headers, RequestRefused
 
 WINDOW_SECONDS: Final = 60
 SIGN_IN_PATHS: Final = ("/login/", "/admin/login/")
 log = logging.getLogger(__name__)
 
 
-class Limits:
+class RequestLimits:
     def __init__(self) -> None:
         self._window = 0
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def admit(self, scope: Any, address: str) -> None:
-        """Counts the request. Raises Refused (429)."""
+        """Counts the request. Raises RequestRefused (429)."""
         if scope["path"] in SIGN_IN_PATHS and scope["method"] == "POST":
             self._require(self._count("sign-ins", address), settings.SIGN_INS_PER_MINUTE, "sign-ins")
         kind = _credentials(scope)
@@ -60,7 +60,7 @@ class Limits:
         if count > most:
             wait = WINDOW_SECONDS - int(time.time()) % WINDOW_SECONDS
             detail = f"more than {most} {what} in a minute from one address; go on in {wait} seconds"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "throttled", detail, retry_seconds=wait)
+            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, "throttled", detail, retry_seconds=wait)
 
 
 def address_of(scope: Any) -> str:
@@ -106,7 +106,7 @@ class Memory:
             most = max(settings.MAX_HELD_BYTES, largest)
             if self._held + count > most or self._of[address] + count > max(most // SHARE, largest):
                 detail = "the bodies of other requests take all the memory that there is for them"
-                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, retry_seconds=RETRY_SECONDS)
+                raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, retry_seconds=RETRY_SECONDS)
             taken += count
             self._held += count
             self._of[address] += count
@@ -121,12 +121,13 @@ class Memory:
 
 
 def require_known_host(scope: Any) -> None:
-    """Raises Refused (400), before Django would log a traceback. A request without a name (HTTP/1.0) is for this machine."""
+    """Raises RequestRefused (400), before Django would log a traceback. A request without a name (HTTP/1.0) is for this
+    machine."""
     names = [value for name, value in scope["headers"] if name == b"host"]
     if names and not (len(names) == 1 and _is_known(names[0], tuple(settings.ALLOWED_HOSTS))):
         host = b",".join(names)[:100].decode("latin-1")
         log.warning("a request for the host %r was refused: it is not in ALLOWED_HOSTS", host)
-        raise Refused(HTTPStatus.BAD_REQUEST, "unknown-host", f"this site does not answer to the host {host!r}")
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "unknown-host", f"this site does not answer to the host {host!r}")
 
 
 @lru_cache(256)

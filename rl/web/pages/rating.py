@@ -17,9 +17,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from rl.base.errors import RatchetError, UsageError
 from rl.models import Agent, Claim, RatingQueue, Trace
 from rl.queues.editing import ANSWERS, gold_of, invite_of, make_gold, open_queues, why_refused
-from rl.queues.votes import WAITING, Vote, count_waiting, last_decisions
+from rl.queues.votes import WAITING, QueueVote, count_waiting, last_decisions
 from rl.web.pages.guards import rater_of, show_problem
-from rl.web.rating_desk import MAY_RATE, Desk, Refusal, let_in, open_desk, uses
+from rl.web.rating_desk import MAY_RATE, Desk, InvitationRefusal, let_in, open_desk, uses
 from rl.web.rating_items import shown_sides, tags_for
 from rl.web.trace_page import trace_context
 
@@ -54,7 +54,7 @@ def choose_queue(request: HttpRequest) -> HttpResponse:
 def rate_items(request: HttpRequest, name: str, queue: str = ANSWERS) -> HttpResponse:
     try:
         desk = open_desk(request, name, queue)
-    except Refusal as refusal:
+    except InvitationRefusal as refusal:
         return refuse(request, refusal)
     if desk is None:
         return redirect_to_login(request.get_full_path())
@@ -96,7 +96,7 @@ def store_decisions(request: HttpRequest, name: str, queue: str) -> HttpResponse
         if not isinstance(given, dict):
             raise UsageError("the request's body must be an object")
         return JsonResponse(desk.answer(given))
-    except Refusal as refusal:
+    except InvitationRefusal as refusal:
         return JsonResponse({"error": f"{refusal.title}. {refusal.text}"}, status=403)
     except RatchetError as error:
         return JsonResponse({"error": str(error)}, status=400)
@@ -134,7 +134,7 @@ def what_happened(request: HttpRequest, name: str, queue: str, claim: int) -> Ht
     return render(request, "rl/rate_happened.html", context)
 
 
-def _posted_vote(desk: Desk, posted: QueryDict) -> Vote:
+def _posted_vote(desk: Desk, posted: QueryDict) -> QueueVote:
     """``claim`` may be left out of an undo: then it is the last decision. Raises UsageError."""
     fields: dict[str, Any] = {name: posted[name] for name in ("action", "choice", "text", "notes") if posted.get(name)}
     claim = str(posted.get("claim", ""))
@@ -153,7 +153,7 @@ def _posted_vote(desk: Desk, posted: QueryDict) -> Vote:
         fields.pop("text", None)
     if "text" in fields:  # browsers send lines with CR LF
         fields["text"] = fields["text"].replace("\r\n", "\n")
-    return Vote.read({**fields, "id": str(uuid.uuid4()), "claim": int(claim), "tags": posted.getlist("tags")})
+    return QueueVote.read({**fields, "id": str(uuid.uuid4()), "claim": int(claim), "tags": posted.getlist("tags")})
 
 
 def _address(queue: RatingQueue) -> str:
@@ -176,9 +176,9 @@ def follow_link(request: HttpRequest, token: str) -> HttpResponse:
     that uses the invitation."""
     invite = invite_of(token)
     if invite is None:
-        return refuse(request, Refusal("This link opens nothing", _UNKNOWN), status=404)
+        return refuse(request, InvitationRefusal("This link opens nothing", _UNKNOWN), status=404)
     if reason := why_refused(invite):
-        return refuse(request, Refusal("This invitation is over", reason))
+        return refuse(request, InvitationRefusal("This invitation is over", reason))
     response = redirect("rate_queue", invite.queue.agent.name, invite.queue.name)
     if request.user.has_perm(MAY_RATE) or uses(request, invite):  # a rater of the site rates as himself
         return response
@@ -186,9 +186,9 @@ def follow_link(request: HttpRequest, token: str) -> HttpResponse:
         let_in(response, invite)
         return response
     if invite.device:
-        return refuse(request, Refusal("Go on in this browser?", _ELSEWHERE, invite=invite), status=409)
-    return refuse(request, Refusal("You are invited", _UNUSED, invite=invite, button="Begin"), status=200)
+        return refuse(request, InvitationRefusal("Go on in this browser?", _ELSEWHERE, invite=invite), status=409)
+    return refuse(request, InvitationRefusal("You are invited", _UNUSED, invite=invite, button="Begin"), status=200)
 
 
-def refuse(request: HttpRequest, refusal: Refusal, status: int = 403) -> HttpResponse:
+def refuse(request: HttpRequest, refusal: InvitationRefusal, status: int = 403) -> HttpResponse:
     return render(request, "rl/rate_refusal.html", {"page": "rate", "refusal": refusal}, status=status)

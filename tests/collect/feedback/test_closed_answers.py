@@ -3,7 +3,7 @@
 import pytest
 
 from rl.collect.feedback import write
-from rl.collect.feedback.kept_answers import Reader, choosing_for, read_closed_answers, read_kept_answers
+from rl.collect.feedback.kept_answers import AgentReader, choosing_for, read_closed_answers, read_kept_answers
 from rl.models import Agent, ApiKey, Deployment, Feedback, Trace
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate
@@ -126,7 +126,7 @@ def test_the_better_of_two_answers_is_accepted(agent: Agent):
 
 
 def test_it_is_read_again_only_after_somebody_has_said_something(agent: Agent, django_assert_num_queries):
-    reader = Reader(read_kept_answers)
+    reader = AgentReader(read_kept_answers)
     reader.look()
     assert reader.of(agent) is None
     with django_assert_num_queries(1):

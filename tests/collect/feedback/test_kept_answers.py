@@ -7,7 +7,7 @@ import pytest
 
 from rl.collect.feedback import write
 from rl.collect.feedback.kept_answers import (
-    Reader,
+    AgentReader,
     StructuredAnswers,
     choosing_for,
     read_kept_answers,
@@ -104,7 +104,7 @@ def test_what_other_servers_choose_is_measured_by_the_model_alone(agent: Agent):
 
 
 def test_the_reader_reads_again_what_was_said_since(agent: Agent):
-    reader = Reader(read_kept_answers)
+    reader = AgentReader(read_kept_answers)
     reader.look()
     assert reader.of(agent) is None
     accept(agent, 20)

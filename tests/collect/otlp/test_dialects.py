@@ -7,20 +7,20 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.collect.otlp import PROTOBUF, decode, gen_ai, openinference, vercel
-from rl.collect.otlp.spans import Answer, Requested, ToolRun
+from rl.collect.otlp.spans import Requested, SpanAnswer, ToolRun
 from tests.collect.otlp.make_spans import body, chat, inference, say, span, tool
 
 CALL = '<tool_call>{"name": "track", "arguments": {"number": "4711"}}</tool_call>'
 
 
-def read(attributes: dict[str, Any], **more: Any) -> Answer | ToolRun | None:
+def read(attributes: dict[str, Any], **more: Any) -> SpanAnswer | ToolRun | None:
     (found,) = decode(body(span(attributes, **more)), PROTOBUF)
     return vercel.read(found) or gen_ai.read(found) or openinference.read(found)
 
 
-def answer(attributes: dict[str, Any], **more: Any) -> Answer:
+def answer(attributes: dict[str, Any], **more: Any) -> SpanAnswer:
     found = read(attributes, **more)
-    assert isinstance(found, Answer)
+    assert isinstance(found, SpanAnswer)
     return found
 
 

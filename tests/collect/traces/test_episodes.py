@@ -9,8 +9,7 @@ from rl.collect.feedback.write import rate
 from rl.collect.traces.episodes import CHUNK, store_episodes
 from rl.demo.agent_tasks import CODE_TASKS
 from rl.environments.code_exec import CodeExecEnv
-from rl.environments.episode import Episode as PlayedEpisode
-from rl.environments.episode import Turn
+from rl.environments.episode import PlayedEpisode, Turn
 from rl.environments.rollout import run_episodes
 from rl.environments.tasks import CodeTaskDataset
 from rl.models import Agent, Episode, Feedback, ModelVersion, Trace, TrainingRun

@@ -5,7 +5,7 @@ from typing import Any
 
 from rl.base.records import silent
 from rl.dataset_builder import DataOptions
-from rl.dataset_builder.exporting import Filters
+from rl.dataset_builder.exporting import ExportFilters
 from rl.dataset_builder.exporting.export import ExportReport, ExportRequest, export
 from rl.models import Agent
 from tests.dataset_builder.ratings import read_jsonl
@@ -22,7 +22,7 @@ def write(
     **filters: Any,
 ) -> ExportReport:
     data = DataOptions(pair_type=agent.pair_type, val_split=val_split)
-    request = ExportRequest(format=name, filters=Filters(data=data, **filters), split=split, limit=limit)
+    request = ExportRequest(format=name, filters=ExportFilters(data=data, **filters), split=split, limit=limit)
     return export(agent, request, path, path.suffix.removeprefix("."), silent)
 
 

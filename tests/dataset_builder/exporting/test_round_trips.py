@@ -13,7 +13,7 @@ from rl.base.records import silent
 from rl.collect.importers import reader
 from rl.collect.traces.imported import ImportedTrace
 from rl.collect.traces.write import TraceStore
-from rl.dataset_builder.exporting import FORMATS, Filters, parquet, row_format
+from rl.dataset_builder.exporting import FORMATS, ExportFilters, parquet, row_format
 from rl.dataset_builder.exporting.export import ExportRequest, export
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.read.groups import Tally
@@ -77,9 +77,9 @@ def store(agent: Agent, content: list[tuple[list[dict[str, str]], list[dict[str,
 
 def rows_of(agent: Agent, name: str, path: Path) -> list[dict[str, Any]]:
     """What was written, as the format itself has it."""
-    rows = [row.values for row in row_format(name)(agent, Filters(data=DataOptions()), Tally()).rows()]
+    rows = [row.values for row in row_format(name)(agent, ExportFilters(data=DataOptions()), Tally()).rows()]
     if rows:
-        request = ExportRequest(format=name, filters=Filters(data=DataOptions()), split="all")
+        request = ExportRequest(format=name, filters=ExportFilters(data=DataOptions()), split="all")
         export(agent, request, path, path.suffix.removeprefix("."), silent)
     return rows
 

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import compare
-from rl.dataset_builder import DataOptions, Lengths, freeze, survey
+from rl.dataset_builder import DataOptions, LengthSpread, freeze, survey
 from rl.models import TrainingSet
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate, rate_prompts, rated
@@ -58,8 +58,8 @@ def test_lengths_are_in_characters(agent):
         rated(agent, "q" * (10 * (number + 1)), "g" * length, 1)
         rated(agent, "q" * (10 * (number + 1)), "b" * length, 0)
     found = survey(agent, DataOptions())
-    assert found.prompt_lengths == Lengths(min=10, median=20, p95=30, max=30)
-    assert found.answer_lengths == Lengths(min=4, median=8, p95=16, max=16)
+    assert found.prompt_lengths == LengthSpread(min=10, median=20, p95=30, max=30)
+    assert found.answer_lengths == LengthSpread(min=4, median=8, p95=16, max=16)
 
 
 def test_without_pairs_there_are_no_lengths(agent):

@@ -6,7 +6,7 @@ from typing import Any
 
 from rl.environments.contract import ToolRequest
 from rl.environments.program.environment import ProgramEnv
-from rl.environments.program.openai_chat import CallRefused, ChatReply, ChatRequest, End
+from rl.environments.program.openai_chat import CallRefused, ChatReply, End, ProgramRequest
 from rl.environments.program.programs import Programs
 
 ASK = """
@@ -23,7 +23,7 @@ def user(text):
     return {"role": "user", "content": text}
 """
 ONCE = 'print(ask([user(task["prompt"])])["message"]["content"])'
-Answer = Callable[[ChatRequest], ChatReply | CallRefused]
+Answer = Callable[[ProgramRequest], ChatReply | CallRefused]
 
 
 def program(code: str, **options: Any) -> ProgramEnv:
@@ -34,7 +34,7 @@ def task(number: int = 0, **more: Any) -> dict[str, Any]:
     return {"task_id": f"t{number}", "prompt": f"What is {number}?", **more}
 
 
-def echo(request: ChatRequest) -> ChatReply:
+def echo(request: ProgramRequest) -> ChatReply:
     """Says what was said last."""
     return ChatReply(request.messages[-1].content, tokens_in=3, tokens_out=2)
 

@@ -15,7 +15,7 @@ import pytest
 from rl.base.errors import Interrupted, UsageError
 from rl.environments.program.door import Door
 from rl.environments.program.environment import ProgramEnv
-from rl.environments.program.openai_chat import CallRefused, ChatReply, ChatRequest
+from rl.environments.program.openai_chat import CallRefused, ChatReply, ProgramRequest
 from rl.environments.program.programs import Programs
 from tests.environments.program.agents import ASK, ONCE, echo, play, program, task
 
@@ -123,7 +123,7 @@ time.sleep(600)
 
 
 def test_the_time_in_which_it_waits_for_the_model_is_not_its_own():
-    def slowly(request: ChatRequest) -> ChatReply:
+    def slowly(request: ProgramRequest) -> ChatReply:
         time.sleep(1.5)
         return echo(request)
 
@@ -246,9 +246,9 @@ JUDGE = Path(__file__).resolve().parents[3] / "docs/examples/judge_answer.py"
 
 @pytest.mark.parametrize(("reply", "reward"), [("7", 0.7), ("Seven, I would say.", None)])
 def test_a_judge_on_a_server_gives_the_score(monkeypatch: pytest.MonkeyPatch, reply: str, reward: float | None):
-    asked: list[ChatRequest] = []
+    asked: list[ProgramRequest] = []
 
-    def judge(key: str, request: ChatRequest) -> ChatReply:
+    def judge(key: str, request: ProgramRequest) -> ChatReply:
         asked.append(request)
         return ChatReply(reply)
 

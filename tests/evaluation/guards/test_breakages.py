@@ -11,7 +11,7 @@ from rl.base.records import GeneratedAnswer
 from rl.config.guard_limits import guard_limits
 from rl.data_formatter.answer_kinds import FREE, AnswerKind, find_kind
 from rl.evaluation.guards.answer_errors import kinds_of
-from rl.evaluation.guards.findings import Answers, Findings
+from rl.evaluation.guards.findings import Findings, ModelAnswers
 from rl.evaluation.guards.rails import hold
 
 MOST = 60
@@ -83,14 +83,14 @@ BREAKAGES = {
 }
 
 
-def examine(say: Callable[[int], str]) -> Answers:
+def examine(say: Callable[[int], str]) -> ModelAnswers:
     prompts = [[{"role": "system", "content": SYSTEM}, {"role": "user", "content": asked}] for asked in QUESTIONS]
     texts = [say(number) for number in range(len(prompts))]
     errors = [
         kinds_of(GeneratedAnswer(text, 30, 40), MOST, {"prompt": prompt, "details": {}}, "", [good])
         for text, prompt, good in zip(texts, prompts, GOOD, strict=True)
     ]
-    return Answers(texts, errors, [None] * len(texts))
+    return ModelAnswers(texts, errors, [None] * len(texts))
 
 
 TEAMS = ("cash", "cards", "transfers")

@@ -9,7 +9,7 @@ from rl.base.measurements import Interval
 from rl.base.records import AnswerScore, TraceRecord, silent
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards import measure as guarding
-from rl.evaluation.guards.measure import PROMPTS, Guards, Watch, one_of_each_prompt, watch
+from rl.evaluation.guards.measure import PROMPTS, Guards, GuardWatch, one_of_each_prompt, watch
 from rl.evaluation.torch.answering import answer_versions
 from rl.evaluation.torch.scoring import score_versions
 from rl.lm import loading
@@ -25,13 +25,13 @@ def abstains(trace: TraceRecord) -> AnswerScore:
     return AnswerScore(None)
 
 
-def watch_of(agent: Agent, rows: list, score: Any = abstains, most: int = 12) -> Watch:
+def watch_of(agent: Agent, rows: list, score: Any = abstains, most: int = 12) -> GuardWatch:
     return watch(agent, rows, lambda: score, most_tokens=most, **LENGTHS)
 
 
 @pytest.fixture
 def ask_models(agent, tiny_base, adapter) -> Any:
-    def ask(rows: list, score: Any = abstains, weights: Any = adapter) -> Watch:
+    def ask(rows: list, score: Any = abstains, weights: Any = adapter) -> GuardWatch:
         watched = watch_of(agent, rows, score)
         score_versions(str(tiny_base), {"base": None, "new": weights}, rows, also=watched.speaker, **LENGTHS)
         return watched

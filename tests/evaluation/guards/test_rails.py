@@ -9,7 +9,7 @@ from rl.base.measurements import Distance, Fit, Interval
 from rl.config.guard_limits import GUARD_LIMITS, GUARD_RAILS, check_guard_limits, guard_limits
 from rl.data_formatter.answer_kinds import AnswerKind, find_kind
 from rl.evaluation.guards.answer_errors import DEGENERATE
-from rl.evaluation.guards.findings import Answers, Findings
+from rl.evaluation.guards.findings import Findings, ModelAnswers
 from rl.evaluation.guards.rails import EXAMINERS, Rail, broken_reason, hold
 
 
@@ -19,20 +19,20 @@ def moved(kl: float = 0.1, likelihood: float = -0.9, chosen: float | None = None
 
 def answers(
     lengths: int = 40, errors: dict[str, int] | None = None, reward: float | None = None, n: int = 16
-) -> Answers:
+) -> ModelAnswers:
     """``errors``: how many answers have each kind."""
     kinds: list[list[str]] = [[] for _ in range(n)]
     for kind, count in (errors or {}).items():
         for of_answer in kinds[:count]:
             of_answer.append(kind)
-    return Answers(["x" * lengths] * n, kinds, [reward] * n)
+    return ModelAnswers(["x" * lengths] * n, kinds, [reward] * n)
 
 
-def said(*texts: str) -> Answers:
-    return Answers(texts, [[]] * len(texts), [None] * len(texts))
+def said(*texts: str) -> ModelAnswers:
+    return ModelAnswers(texts, [[]] * len(texts), [None] * len(texts))
 
 
-def all_rails(new: Answers, current: Answers | None = None, **given: Any) -> dict[str, Rail]:
+def all_rails(new: ModelAnswers, current: ModelAnswers | None = None, **given: Any) -> dict[str, Rail]:
     limits = given.pop("limits", GUARD_LIMITS)
     options = {"preferred": [], "distance": moved(), "has_format": True, **given}
     return {rail.name: rail for rail in hold(Findings(new, current or answers(), **options), limits)}
@@ -88,8 +88,8 @@ def test_where_no_format_is_asked_there_is_nothing_to_tell():
 def test_a_loss_of_reward_breaks_beyond_the_limit_and_beyond_chance():
     assert all_rails(answers(reward=0.40), answers(reward=0.5))["reward_loss"].broken
     assert not all_rails(answers(reward=0.46), answers(reward=0.5))["reward_loss"].broken
-    mixed = Answers(["x"] * 4, [[]] * 4, [0.0, 1.0, 0.0, 0.9])
-    other = Answers(["x"] * 4, [[]] * 4, [1.0, 0.0, 1.0, 0.5])
+    mixed = ModelAnswers(["x"] * 4, [[]] * 4, [0.0, 1.0, 0.0, 0.9])
+    other = ModelAnswers(["x"] * 4, [[]] * 4, [1.0, 0.0, 1.0, 0.5])
     assert not all_rails(mixed, other)["reward_loss"].broken
     assert all_rails(answers(), answers())["reward_loss"].text == "no reward applies to its answers"
 

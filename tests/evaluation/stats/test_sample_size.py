@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rl.evaluation.stats.intervals import PairedCounts, difference_interval
-from rl.evaluation.stats.sample_size import Plan, gain_of_prompts, plan, prompts_for_gain
+from rl.evaluation.stats.sample_size import SampleSizePlan, gain_of_prompts, plan, prompts_for_gain
 
 
 def test_prompts_for_a_gain_are_those_of_a_paired_mean():
@@ -15,14 +15,14 @@ def test_prompts_for_a_gain_are_those_of_a_paired_mean():
 
 
 def test_a_plan_is_for_the_largest_gain_that_takes_twice_the_prompts_there_are():
-    assert plan(0.25, 60, 0.025) == Plan(0.10, 199 - 60)
-    assert plan(0.25, 100, 0.025) == Plan(0.05, prompts_for_gain(0.25, 0.05, 0.025) - 100)
+    assert plan(0.25, 60, 0.025) == SampleSizePlan(0.10, 199 - 60)
+    assert plan(0.25, 100, 0.025) == SampleSizePlan(0.05, prompts_for_gain(0.25, 0.05, 0.025) - 100)
     assert plan(0.25, 10**7, 0.025) is None
     assert plan(0.25, 60, 0.0025).more > 199 - 60
 
 
 def test_with_a_margin_a_plan_takes_fewer_prompts():
-    assert plan(0.25, 20, 0.025, margin=0.05) == Plan(0.10, prompts_for_gain(0.25, 0.15, 0.025) - 20)
+    assert plan(0.25, 20, 0.025, margin=0.05) == SampleSizePlan(0.10, prompts_for_gain(0.25, 0.15, 0.025) - 20)
 
 
 @pytest.mark.parametrize("level", [0.025, 0.001])

@@ -26,9 +26,9 @@ def greedy_tokens(file: Path, prompt: str | Sequence[int], n: int, adapter: Path
 
 
 def _answer(file: str, adapter: str | None, ids: list[int], end: int, n: int) -> list[int]:
-    from rl.export.llama_cpp.api import Reader
+    from rl.export.llama_cpp.api import LogitReader
 
-    reader, start = Reader(file, adapter, len(ids) + n, 1), len(ids)
+    reader, start = LogitReader(file, adapter, len(ids) + n, 1), len(ids)
     while len(ids) < start + n and end not in ids[start:]:
         ids.append(int(reader.logits(ids, len(ids) - 1)[0].argmax()))
     return ids[start:]

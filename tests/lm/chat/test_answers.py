@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rl.base.records import silent
 from rl.base.template_settings import SWITCH, template_settings
-from rl.lm.chat.template import AnswerForm, answer_form
+from rl.lm.chat.template import AnswerFrame, answer_form
 from rl.lm.encoding import answer_text, encode
 from tests.training.chatting import MISTRAL, build_tokenizer, tokenizer
 
@@ -244,5 +244,5 @@ def test_a_tokenizer_that_begins_a_text_with_a_blank_puts_none_before_an_answer(
     template = "{% for m in messages %}{{ m.role }} {{ m.content }}</s>{% endfor %}"
     template += "{% if add_generation_prompt %}assistant {% endif %}"
     model = PreTrainedTokenizerFast(tokenizer_object=pieces, eos_token="</s>", chat_template=template)  # noqa: S106
-    [ids] = AnswerForm(model).behind([("user where?</s>assistant ", "here", "")])
+    [ids] = AnswerFrame(model).behind([("user where?</s>assistant ", "here", "")])
     assert model.convert_ids_to_tokens(ids) == ["h", "e", "r", "e", "</s>"]

@@ -68,7 +68,7 @@ def test_a_name_is_resolved_once_and_the_address_that_was_checked_is_used(listen
 
 def test_one_private_address_among_public_ones_is_a_trap(listener: Receiver, monkeypatch):
     resolving(monkeypatch, ["8.8.8.8", "127.0.0.1"])
-    with pytest.raises(delivering.Refused, match=r"hooks\.example is 127\.0\.0\.1"):
+    with pytest.raises(delivering.AddressRefused, match=r"hooks\.example is 127\.0\.0\.1"):
         delivering.resolve("hooks.example", 443, allow_private=False)
 
 

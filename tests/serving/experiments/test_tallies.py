@@ -3,13 +3,13 @@ from statistics import fmean, pvariance
 
 import pytest
 
-from rl.serving.experiments.sequential import Sample, Tally
+from rl.serving.experiments.sequential import MetricTally, Sample
 
 CONTROL, CHALLENGER = 1, 2
 
 
-def filled(control: list[float], challenger: list[float], **settings) -> Tally:
-    tally = Tally(**settings)
+def filled(control: list[float], challenger: list[float], **settings) -> MetricTally:
+    tally = MetricTally(**settings)
     for arm, values in ((CONTROL, control), (CHALLENGER, challenger)):
         for number, value in enumerate(values):
             tally.add(arm, number, value)
@@ -38,7 +38,7 @@ def test_one_observation_at_each_end_of_the_range_is_added_to_the_variance():
 
 
 def test_a_user_counts_once_with_the_mean_of_what_he_said():
-    tally = Tally()
+    tally = MetricTally()
     assert tally.add(CONTROL, "anna", 1.0)
     assert not tally.add(CONTROL, "anna", 0.0)
     assert not tally.add(CONTROL, "anna", 0.5)
@@ -48,7 +48,7 @@ def test_a_user_counts_once_with_the_mean_of_what_he_said():
 
 
 def test_a_user_on_two_arms_counts_on_each():
-    tally = Tally()
+    tally = MetricTally()
     tally.add(CONTROL, "anna", 0.0)
     assert tally.add(CHALLENGER, "anna", 1.0)
     assert (tally.n(CONTROL), tally.n(CHALLENGER)) == (1, 1)
@@ -67,7 +67,7 @@ def test_a_small_arm_is_not_taken_to_vary_less_than_both_together():
 
 def test_steps_of_a_ramp_are_compared_within_themselves():
     """The mood gets better when the challenger gets its larger share; both arms are equal in both steps."""
-    tally, user = Tally(), 0
+    tally, user = MetricTally(), 0
     for step, control, challenger, rate in ((0, 90, 10, 0.2), (1, 50, 50, 0.8)):
         for arm, n in ((CONTROL, control), (CHALLENGER, challenger)):
             for number in range(n):
@@ -78,7 +78,7 @@ def test_steps_of_a_ramp_are_compared_within_themselves():
 
 
 def test_a_user_stays_in_the_step_that_he_came_in():
-    tally = Tally()
+    tally = MetricTally()
     tally.add(CONTROL, "anna", 0.0, 0)
     tally.add(CHALLENGER, "ben", 1.0, 0)
     tally.add(CONTROL, "anna", 1.0, 1)
@@ -86,7 +86,7 @@ def test_a_user_stays_in_the_step_that_he_came_in():
 
 
 def test_there_is_no_difference_while_a_step_has_one_side_only():
-    tally = Tally()
+    tally = MetricTally()
     tally.add(CONTROL, "anna", 0.0, 0)
     assert tally.difference(CONTROL, CHALLENGER) is None
     tally.add(CHALLENGER, "ben", 1.0, 1)
@@ -94,7 +94,7 @@ def test_there_is_no_difference_while_a_step_has_one_side_only():
 
 
 def test_counts_are_ones_and_zeros():
-    counted = Tally()
+    counted = MetricTally()
     counted.count(CONTROL, 200, 10)
     counted.count(CHALLENGER, 0, 0)
     same = filled([1.0] * 10 + [0.0] * 190, [])
@@ -117,4 +117,4 @@ def test_the_range_of_outcomes_is_what_was_seen():
     tally = filled([0.0, 0.0, 40.0], [0.0], limits=None, margin=1.0)
     assert tally.variance(CHALLENGER) == pytest.approx(pvariance([0.0, 0.0, 40.0]))
     assert not tally.is_unknown()
-    assert Tally(None, 1.0).is_unknown()
+    assert MetricTally(None, 1.0).is_unknown()

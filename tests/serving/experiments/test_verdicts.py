@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from rl.serving.experiments.sequential import Tally
+from rl.serving.experiments.sequential import MetricTally
 from rl.serving.experiments.verdicts import Evidence, Question, decide, predict_observations, read
 
 CONTROL, CHALLENGER, THIRD = 1, 2, 3
@@ -14,18 +14,18 @@ def question(**settings) -> Question:
     return Question(**{"names": NAMES, "control": CONTROL, "metric": "thumbs_up", **settings})
 
 
-def thumbs(n: int, **up: float) -> Tally:
+def thumbs(n: int, **up: float) -> MetricTally:
     """``n`` users an arm, and the share of thumbs up: ``base=0.5, v286=0.8``."""
     keys = {"base": CONTROL, "v286": CHALLENGER, "v300": THIRD}
-    tally = Tally()
+    tally = MetricTally()
     for name, share in up.items():
         for number in range(n):
             tally.add(keys[name], number, float(number < round(n * share)))
     return tally
 
 
-def errors(*counts: tuple[int, int]) -> Tally:
-    tally = Tally()
+def errors(*counts: tuple[int, int]) -> MetricTally:
+    tally = MetricTally()
     for arm, (requests, failures) in zip((CONTROL, CHALLENGER, THIRD), counts, strict=False):
         tally.count(arm, requests, failures)
     return tally
@@ -110,7 +110,7 @@ def test_a_small_share_needs_more_users():
 
 
 def test_no_traffic_and_no_ratings_are_said_plainly():
-    assert decide(question(), Evidence(Tally(), shares=HALVES)).reason == (
+    assert decide(question(), Evidence(MetricTally(), shares=HALVES)).reason == (
         "No answer yet about v286: there are no rated users of both v286 and base."
     )
     found = decide(question(), Evidence(thumbs(30, base=0.5, v286=0.5), shares={CONTROL: 1.0}))
@@ -124,7 +124,7 @@ def test_a_lower_error_rate_is_better():
 
 
 def test_a_win_rate_is_compared_with_one_half():
-    tally = Tally()
+    tally = MetricTally()
     for number in range(300):
         tally.add(CHALLENGER, number, float(number % 4 != 0))
     found = decide(question(metric="win_rate"), Evidence(tally))
@@ -201,7 +201,7 @@ def test_when_all_were_stopped_the_control_stays():
 
 
 def ends(rate: float, rng: random.Random, most: int = 800) -> str:
-    tally = Tally()
+    tally = MetricTally()
     for user in range(1, most + 1):
         tally.add(CONTROL, user, float(rng.random() < 0.5))
         tally.add(CHALLENGER, user, float(rng.random() < rate))

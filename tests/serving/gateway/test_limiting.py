@@ -5,7 +5,7 @@ def test_each_key_has_its_own_count_which_starts_anew_every_minute(settings, mon
     settings.API_REQUESTS_PER_MINUTE = 2
     now = [600.0]
     monkeypatch.setattr(app.time, "time", lambda: now[0])
-    limit = app.RequestsPerMinute()
+    limit = app.GatewayRequestRate()
     assert [limit.wait(1) for _ in range(3)] == [0, 0, 60]
     now[0] = 650
     assert (limit.wait(1), limit.wait(2)) == (10, 0)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rl.base.errors import UsageError
-from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served, Side, Snapshot, Split, route
+from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served, Side, Snapshot, TrafficSplit, route
 from rl.serving.upstreams import Upstream
 
 NOW = datetime(2026, 2, 2, tzinfo=UTC)
@@ -17,7 +17,7 @@ def served(version_id: int | None, alias: str = "", up: bool = True) -> Served:
     return Served(version_id, name, Upstream("http://x/v1", name) if up else None, problem, alias)
 
 
-def agent(*deployed: Served, split: Split | None = None) -> KnownAgent:
+def agent(*deployed: Served, split: TrafficSplit | None = None) -> KnownAgent:
     return KnownAgent(1, "Chat", NOW, "", 64, deployed, split)
 
 
@@ -25,10 +25,10 @@ def ask(known: KnownAgent, model: str = "chat", unit: str = "anna", key: KnownKe
     return route(Snapshot({"chat": known}), key, model, unit, NOW + timedelta(hours=1))
 
 
-def split(*weights: float, ramp: tuple = ()) -> Split:
+def split(*weights: float, ramp: tuple = ()) -> TrafficSplit:
     """Arms 1, 2, … of versions 1, 2, …; the first is the control."""
     sides = tuple(Side(at, at, f"v{at}", weight, at == 1) for at, weight in enumerate(weights, 1))
-    return Split(7, NOW, list(ramp), sides)
+    return TrafficSplit(7, NOW, list(ramp), sides)
 
 
 def test_the_champion_answers():
@@ -126,6 +126,6 @@ def test_an_arm_has_its_own_number_of_answers_or_the_deployments():
     row = replace(served(1), best_of=3)
     assert ask(agent(row)).best_of == ask(agent(row), "chat@v1").best_of == 3
     sides = (Side(1, 1, "v1", 1.0, True), Side(2, 1, "v1", 1.0, False, best_of=1))
-    known = agent(row, split=Split(7, NOW, [], sides))
+    known = agent(row, split=TrafficSplit(7, NOW, [], sides))
     counts = {ask(known, unit=str(unit)).arm_id: ask(known, unit=str(unit)).best_of for unit in range(20)}
     assert counts == {1: 3, 2: 1}

@@ -11,7 +11,7 @@ from rl.environments.contract import Action, ToolRequest
 from rl.environments.crew import crew
 from rl.environments.settings import EnvironmentSettings
 from rl.lm.chat.format import ChatFormat
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.training.agent.episodes import WorldStage
 from tests.training.chatting import tokenizer
 
@@ -55,7 +55,7 @@ def stage() -> Iterator[Any]:
 @contextmanager
 def stage_with(most: int) -> Iterator[Any]:
     with crew(WORLD, 0) as world:
-        yield WorldStage(world, ChatFormat(tokenizer("qwen2_5")), Limits(most, 8192, KEPT), -0.5)
+        yield WorldStage(world, ChatFormat(tokenizer("qwen2_5")), TokenLimits(most, 8192, KEPT), -0.5)
 
 
 def task(number: int = 0, **more: Any) -> dict[str, Any]:

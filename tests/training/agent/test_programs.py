@@ -17,7 +17,7 @@ from rl.environments.crew import crew
 from rl.environments.settings import EnvironmentSettings
 from rl.lm import checkpoints
 from rl.lm.chat.format import ChatFormat
-from rl.lm.lengths import Limits
+from rl.lm.lengths import TokenLimits
 from rl.training.agent import train as agent
 from rl.training.agent.programs import ProgramStage
 from rl.training.agent.train import AgentTrainer, parts_of
@@ -56,7 +56,7 @@ class Script:
 def stage_of(command: Sequence[str], most: int = 4096, template: str = "qwen2_5", **options: Any):
     settings = EnvironmentSettings("program", {"command": list(command), **options})
     with crew(settings, 0) as programs:
-        yield ProgramStage(programs, ChatFormat(tokenizer(template)), Limits(most, 8192, 40))
+        yield ProgramStage(programs, ChatFormat(tokenizer(template)), TokenLimits(most, 8192, 40))
 
 
 def play(code: str, *lines: Line, **options: Any) -> Any:

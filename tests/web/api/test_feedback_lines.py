@@ -7,7 +7,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from rl.collect.feedback.tokens import Subject, sign
+from rl.collect.feedback.tokens import TokenSubject, sign
 from rl.models import Agent, ApiKey, Feedback, Trace
 from rl.web.api import feedback
 from tests.conftest import make_trace
@@ -137,4 +137,4 @@ def test_parameters_are_checked(publishable_key: str, trace: Trace, parameters: 
 def test_a_key_that_needs_tokens_needs_one_here(agent: Agent, trace: Trace) -> None:
     key = ApiKey.create(name="shop", kind="publishable", allowed_origins=[SHOP], needs_tokens=True)[1]
     assert ask(key, trace.pk).status_code == 403
-    assert ask(key, trace.pk, token=sign(Subject(trace.pk, agent.pk, 1))).status_code == 200
+    assert ask(key, trace.pk, token=sign(TokenSubject(trace.pk, agent.pk, 1))).status_code == 200

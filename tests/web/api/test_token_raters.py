@@ -12,7 +12,7 @@ from rest_framework.exceptions import NotFound
 
 from rl.collect.feedback import write
 from rl.collect.feedback.events import UnreadTrace
-from rl.collect.feedback.tokens import MOST_RATERS, Subject, read, sign
+from rl.collect.feedback.tokens import MOST_RATERS, TokenSubject, read, sign
 from rl.collect.feedback.waiting import deliver_by_id
 from rl.models import Agent, ApiKey, Feedback, Trace, WaitingRating
 from tests.conftest import make_trace
@@ -85,7 +85,7 @@ def test_the_server_says_how_many_raters_an_answer_may_have(server: Caller, stri
 
 def test_a_token_that_was_signed_before_is_for_one_rater(strict: Caller, trace: Trace):
     signed = TimestampSigner(salt="ratchet.trace-token").sign(f"{trace.agent_id}.{trace.pk.hex}")
-    assert read(signed) == Subject(trace.pk, trace.agent_id, 1)
+    assert read(signed) == TokenSubject(trace.pk, trace.agent_id, 1)
     said = [strict.post(URL, rating(trace.pk, rater=name, token=signed)) for name in "ab"]
     assert [answer.status_code for answer in said] == [201, 403]
 
@@ -154,7 +154,7 @@ def together(call: Callable[[str], int], number: int) -> list[int]:
 
 @pytest.mark.django_db(transaction=True)
 def test_requests_at_once_get_no_more_than_the_token_says(strict: Caller, trace: Trace):
-    token = sign(Subject(trace.pk, trace.agent_id, 3))
+    token = sign(TokenSubject(trace.pk, trace.agent_id, 3))
     statuses = together(lambda name: strict.post(URL, rating(trace.pk, rater=name, token=token)).status_code, 12)
     assert statuses == [201] * 3 + [403] * 9
     assert len(names()) == 3
@@ -162,7 +162,7 @@ def test_requests_at_once_get_no_more_than_the_token_says(strict: Caller, trace:
 
 @pytest.mark.django_db(transaction=True)
 def test_ratings_that_wait_at_once_are_no_more_than_the_token_says(strict: Caller, agent: Agent):
-    subject = Subject(uuid4(), agent.pk, 3)
+    subject = TokenSubject(uuid4(), agent.pk, 3)
 
     def rate(name: str) -> int:
         return strict.post(URL, rating(subject.trace_id, rater=name, token=sign(subject))).status_code

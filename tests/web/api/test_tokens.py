@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from rl.collect.feedback import waiting
-from rl.collect.feedback.tokens import Subject, read, sign
+from rl.collect.feedback.tokens import TokenSubject, read, sign
 from rl.models import Agent, ApiKey, Feedback, Trace, WaitingRating
 from tests.conftest import make_trace
 from tests.web.api.conftest import SHOP, Caller, assert_problem
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def token_of(trace: Trace) -> str:
-    return sign(Subject(trace.pk, trace.agent_id))
+    return sign(TokenSubject(trace.pk, trace.agent_id))
 
 
 def rating(trace_id: object, **fields: object) -> dict[str, object]:
@@ -34,7 +34,7 @@ def strict(agent: Agent) -> Caller:
 
 def test_a_stored_trace_brings_the_token_that_rates_it(server: Caller, strict: Caller, agent: Agent):
     stored = server.post("/api/v1/traces/", {"agent": agent.name, "prompt": "Hi", "response": "Hello"}).json()
-    assert read(stored["token"]) == Subject(Trace.objects.get().pk, agent.pk)
+    assert read(stored["token"]) == TokenSubject(Trace.objects.get().pk, agent.pk)
     assert_problem(strict.post(URL, rating(stored["id"])), 403, "token")
     assert strict.post(URL, rating(stored["id"], token=stored["token"])).status_code == 201
     assert_problem(strict.post(f"{URL}retract/", {"trace": stored["id"], "rater": "anna"}), 403, "token")
@@ -61,7 +61,7 @@ def test_a_token_signed_for_something_else_is_refused(strict: Caller, trace: Tra
 
 
 def test_the_token_of_another_answer_or_agent_is_refused(strict: Caller, trace: Trace, other_agent: Agent):
-    for token in (token_of(make_trace(trace.agent)), sign(Subject(trace.pk, other_agent.pk))):
+    for token in (token_of(make_trace(trace.agent)), sign(TokenSubject(trace.pk, other_agent.pk))):
         assert_problem(strict.post(URL, rating(trace.pk, token=token)), 403, "another answer")
 
 
@@ -115,7 +115,7 @@ def test_a_rating_waits_for_its_answer_and_then_counts(server: Caller, strict: C
 
 
 def test_a_rating_that_waits_can_be_withdrawn(strict: Caller, agent: Agent):
-    subject = Subject(uuid4(), agent.pk)
+    subject = TokenSubject(uuid4(), agent.pk)
     strict.post(URL, rating(subject.trace_id, token=sign(subject)))
     body = {"trace": str(subject.trace_id), "rater": "anna", "token": sign(subject)}
     assert strict.post(f"{URL}retract/", body).json() == {"retracted": True}
@@ -130,18 +130,18 @@ def test_without_a_token_nothing_waits(shop: Caller):
 
 def test_a_full_waiting_room_asks_to_come_again(shop: Caller, agent: Agent, monkeypatch):
     monkeypatch.setattr(waiting, "MOST_OF_ANSWER", 2)
-    subject = Subject(uuid4(), agent.pk)
+    subject = TokenSubject(uuid4(), agent.pk)
     said = [shop.post(URL, rating(subject.trace_id, rater=name, token=sign(subject))) for name in "abcb"]
     assert [answer.status_code for answer in said] == [202, 202, 429, 202]
     monkeypatch.setattr(waiting, "MOST", 2)
-    other = Subject(uuid4(), agent.pk)
+    other = TokenSubject(uuid4(), agent.pk)
     assert shop.post(URL, rating(other.trace_id, token=sign(other))).status_code == 429
 
 
 @pytest.mark.database
 def test_what_waits_longer_than_a_token_is_valid_makes_room(shop: Caller, agent: Agent, monkeypatch):
     monkeypatch.setattr(waiting, "MOST", 1)
-    old, new = Subject(uuid4(), agent.pk), Subject(uuid4(), agent.pk)
+    old, new = TokenSubject(uuid4(), agent.pk), TokenSubject(uuid4(), agent.pk)
     shop.post(URL, rating(old.trace_id, token=sign(old)))
     WaitingRating.objects.update(updated_at=timezone.now() - timedelta(days=31))
     assert shop.post(URL, rating(new.trace_id, token=sign(new))).status_code == 202
@@ -150,7 +150,7 @@ def test_what_waits_longer_than_a_token_is_valid_makes_room(shop: Caller, agent:
 
 def test_an_answer_takes_the_tokens_of_its_own_agent_alone(server: Caller, agent: Agent, other_agent: Agent):
     item = {"agent": agent.name, "prompt": "Hi", "response": "Hello"}
-    token = sign(Subject(uuid4(), other_agent.pk))
+    token = sign(TokenSubject(uuid4(), other_agent.pk))
     assert_problem(server.post("/api/v1/traces/", {**item, "token": token}), 400, "another agent")
     assert_problem(server.post("/api/v1/traces/", {**item, "token": "x"}), 400, "/token")
     assert Trace.objects.count() == 0

@@ -9,7 +9,7 @@ import pytest
 from django.http import HttpResponse, HttpResponseRedirect
 from rest_framework.settings import api_settings
 
-from rl.web.front.answers import Refused
+from rl.web.front.answers import RequestRefused
 from rl.web.front.application import Front
 from rl.web.front.limits import Memory
 
@@ -96,7 +96,7 @@ def test_one_address_cannot_take_all_the_memory_for_bodies(settings):
     memory = Memory()
     with memory.share("a") as take:
         take(100)
-        with memory.share("a") as more, pytest.raises(Refused):
+        with memory.share("a") as more, pytest.raises(RequestRefused):
             more(1)
         with memory.share("b") as other:
             other(100)

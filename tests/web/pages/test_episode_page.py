@@ -7,8 +7,7 @@ from django.test import Client
 
 from rl.base.records import Message, ToolCall
 from rl.collect.traces.episodes import store_episodes
-from rl.environments.episode import Episode as Record
-from rl.environments.episode import Turn
+from rl.environments.episode import PlayedEpisode, Turn
 from rl.models import Agent, Trace, TrainingRun
 from rl.web.rating_items import CHARACTERS, Excerpt
 from rl.web.trace_page import HEAD, SLACK, episode_context, fold
@@ -23,7 +22,7 @@ def run(agent: Agent) -> TrainingRun:
     return TrainingRun.objects.create(agent=agent, method="agent")
 
 
-def stored(agent: Agent, record: Record, run: TrainingRun | None = None) -> Trace:
+def stored(agent: Agent, record: PlayedEpisode, run: TrainingRun | None = None) -> Trace:
     store_episodes(agent, [record], run)
     return Trace.objects.select_related("episode").latest("created_at")
 

@@ -11,7 +11,7 @@ from typing import Any
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.config.base import ranges_of, within
-from rl.environments.tools.web_search.backend import Endpoint
+from rl.environments.tools.web_search.backend import SearchEndpoint
 from rl.environments.variables import require_named_texts, require_names, require_no_secrets, require_texts
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -125,7 +125,7 @@ class McpServer:
         if "?" in self.url or "#" in self.url or "@" in self.url:
             raise UsageError(f"{self.where}.url must have no user name, '?' or '#': secrets go by headers_env")
         try:
-            Endpoint.parse(self.url)
+            SearchEndpoint.parse(self.url)
         except UsageError as error:
             raise UsageError(f"{self.where}.url: {error}") from None
 

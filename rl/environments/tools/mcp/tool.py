@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
 
-class Connection:
+class McpConnection:
     """Opened on first use, and anew by the first call after it was lost. The methods block; any thread may call them."""
 
     def __init__(self, server: McpServer, loop: asyncio.AbstractEventLoop) -> None:
@@ -122,9 +122,9 @@ class _Connections:
     def __init__(self) -> None:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._by_server: dict[str, Connection] = {}
+        self._by_server: dict[str, McpConnection] = {}
 
-    def to(self, server: McpServer) -> Connection:
+    def to(self, server: McpServer) -> McpConnection:
         """The process's only one to a server of these settings."""
         with self._lock:
             if self._loop is None:
@@ -134,7 +134,7 @@ class _Connections:
                 Finalize(None, close_connections, exitpriority=100)
             key = json.dumps(asdict(replace(server, tools=None, prefix=False)), sort_keys=True)
             if key not in self._by_server:
-                self._by_server[key] = Connection(server, self._loop)
+                self._by_server[key] = McpConnection(server, self._loop)
             return self._by_server[key]
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _close(connections: list[Connection]) -> None:
+async def _close(connections: list[McpConnection]) -> None:
     await asyncio.gather(*(connection.close() for connection in connections))
 
 

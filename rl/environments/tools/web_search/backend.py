@@ -147,7 +147,7 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
 _PATH = re.compile(r"[!-~]*")
 
 
-class Answer(NamedTuple):
+class SearchReply(NamedTuple):
     status: int
     """0: there was none, and ``error`` says why."""
     body: bytes = b""
@@ -158,14 +158,14 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class SearchEndpoint:
     secure: bool
     host: str
     port: int | None
     path: str
 
     @classmethod
-    def parse(cls, url: str) -> Endpoint:
+    def parse(cls, url: str) -> SearchEndpoint:
         """Raises UsageError for all but plain https addresses, and http ones of this machine."""
         try:
             parts = urlsplit(url)
@@ -184,7 +184,9 @@ class Endpoint:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.secure else 'http'}://{host}{f':{self.port}' if self.port else ''}{self.path}"
 
-    def exchange(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str], timeout: float) -> Answer:
+    def exchange(
+        self, method: str, params: Mapping[str, Any], headers: Mapping[str, str], timeout: float
+    ) -> SearchReply:
         """``timeout``: seconds to connect, and again for the whole answer."""
         kind = HTTPSConnection if self.secure else HTTPConnection
         connection = kind(self.host, self.port, timeout=timeout)
@@ -203,9 +205,9 @@ class Endpoint:
                 connection.request(method, path, body, all_headers)
                 response = connection.getresponse()
                 answer = response.read(LARGEST_ANSWER + 1)
-                return Answer(response.status, answer, response.headers.get("Retry-After") or "")
+                return SearchReply(response.status, answer, response.headers.get("Retry-After") or "")
         except (OSError, HTTPException) as error:
-            return Answer(0, error=error)
+            return SearchReply(0, error=error)
         finally:
             connection.close()
 

@@ -14,8 +14,8 @@ from rl.base.names import require_known
 from rl.config.base import integers_of, ranges_of, within
 from rl.environments.tools.web_search.backend import (
     SEARCH_BACKENDS,
-    Endpoint,
     SearchBackend,
+    SearchEndpoint,
     SearchResult,
     list_in,
     read_results,
@@ -115,10 +115,10 @@ class SearchSettings:
         is_own = self.provider not in SEARCH_BACKENDS and self.default_params.get("method") in ("GET", "POST")
         return {key: value for key, value in self.default_params.items() if not (is_own and key == "method")}
 
-    def address(self) -> Endpoint:
+    def address(self) -> SearchEndpoint:
         """Raises UsageError."""
         try:
-            return Endpoint.parse(self.endpoint or self.backend().endpoint)
+            return SearchEndpoint.parse(self.endpoint or self.backend().endpoint)
         except UsageError as error:
             raise UsageError(f"tools.search: {error}") from None
 

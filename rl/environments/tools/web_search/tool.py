@@ -21,7 +21,7 @@ from typing import Any
 from rl.base.files import write_json
 from rl.environments.tools.registry import BaseTool, ToolFailed
 from rl.environments.tools.search import SearchDocuments, corpus_index, count_of_results
-from rl.environments.tools.web_search.backend import LARGEST_ANSWER, Answer, SearchResult, plain
+from rl.environments.tools.web_search.backend import LARGEST_ANSWER, SearchReply, SearchResult, plain
 from rl.environments.tools.web_search.settings import SearchSettings
 
 LONGEST_QUERY = 400
@@ -85,7 +85,7 @@ class WebSearch(BaseTool):
                 self._cache.write(path, query, results)
             return results
 
-    def _ask(self, params: dict[str, Any]) -> Answer:
+    def _ask(self, params: dict[str, Any]) -> SearchReply:
         """The first answer that asking again would not change, or the last."""
         settings, number = self._settings, 1
         while True:
@@ -99,7 +99,7 @@ class WebSearch(BaseTool):
             pause(wait)
             number += 1
 
-    def _read(self, answer: Answer) -> list[SearchResult]:
+    def _read(self, answer: SearchReply) -> list[SearchResult]:
         """Raises ToolFailed."""
         if isinstance(answer.error, TimeoutError):
             raise self._failure(f"did not answer within {self._settings.timeout:g} seconds", timed_out=True)

@@ -158,7 +158,7 @@ class OcdView(ApiView):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class DecisionSelection:
     """Which decisions, as OCD's query parameters say."""
 
     agent_type: str = ""
@@ -169,7 +169,7 @@ class Selection:
     limit: int = 1000
 
     @classmethod
-    def of(cls, values: Mapping[str, str], *, needs_reward: bool = False) -> Selection:
+    def of(cls, values: Mapping[str, str], *, needs_reward: bool = False) -> DecisionSelection:
         """Raises ValidationError. Without bounds a decision need not have a reward."""
         return cls(
             agent_type=values.get("agentType", ""),

@@ -15,7 +15,15 @@ from rl.collect.storable import unstorable
 from rl.collect.traces.records import with_feedback
 from rl.from_systems.ocd import figures, records, rows
 from rl.from_systems.ocd.calls import base
-from rl.from_systems.ocd.calls.base import AGENT_TYPE, FILTERS, LIMIT, OcdFeedbackIn, OcdView, Selection, decision_call
+from rl.from_systems.ocd.calls.base import (
+    AGENT_TYPE,
+    FILTERS,
+    LIMIT,
+    DecisionSelection,
+    OcdFeedbackIn,
+    OcdView,
+    decision_call,
+)
 from rl.from_systems.ocd.calls.decisions import FollowUp
 from rl.from_systems.ocd.figures import decisions
 from rl.from_systems.ocd.rows import components_of, decision_row, raw_reward
@@ -100,7 +108,7 @@ class TrainingDecisions(OcdView):
     @decision_call("list_decisions", "OCD's rows of decisions", LIST, 400, 404, parameters=FILTERS)
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
-        selected = Selection.of(self.parameters).decisions(self.key)
+        selected = DecisionSelection.of(self.parameters).decisions(self.key)
         return Response([rows.decision_row(trace) for trace in with_feedback(selected)])
 
     @decision_call("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY)
@@ -206,7 +214,7 @@ class ExportMessages(OcdView):
     @decision_call("export_decisions", "Decisions as messages", LIST, 400, parameters=FILTERS)
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
-        selected = Selection.of(self.parameters).decisions(self.key)
+        selected = DecisionSelection.of(self.parameters).decisions(self.key)
         return Response([rows.message_row(trace) for trace in _for_training(selected)])
 
 
@@ -223,7 +231,7 @@ class ExportFile(OcdView):
     def get(self, request: Request) -> HttpResponse:
         self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
         asked = {"minReward": "-2", **{name: self.parameters[name] for name in self.parameters}}
-        selection = Selection.of(asked, needs_reward=True)
+        selection = DecisionSelection.of(asked, needs_reward=True)
         agent = self.agent_type().lower() or "decisions"
         name = "".join(character for character in agent if character.isalnum() or character in "-_")[:64]
         traces = _for_training(selection.decisions(self.key))

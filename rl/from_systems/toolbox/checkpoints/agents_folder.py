@@ -24,7 +24,7 @@ from rl.base.slugs import check_slug, printable
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.traces.imported import Rejected
 from rl.from_systems.toolbox.checkpoints.extraction import moment
-from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, Conversation, merge_checkpoints
+from rl.from_systems.toolbox.checkpoints.overlap import CheckpointContents, Conversation, merge_checkpoints
 
 SUFFIX = ".pkl"
 _NAMED_TIME = re.compile(r"_([0-9]{8}_[0-9]{6})\.pkl\Z")
@@ -152,7 +152,7 @@ class AgentsFolder:
         """Each once, however many checkpoints hold it, the oldest first."""
         return merge_checkpoints(self.checkpoints(agent))
 
-    def checkpoints(self, agent: str, since: datetime | None = None) -> Iterator[Checkpoint]:
+    def checkpoints(self, agent: str, since: datetime | None = None) -> Iterator[CheckpointContents]:
         """Oldest first, of the files that were changed since then; those that cannot be read are among the rejected."""
         for file in sorted(self.list_checkpoints(agent), key=lambda file: (file.written, file.modified, file.filename)):
             if since and file.modified < since:
@@ -167,14 +167,14 @@ class AgentsFolder:
         self._rejected[where] = Rejected(printable(where), reason)
 
 
-def read_checkpoint(file: CheckpointFile) -> Checkpoint:
+def read_checkpoint(file: CheckpointFile) -> CheckpointContents:
     """Raises BadFile."""
     with open_checkpoint(file.path) as handle:
         lines = read_lines(handle, file.path)
         about = next(lines)
         traces = tuple(ExecutionTrace.from_dict(line) for line in lines)
     named = file.named_time.replace(tzinfo=UTC) if file.named_time else None
-    return Checkpoint(file.filename, named or moment(about["timestamp"]) or file.modified, about, traces)
+    return CheckpointContents(file.filename, named or moment(about["timestamp"]) or file.modified, about, traces)
 
 
 def read_lines(checkpoint: IO[bytes], name: object) -> Iterator[dict[str, Any]]:

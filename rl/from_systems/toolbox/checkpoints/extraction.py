@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any
 
 from rl.base.slugs import printable
-from rl.from_systems.toolbox.checkpoints.opcodes import Refused
+from rl.from_systems.toolbox.checkpoints.opcodes import OpcodeRefused
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -197,13 +197,13 @@ _PARTS = ("session_data", "conversation_history", "agent_state", "task_state", "
 
 def extract(root: Any) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """From plain data to ``{agent, timestamp, totals, tasks, reasoning_steps, system_prompt, tools}`` and the conversations,
-    in the shape of trace files. Raises Refused for what is not a checkpoint."""
+    in the shape of trace files. Raises OpcodeRefused for what is not a checkpoint."""
     checkpoint = fields_of(root)
     if checkpoint.get("version") == "2.0" or "sessions_data" in checkpoint:
         return extract_version_2(checkpoint)
     if not any(part in checkpoint for part in _PARTS):
         kind = checkpoint.get("$class") or type(root).__name__
-        raise Refused(f"holds {printable(excerpt(kind, 200))}, not a checkpoint of an agent")
+        raise OpcodeRefused(f"holds {printable(excerpt(kind, 200))}, not a checkpoint of an agent")
     state = fields_of(checkpoint.get("agent_state"))
     about = {
         "agent": excerpt(fields_of(state.get("amd_data")).get("name"), 200),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 
-from rl.from_systems.toolbox.checkpoints.opcodes import LONGEST_NAME, Global, Members, Pairs, Record, Refused
+from rl.from_systems.toolbox.checkpoints.opcodes import LONGEST_NAME, Global, OpcodeRefused, Pairs, PickledSet, Record
 
 Charge = Callable[[int], None]
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,60}(?:\.[0-9]{0,60})?(?:E[+-]?[0-9]{1,3})?", re.IGNORECASE)
@@ -35,13 +35,13 @@ def call(callee: Any, arguments: tuple[Any, ...], charge: Charge) -> Any:
 def new_object(of: Any, arguments: tuple[Any, ...], charge: Charge) -> Record:
     """What is put in the place of ``of.__new__(of, *arguments)``."""
     if not isinstance(of, Global):
-        raise Refused("makes an object of something that is not a class")
+        raise OpcodeRefused("makes an object of something that is not a class")
     charge(len(arguments))
     return Record(str(of), list(arguments))
 
 
 def _items(value: Any, charge: Charge) -> list[Any]:
-    if isinstance(value, Members):
+    if isinstance(value, PickledSet):
         value = value.items
     if not isinstance(value, (list, tuple)):
         raise _Unfit
@@ -201,9 +201,9 @@ _KNOWN: dict[str, Callable[[tuple[Any, ...], Charge], Any]] = {
     "builtins.bytearray": _bytes,
     "builtins.bytes": _bytes,
     "builtins.complex": _complex,
-    "builtins.frozenset": lambda arguments, charge: Members(_first_items(1, arguments, charge)),
+    "builtins.frozenset": lambda arguments, charge: PickledSet(_first_items(1, arguments, charge)),
     "builtins.getattr": _getattr,
-    "builtins.set": lambda arguments, charge: Members(_first_items(1, arguments, charge)),
+    "builtins.set": lambda arguments, charge: PickledSet(_first_items(1, arguments, charge)),
     "collections.Counter": _mapping,
     "collections.OrderedDict": _mapping,
     "collections.defaultdict": lambda arguments, charge: _mapping(arguments[1:], charge),  # its factory is the first

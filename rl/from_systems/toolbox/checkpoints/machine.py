@@ -11,12 +11,12 @@ from typing import Any
 from rl.from_systems.toolbox.checkpoints.known import call, new_object
 from rl.from_systems.toolbox.checkpoints.opcodes import (
     Global,
-    Limits,
-    Members,
+    OpcodeRefused,
     Operations,
     Pairs,
+    PickledSet,
+    PickleLimits,
     Record,
-    Refused,
     global_name,
 )
 
@@ -24,7 +24,7 @@ _NOTHING = frozenset(("PROTO", "FRAME", "STOP"))
 
 
 class Machine:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: PickleLimits) -> None:
         self._limits = limits
         self._stack: list[Any] = []
         self._marks: list[int] = []
@@ -32,7 +32,7 @@ class Machine:
         self._copied = 0
 
     def run(self, operations: Operations) -> Any:
-        """The value that the pickle leaves. Raises Refused; ``operations`` says where."""
+        """The value that the pickle leaves. Raises OpcodeRefused; ``operations`` says where."""
         stack, allowed, deepest = self._stack, self._limits.opcodes, self._limits.stack
         for count, (name, argument) in enumerate(operations):
             if name in _PUSHED:
@@ -40,18 +40,18 @@ class Machine:
             elif name not in _NOTHING:
                 _ACTIONS[name](self, argument)
             if count >= allowed:
-                raise Refused(f"more than {allowed:,} opcodes")
+                raise OpcodeRefused(f"more than {allowed:,} opcodes")
             if len(stack) > deepest:
-                raise Refused(f"more than {deepest:,} values wait on the stack")
+                raise OpcodeRefused(f"more than {deepest:,} values wait on the stack")
         if self._marks or len(stack) != 1:
-            raise Refused(f"it leaves {len(stack)} values and {len(self._marks)} marks, and must leave one value")
+            raise OpcodeRefused(f"it leaves {len(stack)} values and {len(self._marks)} marks, and must leave one value")
         return stack[0]
 
     def charge(self, count: int) -> None:
         """Before that many items or characters are copied."""
         self._copied += count
         if self._copied > self._limits.copied:
-            raise Refused(f"asks for copies of more than {self._limits.copied:,} items")
+            raise OpcodeRefused(f"asks for copies of more than {self._limits.copied:,} items")
 
     def _pop(self) -> Any:
         self._need(1)
@@ -60,7 +60,7 @@ class Machine:
     def _need(self, count: int) -> None:
         """That many values on top, all above the last mark."""
         if len(self._stack) - (self._marks[-1] if self._marks else 0) < count:
-            raise Refused("needs a value that is not there")
+            raise OpcodeRefused("needs a value that is not there")
 
     def _pop_many(self, count: int) -> list[Any]:
         self._need(count)
@@ -70,7 +70,7 @@ class Machine:
 
     def _since_mark(self) -> list[Any]:
         if not self._marks:
-            raise Refused("needs a mark that is not there")
+            raise OpcodeRefused("needs a mark that is not there")
         start = self._marks.pop()
         values = self._stack[start:]
         del self._stack[start:]
@@ -79,7 +79,7 @@ class Machine:
     def _mark(self, _: None) -> None:
         self._marks.append(len(self._stack))
         if len(self._marks) > self._limits.stack:
-            raise Refused(f"more than {self._limits.stack:,} marks wait on the stack")
+            raise OpcodeRefused(f"more than {self._limits.stack:,} marks wait on the stack")
 
     def _drop(self, _: None) -> None:
         if self._marks and self._marks[-1] == len(self._stack):
@@ -93,15 +93,15 @@ class Machine:
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
-            raise Refused(f"the memo has nothing at {index}")
+            raise OpcodeRefused(f"the memo has nothing at {index}")
         self._stack.append(self._memo[index])
 
     def _put(self, index: int) -> None:
         self._need(1)
         if index >= self._limits.memo:
-            raise Refused(f"index {index} of the memo; {self._limits.memo - 1:,} is the largest")
+            raise OpcodeRefused(f"index {index} of the memo; {self._limits.memo - 1:,} is the largest")
         if index in self._memo:
-            raise Refused(f"the memo has something at {index} already")
+            raise OpcodeRefused(f"the memo has something at {index} already")
         self._memo[index] = self._stack[-1]
 
     def _push(self, value: Any) -> None:
@@ -114,25 +114,25 @@ class Machine:
         elif isinstance(target, list):
             target.extend(values)
         else:
-            raise Refused(f"appends to {_kind(target)}")
+            raise OpcodeRefused(f"appends to {_kind(target)}")
 
     def _set(self, values: list[Any]) -> None:
         target = self._top()
         if not isinstance(target, (Record, Pairs)):
-            raise Refused(f"sets an item of {_kind(target)}")
+            raise OpcodeRefused(f"sets an item of {_kind(target)}")
         pairs = target.pairs if isinstance(target, Record) else target
         pairs.items.extend(_pairs(values).items)
 
     def _add(self, values: list[Any]) -> None:
         target = self._top()
-        if not isinstance(target, Members):
-            raise Refused(f"adds to {_kind(target)}")
+        if not isinstance(target, PickledSet):
+            raise OpcodeRefused(f"adds to {_kind(target)}")
         target.items.extend(values)
 
     def _stack_global(self, _: None) -> None:
         module, name = self._pop_many(2)
         if not (isinstance(module, str) and isinstance(name, str)):
-            raise Refused("names a class by something that is not text")
+            raise OpcodeRefused("names a class by something that is not text")
         self._push(global_name(module, name))
 
     def _callee(self) -> tuple[Any, tuple[Any, ...]]:
@@ -142,13 +142,13 @@ class Machine:
     def _object(self, _: None) -> None:
         values = self._since_mark()
         if not values:
-            raise Refused("does not name a class")
+            raise OpcodeRefused("does not name a class")
         self._push(call(values[0], tuple(values[1:]), self.charge))
 
     def _new_with_keywords(self, _: None) -> None:
         of, arguments, keywords = self._pop_many(3)
         if not isinstance(keywords, Pairs):
-            raise Refused("its keyword arguments are not a dict")
+            raise OpcodeRefused("its keyword arguments are not a dict")
         record = new_object(of, _tuple(arguments), self.charge)
         self.charge(len(keywords.items))
         record.pairs.items.extend(keywords.items)
@@ -157,24 +157,24 @@ class Machine:
     def _build(self, _: None) -> None:
         state, target = self._pop(), self._top()
         if not isinstance(target, Record):
-            raise Refused(f"sets the state of {_kind(target)}")
+            raise OpcodeRefused(f"sets the state of {_kind(target)}")
         target.states.append(state)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
-        raise Refused(f"its arguments are {_kind(value)}, not a tuple")
+        raise OpcodeRefused(f"its arguments are {_kind(value)}, not a tuple")
     return value
 
 
 def _pairs(values: list[Any]) -> Pairs:
     if len(values) % 2:
-        raise Refused("a key has no value")
+        raise OpcodeRefused("a key has no value")
     return Pairs(list(zip(values[::2], values[1::2], strict=True)))
 
 
 def _kind(value: Any) -> str:
-    known = {Pairs: "a dict", Members: "a set", Global: "a class"}
+    known = {Pairs: "a dict", PickledSet: "a set", Global: "a class"}
     return known.get(type(value), f"a value of type {type(value).__name__}")
 
 
@@ -194,9 +194,9 @@ _ACTIONS: dict[str, Callable[[Machine, Any], object]] = {
     "DICT": lambda machine, _: machine._push(_pairs(machine._since_mark())),
     "SETITEM": lambda machine, _: machine._set(machine._pop_many(2)),
     "SETITEMS": lambda machine, _: machine._set(machine._since_mark()),
-    "EMPTY_SET": lambda machine, _: machine._push(Members()),
+    "EMPTY_SET": lambda machine, _: machine._push(PickledSet()),
     "ADDITEMS": lambda machine, _: machine._add(machine._since_mark()),
-    "FROZENSET": lambda machine, _: machine._push(Members(machine._since_mark())),
+    "FROZENSET": lambda machine, _: machine._push(PickledSet(machine._since_mark())),
     "POP": Machine._drop,
     "DUP": lambda machine, _: machine._push(machine._top()),
     "MARK": Machine._mark,

@@ -16,7 +16,7 @@ LONGEST_NAME = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PickleLimits:
     file_bytes: int = 64 * 2**20
     opcodes: int = 5_000_000
     memo: int = 2_000_000
@@ -30,7 +30,7 @@ class Limits:
     another copy of everything."""
 
 
-class Refused(Exception):
+class OpcodeRefused(Exception):
     """What is wrong with the opcode at hand; the reader adds which file, where, and which opcode."""
 
 
@@ -42,7 +42,7 @@ class Pairs:
 
 
 @dataclass(slots=True, eq=False)
-class Members:
+class PickledSet:
     """A set or frozenset, in the order of the file."""
 
     items: list[Any] = field(default_factory=list)
@@ -98,37 +98,37 @@ class Operations:
         while self.name != "STOP":
             self.offset = stream.tell()
             if not (code := stream.read(1)):
-                raise Refused("the file ends without STOP")
+                raise OpcodeRefused("the file ends without STOP")
             opcode = _BY_CODE.get(code.decode("latin-1"))
             if opcode is None:
                 self.name = "an unknown opcode"
-                raise Refused("no pickle has this opcode")
+                raise OpcodeRefused("no pickle has this opcode")
             self.name = opcode.name
             if reason := _OUTSIDE.get(self.name):
-                raise Refused(reason)
+                raise OpcodeRefused(reason)
             try:
                 argument = self._read(opcode, stream)
             except ValueError as error:
-                raise Refused(f"its argument cannot be read: {str(error)[:200]}") from None
+                raise OpcodeRefused(f"its argument cannot be read: {str(error)[:200]}") from None
             yield self.name, argument
         if rest := len(self.data) - stream.tell():
-            raise Refused(f"{rest} bytes follow the end of the pickle")
+            raise OpcodeRefused(f"{rest} bytes follow the end of the pickle")
 
     def _read(self, opcode: pickletools.OpcodeInfo, stream: BytesIO) -> Any:
-        """Raises ValueError and Refused."""
+        """Raises ValueError and OpcodeRefused."""
         if reader := _OURS.get(self.name):
             return reader(stream)
         argument: Any = opcode.arg.reader(stream) if opcode.arg else None
         if type(argument) is int and argument.bit_length() > LONGEST_INTEGER * 8:
-            raise Refused(f"a whole number of more than {LONGEST_INTEGER} bytes")
+            raise OpcodeRefused(f"a whole number of more than {LONGEST_INTEGER} bytes")
         if self.name == "FRAME" and argument > len(self.data) - stream.tell():
-            raise Refused("the frame is longer than the file")
+            raise OpcodeRefused("the frame is longer than the file")
         if self.name == "PROTO" and argument > 5:
-            raise Refused(f"protocol {argument}; protocols 0 to 5 are known")
+            raise OpcodeRefused(f"protocol {argument}; protocols 0 to 5 are known")
         if self.name in ("GET", "PUT") and argument < 0:
-            raise Refused("not an index of the memo")
+            raise OpcodeRefused("not an index of the memo")
         if self.name in _NUMBERS and b"_" in self.data[self.offset : stream.tell()]:  # Python writes none
-            raise Refused("not a number that can be read")
+            raise OpcodeRefused("not a number that can be read")
         return bytes(argument) if isinstance(argument, bytearray) else argument
 
 
@@ -136,7 +136,7 @@ def _read_quoted(stream: BytesIO) -> str:
     """Text of Python 2, whose bytes may be any."""
     raw: Any = pickletools.read_stringnl(stream, decode=False, stripquotes=False).strip()
     if len(raw) < 2 or raw[0] not in b"'\"" or raw[-1] != raw[0]:
-        raise Refused("its quotes do not match")
+        raise OpcodeRefused("its quotes do not match")
     return codecs.escape_decode(raw[1:-1])[0].decode("latin-1")
 
 
@@ -149,7 +149,7 @@ def _read_global(stream: BytesIO) -> Global:
 def global_name(module: str, name: str) -> Global:
     """Python 2's names for its own modules are today's."""
     if not name or len(module) > LONGEST_NAME or len(name) > LONGEST_NAME:
-        raise Refused(f"a name must have 1 to {LONGEST_NAME} characters")
+        raise OpcodeRefused(f"a name must have 1 to {LONGEST_NAME} characters")
     return Global(_RENAMED.get(module, module), name)
 
 

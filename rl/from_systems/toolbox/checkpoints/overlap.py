@@ -25,7 +25,7 @@ class _Match(NamedTuple):
     length: int
 
 
-class Session:
+class SessionConversations:
     """The conversations of one session, as far as the checkpoints that were looked at tell."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def longest_beginning(part: Sequence[_Words], whole: Sequence[_Words]) -> _Match
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class CheckpointContents:
     """What one file holds."""
 
     filename: str
@@ -120,7 +120,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Agent:
-    sessions: defaultdict[str, Session] = field(default_factory=lambda: defaultdict(Session))
+    sessions: defaultdict[str, SessionConversations] = field(default_factory=lambda: defaultdict(SessionConversations))
     conversations: dict[str, Conversation] = field(default_factory=dict)
     tasks: dict[str, _Part] = field(default_factory=dict)
     steps: dict[tuple[str, str], _Part] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class _Agent:
     totals_at: datetime = _LONG_AGO
 
 
-def merge_checkpoints(checkpoints: Iterable[Checkpoint]) -> list[Conversation]:
+def merge_checkpoints(checkpoints: Iterable[CheckpointContents]) -> list[Conversation]:
     """Each conversation once, in the order of time. Checkpoints may come in any order, and one is looked at at a time.
 
     The newest checkpoint's words count. A list of tool calls that an older one has more of stays as it was there, because
@@ -149,7 +149,7 @@ def merge_checkpoints(checkpoints: Iterable[Checkpoint]) -> list[Conversation]:
     return conversations
 
 
-def _identify(agent: _Agent, checkpoint: Checkpoint) -> None:
+def _identify(agent: _Agent, checkpoint: CheckpointContents) -> None:
     """Gives conversations without a time their id, and the time of the checkpoint."""
     windows: dict[str, list[ExecutionTrace]] = {}
     for trace in checkpoint.traces:
@@ -172,7 +172,7 @@ def _take(conversations: dict[str, Conversation], newcomer: Conversation) -> Non
     here.trace.tool_calls, here.trace.timestamp = calls, first
 
 
-def _take_about(agent: _Agent, checkpoint: Checkpoint) -> None:
+def _take_about(agent: _Agent, checkpoint: CheckpointContents) -> None:
     if checkpoint.at >= agent.totals_at:
         agent.totals, agent.totals_at = checkpoint.about["totals"], checkpoint.at
     here = sorted((agent.conversations[trace.trace_id] for trace in checkpoint.traces), key=_time)

@@ -32,26 +32,34 @@ from typing import Any
 from rl.base.errors import BadFile
 from rl.from_systems.toolbox.checkpoints.extraction import extract
 from rl.from_systems.toolbox.checkpoints.machine import Machine
-from rl.from_systems.toolbox.checkpoints.opcodes import Global, Limits, Members, Operations, Pairs, Record, Refused
+from rl.from_systems.toolbox.checkpoints.opcodes import (
+    Global,
+    OpcodeRefused,
+    Operations,
+    Pairs,
+    PickledSet,
+    PickleLimits,
+    Record,
+)
 
 
-def read_pickle(data: bytes, name: object = "pickle", limits: Limits | None = None) -> Any:
+def read_pickle(data: bytes, name: object = "pickle", limits: PickleLimits | None = None) -> Any:
     """What the table says. Raises only BadFile, with the byte and the opcode."""
-    limits = limits or Limits()
+    limits = limits or PickleLimits()
     operations = Operations(data)
     try:
         if len(data) > limits.file_bytes:
-            raise Refused(f"the file has more than {limits.file_bytes:,} bytes")
-        return Plain(limits).value(Machine(limits).run(operations))
-    except Refused as refused:
+            raise OpcodeRefused(f"the file has more than {limits.file_bytes:,} bytes")
+        return PlainValues(limits).value(Machine(limits).run(operations))
+    except OpcodeRefused as refused:
         what = str(refused)
     except MemoryError:
         what = "needs more memory than it may have"
     raise BadFile(name, f"is not a checkpoint that can be read: {what}", f"byte {operations.offset}, {operations.name}")
 
 
-class Plain:
-    def __init__(self, limits: Limits) -> None:
+class PlainValues:
+    def __init__(self, limits: PickleLimits) -> None:
         self._limit = limits.depth
         self._done: dict[int, tuple[Any, int]] = {}
         """By identity (every value lives as long as the pickle's root): what it became, and how many levels that has."""
@@ -60,7 +68,7 @@ class Plain:
         """The deepest level below the value at hand."""
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        """Raises Refused for what is nested too deeply."""
+        """Raises OpcodeRefused for what is nested too deeply."""
         if node is None or isinstance(node, (bool, int, str)):
             return node
         if isinstance(node, float):
@@ -86,14 +94,14 @@ class Plain:
 
     def _note(self, depth: int) -> None:
         if depth > self._limit:
-            raise Refused(f"nested deeper than {self._limit} levels")
+            raise OpcodeRefused(f"nested deeper than {self._limit} levels")
         self._seen = max(self._seen, depth)
 
     def _build(self, node: Any, depth: int) -> Any:
         match node:
             case list() | tuple():
                 return [self.value(item, depth) for item in node]
-            case Members():
+            case PickledSet():
                 return [self.value(item, depth) for item in node.items]
             case Pairs():
                 return self._object(node, depth)
@@ -189,7 +197,7 @@ def main() -> None:
         with suppress(ValueError, OSError):  # a stricter limit is in force, or this system has no such one
             resource.setrlimit(limit, (value, value))
     gc.disable()  # it would look again and again at millions of live objects
-    for line in lines(sys.stdin.buffer.read(Limits().file_bytes + 1)):
+    for line in lines(sys.stdin.buffer.read(PickleLimits().file_bytes + 1)):
         sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
 
@@ -203,12 +211,12 @@ def lines(data: bytes) -> Iterator[bytes]:
             line = _line(conversation)
             written += len(line)
             if written > MOST_OUTPUT:
-                raise Refused(f"its conversations take more than {MOST_OUTPUT // 2**20} MB")
+                raise OpcodeRefused(f"its conversations take more than {MOST_OUTPUT // 2**20} MB")
             yield line
         yield _line({"end": True})
     except BadFile as error:
         yield _line({"refused": error.problem, "where": error.location})
-    except Refused as error:
+    except OpcodeRefused as error:
         yield _line({"refused": str(error), "where": ""})
     except MemoryError:
         yield _line({"refused": f"needs more than {MEMORY // 2**30} GB of memory", "where": ""})

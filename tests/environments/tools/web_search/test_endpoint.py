@@ -3,14 +3,14 @@ import ssl
 import pytest
 
 from rl.base.errors import UsageError
-from rl.environments.tools.web_search.backend import LARGEST_ANSWER, Endpoint
+from rl.environments.tools.web_search.backend import LARGEST_ANSWER, SearchEndpoint
 from tests.environments.tools.web_search.search_double import Reply, SearchDouble
 
 pytestmark = pytest.mark.process
 
 
 def ask(double: SearchDouble, timeout: float = 5.0):
-    return Endpoint.parse(f"{double.url}/x").exchange("GET", {"q": "a b"}, {}, timeout)
+    return SearchEndpoint.parse(f"{double.url}/x").exchange("GET", {"q": "a b"}, {}, timeout)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def ask(double: SearchDouble, timeout: float = 5.0):
     ],
 )
 def test_https_addresses_and_those_of_this_machine_are_taken(url):
-    assert str(Endpoint.parse(url)).rstrip("/") == url
+    assert str(SearchEndpoint.parse(url)).rstrip("/") == url
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_https_addresses_and_those_of_this_machine_are_taken(url):
 )
 def test_every_other_address_is_refused(url):
     with pytest.raises(UsageError, match="endpoint") as refusal:
-        Endpoint.parse(url)
+        SearchEndpoint.parse(url)
     assert "secret" not in str(refusal.value)
 
 
@@ -79,17 +79,17 @@ def test_the_time_is_limited_as_a_whole(double, behaviour):
 def test_a_server_that_hangs_up_and_one_that_is_not_there_are_errors(double):
     double.script = ["close"]
     assert isinstance(ask(double).error, ConnectionError)
-    assert isinstance(Endpoint.parse("http://127.0.0.1:9/").exchange("GET", {}, {}, 5).error, ConnectionError)
+    assert isinstance(SearchEndpoint.parse("http://127.0.0.1:9/").exchange("GET", {}, {}, 5).error, ConnectionError)
 
 
 def test_https_is_spoken_where_the_address_says_so(double):
-    answer = Endpoint.parse(double.url.replace("http:", "https:")).exchange("GET", {}, {}, 5)
+    answer = SearchEndpoint.parse(double.url.replace("http:", "https:")).exchange("GET", {}, {}, 5)
     assert isinstance(answer.error, ssl.SSLError)
     assert double.requests == []
 
 
 def test_a_post_sends_json(double):
     double.script = [Reply(200, [])]
-    Endpoint.parse(f"{double.url}/x").exchange("POST", {"q": "é", "on": True}, {"X-Key": "k"}, 5)
+    SearchEndpoint.parse(f"{double.url}/x").exchange("POST", {"q": "é", "on": True}, {"X-Key": "k"}, 5)
     assert double.requests[0].params == {"q": "é", "on": True}
     assert double.requests[0].headers["X-Key"] == "k"

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from rl.from_systems.toolbox.checkpoints.extraction import extract
-from rl.from_systems.toolbox.checkpoints.opcodes import Refused
+from rl.from_systems.toolbox.checkpoints.opcodes import OpcodeRefused
 
 RESULT = {"final_result": "r", "session_complete": True}
 PARTS = ("session_data", "conversation_history", "task_state", "variable_scopes", "agent_state")
@@ -141,7 +141,7 @@ def test_delegation_loops_and_the_final_result_are_reasoning(scopes: dict[str, A
 
 @pytest.mark.parametrize("root", [None, [1], "text", {"weights": 1}, {"$class": "torch.Tensor"}])
 def test_what_is_no_checkpoint_is_refused(root: Any):
-    with pytest.raises(Refused, match="not a checkpoint of an agent"):
+    with pytest.raises(OpcodeRefused, match="not a checkpoint of an agent"):
         extract(root)
 
 

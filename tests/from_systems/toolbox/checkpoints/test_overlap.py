@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from rl.base.records import ToolCall
 from rl.collect.capture.execution_trace import ExecutionTrace
-from rl.from_systems.toolbox.checkpoints.overlap import Checkpoint, Session, longest_beginning, merge_checkpoints
+from rl.from_systems.toolbox.checkpoints.overlap import (
+    CheckpointContents,
+    SessionConversations,
+    longest_beginning,
+    merge_checkpoints,
+)
 
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -41,9 +46,11 @@ def step(content: str) -> dict[str, Any]:
     return {"step_type": "delegation", "content": content, "confidence": None}
 
 
-def checkpoint(hour: int, *traces: ExecutionTrace, totals: dict[str, float] | None = None, **about: Any) -> Checkpoint:
+def checkpoint(
+    hour: int, *traces: ExecutionTrace, totals: dict[str, float] | None = None, **about: Any
+) -> CheckpointContents:
     told = {"totals": totals or {}, "tasks": [], "reasoning_steps": [], "system_prompt": "", "tools": [], **about}
-    return Checkpoint(f"{hour}.pkl", BEGIN + timedelta(hours=hour), told, traces)
+    return CheckpointContents(f"{hour}.pkl", BEGIN + timedelta(hours=hour), told, traces)
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["oldest first", "newest first"])
@@ -134,7 +141,7 @@ def window(said: str) -> list[ExecutionTrace]:
 def test_windows_that_slide_over_a_history_give_each_of_its_conversations_once(said: str, size: int, step: int):
     """Where each shares a conversation with the one before that occurs only once."""
     unique = "".join(dict.fromkeys(said))
-    session, ids = Session(), {}
+    session, ids = SessionConversations(), {}
     for start in range(0, len(unique), min(step, size)):
         part = window(unique[start : start + size])
         session.identify(part)

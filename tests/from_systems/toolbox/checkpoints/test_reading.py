@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.base.errors import BadFile
-from rl.from_systems.toolbox.checkpoints.opcodes import Limits
+from rl.from_systems.toolbox.checkpoints.opcodes import PickleLimits
 from rl.from_systems.toolbox.checkpoints.reading import read_pickle
 from tests.from_systems.toolbox.checkpoints.hostile import call, dotted, name, raw, text, whole
 from tests.from_systems.toolbox.checkpoints.make_checkpoints import write_checkpoints
@@ -204,14 +204,14 @@ def test_what_is_shared_is_shared_in_the_plain_data():
 
 def test_limits_are_those_that_it_is_given():
     with pytest.raises(BadFile, match=r"x\.pkl \(byte 3, EMPTY_LIST\): .*more than 2 opcodes"):
-        read_pickle(b"\x80\x04N].", "x.pkl", Limits(opcodes=2))
+        read_pickle(b"\x80\x04N].", "x.pkl", PickleLimits(opcodes=2))
 
 
 def test_what_is_deeper_than_allowed_is_refused_and_what_is_as_deep_is_read():
     def nested(levels: int) -> bytes:
         return b"]" * levels + b"a" * (levels - 1) + b"."
 
-    deepest = Limits().depth
+    deepest = PickleLimits().depth
     assert read_pickle(nested(deepest + 1))
     with pytest.raises(BadFile, match="nested deeper"):
         read_pickle(nested(deepest + 2))

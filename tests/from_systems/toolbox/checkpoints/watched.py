@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, sys.argv[1])
 
 from rl.base.errors import BadFile  # noqa: E402
-from rl.from_systems.toolbox.checkpoints.opcodes import Limits  # noqa: E402
+from rl.from_systems.toolbox.checkpoints.opcodes import PickleLimits  # noqa: E402
 from rl.from_systems.toolbox.checkpoints.reading import (
     lines,  # noqa: E402
     read_pickle,  # noqa: E402
@@ -49,7 +49,7 @@ def outcome(data: bytes, limits: dict[str, int] | None = None) -> str:
     global watching
     watching = True
     try:
-        read_pickle(data, "hostile", Limits(**(limits or {})))
+        read_pickle(data, "hostile", PickleLimits(**(limits or {})))
         found = "data"
     except BadFile as error:
         found = "refused" if "byte " in error.location else f"refused without its place: {error}"
