@@ -42,7 +42,7 @@ MOST = 500
 """Rows that one way of a search gives."""
 
 
-def _named(term: str) -> QuerySet[Trace]:
+def _find_named(term: str) -> QuerySet[Trace]:
     """Traces that came with this id."""
     return Trace.objects.filter(agent__in=_agents(), external_id=term).order_by()
 
@@ -66,7 +66,7 @@ class TraceAdmin(ReadOnlyAdmin):
         if not term:
             return queryset, False
         in_session = Trace.objects.filter(agent__in=_agents(), session_id=term).exclude(session_id="")
-        ways = (_named(term), in_session.order_by(), Trace.objects.filter(_begins_with(term)).order_by())
+        ways = (_find_named(term), in_session.order_by(), Trace.objects.filter(_begins_with(term)).order_by())
         return queryset.filter(pk__in=_some_keys(*ways)), False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Trace]:
@@ -159,7 +159,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
         newest = Feedback.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         noted = Feedback.objects.filter(pk__gt=newest - NEWEST, notes__icontains=term).order_by()
         return queryset.filter(
-            Q(rater=term) | Q(trace__in=_some_keys(_named(term))) | Q(pk__in=_some_keys(noted))
+            Q(rater=term) | Q(trace__in=_some_keys(_find_named(term))) | Q(pk__in=_some_keys(noted))
         ), False
 
     def has_forget_permission(self, request: HttpRequest) -> bool:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from rl.config.methods import scoring_methods
 from rl.data_formatter.answer_kinds import FEWEST, FREE
 from rl.models import Agent, Deployment, Evaluation, Feedback, ModelVersion, Trace, TrainingRun
-from rl.online_learner import how_to_enable, samples_needed
+from rl.online_learner import how_to_enable, samples_needed, waiting_feedback
 from rl.queues.votes import count_each
 from rl.serving import probation
 from rl.web.agent_steps import find_bottleneck, is_better, is_undecided
@@ -22,7 +22,7 @@ from rl.web.version_figures import Sentence, right_share, sentence
 DAYS = 30
 AGENTS = 50
 RECENT = 8
-COUNTED = 10_000
+COUNTED = 1000
 """Ratings of an agent that are counted: to count millions takes longer than a page may."""
 
 _WHOLE = ("measure", "evidence", "decided_by", "difference", "margin", "duels", "said")
@@ -42,7 +42,7 @@ class AgentFigures:
     current: int
     """Ratings, picks, corrections and outcomes that stand, at most COUNTED."""
     waiting: int
-    """Those of the current feedback that no training set has seen, at most COUNTED."""
+    """Those of the current feedback that no training set has seen; at most COUNTED, or ``needed`` where that is more."""
     champion: ModelVersion | None
     evaluation: Evaluation | None
     """The newest of the champion."""
@@ -97,8 +97,8 @@ class VersionFigures:
 
 
 def in_words(count: int) -> str:
-    """``count``: at most COUNTED, which means that there may be more."""
-    return f"{count:,}{'+' * (count == COUNTED)}"
+    """``count``: from COUNTED on there may be more."""
+    return f"{count:,}{'+' * (count >= COUNTED)}"
 
 
 class _CountSome(Subquery):
@@ -171,13 +171,14 @@ def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
     for agent in agents:
         champion = in_use.get(agent.pk)
         kind = KINDS.of(agent) if agent.answer_kind or agent.current >= FEWEST else FREE
+        needed = samples_needed(agent, kind)
         of_agent = AgentFigures(
             agent=agent,
             current=agent.current,
-            waiting=agent.waiting,
+            waiting=agent.waiting if needed <= COUNTED else waiting_feedback(agent)[:needed].count(),
             champion=champion,
             evaluation=evaluations.get(champion.pk) if champion else None,
-            needed=samples_needed(agent, kind),
+            needed=needed,
             right=right_share(agent, champion, kind),
             probation=sentences.get(agent.name, ""),
             newest=newest.get(agent.newest_version),

@@ -347,3 +347,18 @@ def test_with_a_key_it_shows_what_the_key_may_rate(client: Client, agent: Agent,
     _, key = ApiKey.create(name="page", kind="publishable", agent=agent, allowed_origins=["http://localhost"])
     answers = client.get("/demo/", {"key": key}).context["answers"]
     assert [row["answer"] for row in answers] == ["ours"]
+
+
+def test_more_ratings_than_a_page_counts_are_said_to_be_more(
+    staff: Client, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dashboard_counts, "COUNTED", 2)
+    for number in range(3):
+        rate(trace, f"user:{number}")
+    Agent.objects.update(min_samples_to_retrain=2)
+    [row], _ = dashboard_counts.agents_and_versions()
+    assert (row.counts, row.missing) == (("2+", "2+"), 0)
+    Agent.objects.update(min_samples_to_retrain=5)
+    [row], _ = dashboard_counts.agents_and_versions()
+    assert (row.waiting, row.missing) == (3, 2)
+    assert "2+</b> current ratings" in staff.get("/").content.decode()
