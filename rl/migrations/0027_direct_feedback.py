@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="feedback",
             index=models.Index(
-                condition=models.Q(("is_current", True), ("kind__in", ("comparison", "correction"))),
+                condition=models.Q(("is_current", True), models.Q(("kind", "comparison"), ("kind", "correction"), _connector="OR")),
                 fields=["agent", "kind"],
                 name="feedback_direct",
             ),

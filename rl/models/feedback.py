@@ -150,7 +150,7 @@ class Feedback(models.Model):
             # Picks and edited answers, which are few beside ratings: how many pairs has an agent without its ratings?
             models.Index(
                 fields=["agent", "kind"],
-                condition=Q(is_current=True, kind__in=("comparison", "correction")),
+                condition=Q(is_current=True) & (Q(kind="comparison") | Q(kind="correction")),  # SQLite sees no IN in it
                 name="feedback_direct",
             ),
             # The dashboard's ratings per day; the API's cursor.

@@ -207,7 +207,7 @@ SELECT sum(CASE WHEN kind = 'comparison' AND rl_trace.id IS NOT NULL THEN 1 ELSE
        count(DISTINCT CASE WHEN kind = 'correction' THEN trace_id END) AS corrections
 FROM rl_feedback f
 LEFT JOIN rl_trace ON rl_trace.id = CASE choice WHEN 'left' THEN trace_id WHEN 'right' THEN other_trace_id END AND {whole}
-WHERE f.agent_id = %s AND is_current AND kind IN ('comparison', 'correction')
+WHERE f.agent_id = %s AND is_current AND (kind = 'comparison' OR kind = 'correction')
 """
 
 _RATERS = """

@@ -189,6 +189,6 @@ _DIRECT = """
 SELECT rater, %s * sum(CASE WHEN kind = 'correction' OR choice IN ('left', 'right') THEN 1 ELSE 0 END),
        2 * sum(CASE WHEN choice = 'both_bad' THEN 1 ELSE 0 END)
 FROM rl_feedback
-WHERE agent_id = %s AND is_current AND kind IN ('comparison', 'correction')
+WHERE agent_id = %s AND is_current AND (kind = 'comparison' OR kind = 'correction')
 GROUP BY rater
 """

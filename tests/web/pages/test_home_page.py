@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
 
 from rl.models import Agent, ApiKey, Deployment, Evaluation, Experiment, Feedback, Trace, TrainingRun
+from rl.trust import reading
 from rl.web import dashboard_counts
 from rl.web.urls import urlpatterns
 from rl.web.version_figures import sentence
@@ -362,3 +363,8 @@ def test_more_ratings_than_a_page_counts_are_said_to_be_more(
     [row], _ = dashboard_counts.agents_and_versions()
     assert (row.waiting, row.missing) == (3, 2)
     assert "2+</b> current ratings" in staff.get("/").content.decode()
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
+def test_picks_are_read_from_their_own_index(agent: Agent) -> None:
+    assert "feedback_direct (agent_id=? AND kind=?)" in plan_of(reading._picks(agent, True, True))
