@@ -41,7 +41,17 @@ def _of_drill(report: Json) -> list[str]:
     return [f"Tried with {scripted['cheats']} ways to please without helping"]
 
 
-WRITTEN: Final[dict[str, Callable[[Json], list[str]]]] = {"verdicts": _of_verdicts, "drill": _of_drill}
+def _of_pages(report: Json) -> list[str]:
+    """Of SQLite; the page has those of PostgreSQL beside them."""
+    shown = ("/", "/agents/acme/", "/traces/of/acme/", "/rate/", "/admin/rl/feedback/")
+    return [f"`{address}` | {report['pages'][address]['ms']:.0f}" for address in shown]
+
+
+WRITTEN: Final[dict[str, Callable[[Json], list[str]]]] = {
+    "verdicts": _of_verdicts,
+    "drill": _of_drill,
+    "pages": _of_pages,
+}
 """Figures as the docs write them."""
 
 
