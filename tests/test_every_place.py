@@ -19,11 +19,25 @@ from rl.collect.feedback import imported_feedback
 from rl.collect.feedback.events import CONTENT
 from rl.collect.traces.imported import ImportedFeedback
 from rl.config import METHODS, config_class
-from rl.models import Feedback, Trace
+from rl.config.rubrics import ASKED
+from rl.models import Feedback, RatingQueue, Trace
 from rl.web.api.serializers.traces import FEEDBACK_IN, FeedbackOut, TraceIn, TraceOut
 
 ROOT = Path(settings.BASE_DIR)
 Names = frozenset[str]
+
+
+def test_a_rubric_says_what_it_asks_is_drawn_and_is_in_the_docs() -> None:
+    drawn = (ROOT / "static/rl/rate_rubrics.js").read_text().partition("const RUBRICS = {")[2].partition("};")[0]
+    (line,) = [line for line in (ROOT / "docs/queues.md").read_text().splitlines() if line.startswith("| `rubric` |")]
+    missing = {
+        "rl/config/rubrics.py, ASKED": set(RatingQueue.Rubric.values) - ASKED.keys(),
+        "static/rl/rate_rubrics.js, RUBRICS": set(RatingQueue.Rubric.values) - set(re.findall(r"\w+", drawn)),
+        "docs/queues.md, the row `rubric`": set(RatingQueue.Rubric.values) - set(re.findall(r"`(\w+)`", line)),
+    }
+    assert {place: names for place, names in missing.items() if names} == {}
+    assert ASKED.keys() == set(RatingQueue.Rubric.values)
+    assert {asked.scale for asked in ASKED.values()} - {""} == set(Feedback.Scale.values)
 
 
 # --- fields of models --------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from django.utils import timezone
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.events import rating
 from rl.collect.feedback.write import Rated, compare, correct, rate, record_or_raise, retract
+from rl.config.rubrics import ASKED
 from rl.models import Claim, Feedback, RatingQueue, Trace
 from rl.queues.claims import is_lost, lock_end, lock_for_claims
 from rl.queues.items import sides_of
@@ -162,15 +163,8 @@ def _write(claim: Claim, opinion: dict[str, Any], by: dict[str, Any]) -> Rated:
 
 def on_scale(queue: RatingQueue, value: float) -> dict[str, Any]:
     """``scale`` and ``value`` as a rating has them."""
-    scale = SCALES[queue.rubric]
+    scale = ASKED[queue.rubric].scale
     return {"scale": scale, "value": round(value * 4) + 1 if scale == Feedback.Scale.STARS else value}
-
-
-SCALES: dict[str, Feedback.Scale] = {
-    RatingQueue.Rubric.THUMBS: Feedback.Scale.THUMB,
-    RatingQueue.Rubric.STARS: Feedback.Scale.STARS,
-    RatingQueue.Rubric.SCORE: Feedback.Scale.SCORE,
-}
 
 
 CHANGED = ("state", "decision_id", "decision", "decided_at", "expires_at", "feedback")
@@ -254,7 +248,7 @@ def _decide_together(
 ) -> list[Outcome] | None:
     """None where they may not be."""
     are_plain = all(vote.action != "undo" and not vote.text for vote in votes)
-    if len({vote.claim for vote in votes}) < len(votes) or queue.rubric not in SCALES or not are_plain:
+    if len({vote.claim for vote in votes}) < len(votes) or not ASKED[queue.rubric].scale or not are_plain:
         return None
     claims = own_claims(queue, rater.name, [vote.claim for vote in votes])
     if any(claim.state == _State.SKIPPED or not is_safe(claim) for claim in claims.values()):

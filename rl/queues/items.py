@@ -16,6 +16,7 @@ from django.db.models.lookups import GreaterThanOrEqual
 from django.utils import timezone
 
 from rl.collect.traces.episodes import SOURCE as EPISODE
+from rl.config.rubrics import ASKED
 from rl.demo.load import SOURCE as DEMO
 from rl.models import AnswerPair, Claim, Feedback, GoldItem, RatingQueue, Trace
 from rl.models.traces import DUEL
@@ -34,7 +35,7 @@ Rows = QuerySet[Any]
 
 
 def asks_about_pairs(queue: RatingQueue) -> bool:
-    return queue.rubric == RatingQueue.Rubric.PAIR
+    return ASKED[queue.rubric].asks == "choice"
 
 
 def item_of(queue: RatingQueue) -> str:
@@ -80,7 +81,7 @@ def items_left(queue: RatingQueue, rater: str, wanted: Q | None = None) -> Rows:
     item = item_of(queue)
     mine = Claim.objects.filter(queue=queue, rater=rater, purpose=Claim.Purpose.ITEM, **{item: OuterRef("pk")})
     rows = all_items(queue, rater, wanted).filter(~Exists(mine.order_by()))
-    if queue.rubric in (RatingQueue.Rubric.THUMBS, RatingQueue.Rubric.STARS, RatingQueue.Rubric.SCORE):
+    if ASKED[queue.rubric].asks == "value":
         kinds = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION)
         rated = Feedback.objects.filter(trace=OuterRef("pk"), rater=rater, kind__in=kinds, is_current=True)
         rows = rows.filter(~Exists(rated.order_by()))

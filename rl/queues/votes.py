@@ -16,6 +16,7 @@ from django.utils.dateparse import parse_datetime
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.collect.feedback.answer_forms import judge_text
+from rl.config.rubrics import ASKED
 from rl.models import AnswerPair, Claim, Feedback, RatingQueue, Trace
 from rl.queues.items import all_items, asks_about_pairs, items_left
 
@@ -105,7 +106,8 @@ def label(claim: Claim, rubric: str) -> str:
     value = decision.get("value", 0.0)
     if rubric == RatingQueue.Rubric.THUMBS:
         return "Good" if value > 0.5 else "Bad"
-    return f"{round(value * 4) + 1} of 5" if rubric == RatingQueue.Rubric.STARS else f"{value:.2g}"
+    points = ASKED[rubric].points
+    return f"{value:.2g}" if ASKED[rubric].between else f"{round(value * (points - 1)) + 1} of {points}"
 
 
 _CHOICES: dict[str, str] = {
@@ -135,7 +137,7 @@ def count_each(*rows: QuerySet[Any]) -> list[int]:
 
 
 ACTIONS = ("rate", "skip", "undo")
-_Rubric, _Choice = RatingQueue.Rubric, Feedback.Choice
+_Choice = Feedback.Choice
 _TURNED = {_Choice.LEFT.value: _Choice.RIGHT.value, _Choice.RIGHT.value: _Choice.LEFT.value}
 LONGEST_TEXT = 100_000
 
@@ -183,8 +185,8 @@ class QueueVote:
         for tag in self.tags:
             require_known("tag", tag, tags)
         rubric = claim.queue.rubric
-        wanted = {_Rubric.PAIR: "choice", _Rubric.EDIT: "text"}.get(_Rubric(rubric), "value")
-        if rubric == _Rubric.THUMBS and self.text and self.value is None:  # with one key, or a field
+        wanted = ASKED[rubric].asks
+        if rubric == RatingQueue.Rubric.THUMBS and self.text and self.value is None:  # with one key, or a field
             return judge_text(claim.queue.agent, self.text, claim.trace.response)
         given = {"value": self.value is not None, "choice": bool(self.choice), "text": bool(self.text)}
         if not given[wanted]:
@@ -206,13 +208,12 @@ _FIELDS = ("id", "claim", "action", "value", "choice", "text", "tags", "notes", 
 
 
 def _on_scale(rubric: str, value: float) -> float:
-    steps = {_Rubric.THUMBS: 1, _Rubric.STARS: 4}.get(_Rubric(rubric))
-    if steps is None:
-        return value
-    if not math.isclose(value * steps, round(value * steps), abs_tol=1e-6):
-        allowed = ", ".join(f"{step / steps:g}" for step in range(steps + 1))
+    asked = ASKED[rubric]
+    nearest = min(asked.values, key=lambda allowed: abs(allowed - value))
+    if not asked.between and not math.isclose(nearest, value, abs_tol=1e-6):
+        allowed = ", ".join(f"{allowed:g}" for allowed in asked.values)
         raise UsageError(f"value: one of {allowed} is wanted, not {value:g}")
-    return round(value * steps) / steps
+    return value if asked.between else nearest
 
 
 def _read_id(given: object) -> UUID:

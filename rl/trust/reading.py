@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db.models import Q, QuerySet
 
 from rl.base.measurements import Interval
+from rl.config.rubrics import ASKED
 from rl.models import BASE, Agent, Claim, Feedback, GoldItem, Quarantine, RatingQueue
 from rl.models.traces import answered_by
 from rl.raters.agreement import Metric, cohens_kappa, krippendorffs_alpha, left_share, percent_agreement
@@ -25,8 +26,6 @@ SHOWN: Final = 50
 """Items that wait to be settled."""
 _LOOKED_AT: Final = 500
 """Disputes of which it is asked whether they are settled."""
-_METRICS: dict[str, Metric] = {RatingQueue.Rubric.STARS: "ordinal", RatingQueue.Rubric.SCORE: "interval"}
-"""By rubric; values of others are equal or not."""
 _NEAR: Final = 0.125
 """Two values on the scale 0 … 1 with at most this between them, half a star, are the same answer."""
 Item = tuple[Any, Any]
@@ -89,7 +88,7 @@ def report(queue: RatingQueue) -> QueueReport:
             items[_item(claim)][claim.rater] = _value(claim)
     shared = {item: ratings for item, ratings in items.items() if len(ratings) > 1}
     disputes = _without_settled([item for item, ratings in shared.items() if len(set(ratings.values())) > 1], claims)
-    metric = _METRICS.get(queue.rubric, "nominal")
+    metric = ASKED[queue.rubric].metric
     raters = sorted({rater for ratings in shared.values() for rater in ratings})
     return QueueReport(
         items=len(items),

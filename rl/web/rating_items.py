@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from rl.collect.feedback.answer_forms import AnswerForm, Field
+from rl.config.rubrics import ASKED
 from rl.data_formatter.answer_kinds import whole_object
 from rl.models import Claim, RatingQueue, Trace, version_name
 from rl.models.traces import LENGTH
@@ -86,7 +87,8 @@ class Excerpt:
 
 MOST_BEFORE = 100_000
 """Characters of the messages before a question: some fifty pages."""
-_KINDS: dict[str, str] = {RatingQueue.Rubric.PAIR: "pair", RatingQueue.Rubric.EDIT: "edit"}
+_KINDS: dict[str, str] = {"choice": "pair", "text": "edit", "value": "answer"}
+"""What a queue asks for, to what the page has."""
 
 
 def items_of(claims: Sequence[Claim], queue: RatingQueue, form: AnswerForm | None) -> list[dict[str, Any]]:
@@ -101,7 +103,7 @@ def _show(claim: Claim, queue: RatingQueue, page: Page, form: AnswerForm | None)
     question = claim.trace.question
     return {
         "claim": claim.pk,
-        "kind": _KINDS.get(queue.rubric, "answer"),
+        "kind": _KINDS[ASKED[queue.rubric].asks],
         "question": question[:LENGTH],
         "question_html": page.format(question),
         "answers": [

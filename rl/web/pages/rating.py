@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from rl.base.errors import RatchetError, UsageError
+from rl.config.rubrics import ASKED
 from rl.models import Agent, Claim, RatingQueue, Trace
 from rl.queues.editing import ANSWERS, gold_of, invite_of, make_gold, open_queues, why_refused
 from rl.queues.votes import WAITING, QueueVote, count_waiting, last_decisions
@@ -72,6 +73,7 @@ def rate_items(request: HttpRequest, name: str, queue: str = ANSWERS) -> HttpRes
             "filters": [] if desk.is_invited else desk.selection.form(desk.queue.agent, trace),
             "is_filtered": bool(desk.selection.values),
             "tags": tags_for(desk.queue, trace),
+            "points": [f"{value:g}" for value in ASKED[desk.queue.rubric].values],
         }
         return render(request, "rl/rate.html", context)
     try:
