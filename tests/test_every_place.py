@@ -22,6 +22,7 @@ from rl.config import METHODS, config_class
 from rl.config.rubrics import ASKED
 from rl.models import Feedback, RatingQueue, Trace
 from rl.web.api.serializers.traces import FEEDBACK_IN, FeedbackOut, TraceIn, TraceOut
+from rl.web.api.training import RunOut
 
 ROOT = Path(settings.BASE_DIR)
 Names = frozenset[str]
@@ -38,6 +39,12 @@ def test_a_rubric_says_what_it_asks_is_drawn_and_is_in_the_docs() -> None:
     assert {place: names for place, names in missing.items() if names} == {}
     assert ASKED.keys() == set(RatingQueue.Rubric.values)
     assert {asked.scale for asked in ASKED.values()} - {""} == set(Feedback.Scale.values)
+
+
+def test_the_docs_name_each_field_of_a_run_in_the_api() -> None:
+    page = (ROOT / "docs/api.md").read_text()
+    section = page.partition("### `GET /api/v1/runs/{id}/`")[2].partition("\n### ")[0]
+    assert set(RunOut().fields) - set(re.findall(r"`(\w+)`", section)) == set()
 
 
 # --- fields of models --------------------------------------------------------------------------------------------------

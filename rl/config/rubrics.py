@@ -9,7 +9,7 @@ class AskedOpinion:
     asks: Literal["value", "choice", "text"]
     """A value of one answer, which of two is better, or a better text."""
     scale: str = ""
-    """Of ``Feedback.Scale``, for a value."""
+    """What a value is stored as, one of ``Feedback.Scale``."""
     points: int = 0
     """Values on the page, as far from each other as from 0 to 1."""
     between: bool = False
