@@ -1,10 +1,14 @@
 """The Django app.
 
-Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluation, from_systems, operations, rewards,
-    tasks, web; Django.
+Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluation, export, from_systems, operations,
+    rewards, tasks, web; Django.
 """
 
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
 from django.apps import AppConfig
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models.signals import post_migrate, pre_migrate
 
 
@@ -49,6 +53,7 @@ class RatchetConfig(AppConfig):
         DECISION_WEIGHTS.update(WEIGHTS)
         LENGTHS.update({name: Lengths(*both) for name, both in from_systems.LENGTHS.items()})
         DECIDING_FIELDS.update(from_systems.DECIDING_FIELDS)
+        _add_other_packages()
         check_request_enabled.connect(allow_origin_of_publishable_key)
         check_request_enabled.connect(allow_origin_of_page)
         audit_signals.connect()
@@ -56,3 +61,33 @@ class RatchetConfig(AppConfig):
         post_spawn.connect(tasks.introduce_worker)
         pre_migrate.connect(refuse_foreign_database, sender=self)
         post_migrate.connect(tasks.ensure_schedules, sender=self)
+
+
+def _add_other_packages() -> None:
+    """Adds what their entry points name. Raises ImproperlyConfigured for a name that is there already."""
+    from rl.collect.importers import IMPORTERS
+    from rl.config import METHODS
+    from rl.config.guard_limits import CAPTIONS, GUARD_LIMITS
+    from rl.dataset_builder.exporting import FORMATS
+    from rl.export import EXPORTERS
+    from rl.rewards import REWARDS
+
+    points = entry_points()
+    paths = {"importers": IMPORTERS, "row_formats": FORMATS, "exporters": EXPORTERS, "rewards": REWARDS}
+    for group, table in paths.items():
+        for point in points.select(group=f"ratchet.{group}"):
+            _add(point, table, point.value.replace(":", "."))
+    for point in points.select(group="ratchet.methods"):
+        _add(point, METHODS, point.load())
+    for point in points.select(group="ratchet.guard_rails"):
+        from rl.evaluation.guards.rails import EXAMINERS
+
+        rail, examine = point.load()
+        _add(point, GUARD_LIMITS, rail.limit)
+        CAPTIONS[point.name], EXAMINERS[point.name] = rail.kept, examine
+
+
+def _add(point: EntryPoint, table: dict[str, Any], value: object) -> None:
+    if point.name in table:
+        raise ImproperlyConfigured(f"{point.value}: {point.group} has a {point.name!r} already; uninstall the package")
+    table[point.name] = value

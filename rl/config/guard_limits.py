@@ -37,6 +37,7 @@ GUARD_RAILS: Final[tuple[GuardRail, ...]] = (
     GuardRail("task_loss", 0.02, "It solves the task as before"),
 )
 GUARD_LIMITS: Final[dict[str, float | None]] = {rail.name: rail.limit for rail in GUARD_RAILS}
+CAPTIONS: Final = {rail.name: rail.kept for rail in GUARD_RAILS}
 
 
 def check_guard_limits(value: Any) -> None:

@@ -76,9 +76,9 @@ class AgentFigures:
         )
 
     @property
-    def counts(self) -> tuple[str, str]:
+    def counts(self) -> list[str]:
         """``current`` and ``waiting`` for people."""
-        return in_words(self.current), in_words(self.waiting)
+        return [f"{count:,}{'+' * (count >= COUNTED)}" for count in (self.current, self.waiting)]
 
     @property
     def missing(self) -> int:
@@ -94,11 +94,6 @@ class AgentFigures:
 class VersionFigures:
     version: ModelVersion
     evaluation: Evaluation | None
-
-
-def in_words(count: int) -> str:
-    """``count``: from COUNTED on there may be more."""
-    return f"{count:,}{'+' * (count >= COUNTED)}"
 
 
 class _CountSome(Subquery):

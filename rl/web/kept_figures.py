@@ -1,6 +1,5 @@
 """What a process knows of agents, so that a page need not find it out at each look: figures that take seconds to count, as
-those of an agent with a million answers do, and what people's words on its answers come to. What is counted quickly is as it
-is now."""
+those of a million answers do, and what people's words on answers come to. What is counted quickly is as it is now."""
 
 import time
 from collections.abc import Callable, Hashable
@@ -14,8 +13,6 @@ from rl.models import Agent
 SECONDS: Final = 60.0
 LARGE: Final = 50_000
 """Answers from which on an agent's figures are kept."""
-MOST: Final = 200
-"""Figures that a process keeps."""
 KINDS: Final = AgentReader(kind_of_answers, ("answer_kind",))
 """What the answers of each agent are, by this process."""
 KEPT: Final = AgentReader(read_kept_answers)
@@ -32,8 +29,6 @@ def keep(key: Hashable, count: Callable[[], Figures], size: Callable[[Figures], 
         return figures
     figures = count()
     if size(figures) >= LARGE:
-        if len(_kept) >= MOST:
-            _kept.clear()
         _kept[key] = time.monotonic() + SECONDS, figures
     return figures
 

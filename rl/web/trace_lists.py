@@ -20,8 +20,7 @@ from rl.models import Agent, Episode, Feedback, QuestionStart, Trace
 from rl.models.traces import SPLIT
 
 NEWEST = 20_000
-"""Traces that a search looks through, from the last day that is asked for backwards; so does a list of what is not labelled:
-where everything is, it would look through all."""
+"""Traces that a search, and the list of what is not labelled, look through from the last day that is asked for backwards."""
 LONGEST = 200
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rl.collect.feedback.judged_answers import share_right
-from rl.config.guard_limits import GUARD_RAILS
+from rl.config.guard_limits import CAPTIONS
 from rl.data_formatter.answer_kinds import AnswerKind
 from rl.models import Agent, Evaluation, ModelVersion, version_name
 from rl.runs.duels import MADE
@@ -16,7 +16,6 @@ _NAMES: Final = {
     "fresh": "Fresh answers, compared by a judge",
     "margins": "Answers that are there, ranked by both",
 }
-_RAILS: Final = {rail.name: rail.kept for rail in GUARD_RAILS}
 _HEADINGS: Final = {"promote": "better", "reject": "rejected", "undecided": "perhaps better"}
 
 
@@ -118,7 +117,7 @@ def rails(evaluation: Evaluation) -> list[ShownRail]:
     for r in (evaluation.report.get("guards") or {}).get("rails", ()):
         kept = "Shown" if r["limit"] is None else "Kept"
         state = "Broken" if r["broken"] else "Not measured" if r.get("value") is None else kept
-        rows.append(ShownRail(_RAILS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], state))
+        rows.append(ShownRail(CAPTIONS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], state))
     return sorted(rows, key=lambda rail: not rail.broken)
 
 

@@ -32,13 +32,6 @@ def test_many_answers_are_counted_once_until_the_time_is_over(monkeypatch: pytes
     assert seen == [1, 1, 2]
 
 
-def test_a_process_keeps_no_more_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_figures, "MOST", 3)
-    for number in range(10):
-        keep(number, lambda: number, lambda count: LARGE)  # noqa: B023  called at once
-    assert len(kept_figures._kept) <= 3
-
-
 @pytest.mark.django_db
 def test_what_answers_are_is_known_anew_behind_a_correction(agent: Agent, django_assert_num_queries) -> None:
     def kind_after(number: int) -> str:

@@ -211,7 +211,7 @@ def _examine_task(task: TaskScores | None, limit: float) -> Finding:
     return loss, broken, f"{task.metric} of {task.name} {task.new:.3f}, {task.current:.3f} in use, {task.rows} rows"
 
 
-EXAMINERS: Final[Mapping[str, Callable[[Findings, Any], Finding]]] = {
+EXAMINERS: Final[dict[str, Callable[[Findings, Any], Finding]]] = {
     "degenerate_rate": _degenerate,
     "sameness": _sameness,
     "content": _content,
