@@ -23,7 +23,7 @@ from rl.queues.items import all_items, asks_about_pairs, items_left
 COUNTED = 1000
 """Progress is counted up to here; beyond, it is said to be more."""
 WAITING = 100
-"""The same for a list of queues."""
+"""The same for a list of many queues."""
 _QUEUES_AT_ONCE = 10
 DECIDED = 10
 SHORT = 40
@@ -63,7 +63,9 @@ def progress(
 
 class Waiting(NamedTuple):
     items: int
-    """That the rater has not decided, at most WAITING."""
+    """That the rater has not decided."""
+    is_more: bool
+    """Nobody counted further."""
     has_any: bool
     """Whether the queue ever asks something."""
 
@@ -72,20 +74,21 @@ def count_waiting(queues: Sequence[RatingQueue], rater: str) -> dict[int, Waitin
     """By the queue's number. A few queries, however many queues there are."""
     compared = AnswerPair.objects.filter(agent__in={queue.agent_id for queue in queues}).order_by()
     with_pairs = set(compared.values_list("agent", flat=True).distinct())
-    waiting = {queue.pk: Waiting(0, has_any=False) for queue in queues}
+    waiting = {queue.pk: Waiting(0, is_more=False, has_any=False) for queue in queues}
     asked = [queue for queue in queues if queue.agent_id in with_pairs or not asks_about_pairs(queue)]
+    most = WAITING if len(asked) > _QUEUES_AT_ONCE else COUNTED
     for start in range(0, len(asked), _QUEUES_AT_ONCE):
         some = asked[start : start + _QUEUES_AT_ONCE]
-        numbers = iter(count_each(*(part for queue in some for part in _parts_of(queue, rater))))
+        numbers = iter(count_each(*(part for queue in some for part in _parts_of(queue, rater, most))))
         for queue, left, opened, any_at_all in zip(some, numbers, numbers, numbers, strict=True):
-            waiting[queue.pk] = Waiting(min(left + opened, WAITING), bool(any_at_all))
+            waiting[queue.pk] = Waiting(min(left + opened, most), left + opened >= most, bool(any_at_all))
     return waiting
 
 
-def _parts_of(queue: RatingQueue, rater: str) -> Iterator[QuerySet[Any]]:
+def _parts_of(queue: RatingQueue, rater: str, most: int) -> Iterator[QuerySet[Any]]:
     """What nobody has shown him, what he has not decided, anything."""
-    yield items_left(queue, rater)[:WAITING]
-    yield Claim.objects.filter(queue=queue, rater=rater).exclude(state=_State.DECIDED).order_by()[:WAITING]
+    yield items_left(queue, rater)[:most]
+    yield Claim.objects.filter(queue=queue, rater=rater).exclude(state=_State.DECIDED).order_by()[:most]
     yield all_items(queue, rater)[:1]
 
 

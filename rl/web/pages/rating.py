@@ -18,7 +18,7 @@ from rl.base.errors import RatchetError, UsageError
 from rl.config.rubrics import ASKED
 from rl.models import Agent, Claim, RatingQueue, Trace
 from rl.queues.editing import ANSWERS, gold_of, invite_of, make_gold, open_queues, why_refused
-from rl.queues.votes import WAITING, QueueVote, count_waiting, last_decisions
+from rl.queues.votes import QueueVote, count_waiting, last_decisions
 from rl.web.pages.guards import rater_of, show_problem
 from rl.web.rating_desk import MAY_RATE, Desk, InvitationRefusal, let_in, open_desk, uses
 from rl.web.rating_items import shown_sides, tags_for
@@ -47,7 +47,7 @@ def choose_queue(request: HttpRequest) -> HttpResponse:
         for agent, of_agent in queues.items()
     }
     choices = [{"agent": agent, "queues": of_agent} for agent, of_agent in rows.items()]
-    return render(request, "rl/rate_choose.html", {"page": "rate", "choices": choices, "counted": WAITING})
+    return render(request, "rl/rate_choose.html", {"page": "rate", "choices": choices})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

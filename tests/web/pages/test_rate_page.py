@@ -11,7 +11,6 @@ from django.test.utils import CaptureQueriesContext
 from rl.collect.feedback.write import correct, rate
 from rl.models import Agent, AnswerPair, Claim, Feedback, GoldItem, Trace
 from rl.queues import votes
-from rl.web.pages import rating
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.database
@@ -155,7 +154,10 @@ def test_the_list_of_queues_says_what_waits_in_each(rater: Client, answers: list
     send(rater, decision(decided, value=1), decision(skipped, "skip"))
     text = " ".join(rater.get("/rate/").content.decode().split())
     waiting = {choice["agent"].name: [row["waiting"] for row in choice["queues"]] for choice in _choices(rater)}
-    assert waiting == {"shop": [(1, True), (0, False)], "support-chat": [(5, True), (0, False)]}
+    assert waiting == {
+        "shop": [(1, False, True), (0, False, False)],
+        "support-chat": [(5, False, True), (0, False, False)],
+    }
     assert "5 waiting" in text
     assert idle.name not in text
 
@@ -182,8 +184,9 @@ def test_beyond_some_the_list_of_queues_says_that_there_are_more(
     rater: Client, answers: list[Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_trace(Agent.objects.create(name="shop"))
-    for module in (votes, rating):
-        monkeypatch.setattr(module, "WAITING", 3)
+    monkeypatch.setattr(votes, "WAITING", 3)
+    assert "6 waiting" in " ".join(rater.get("/rate/").content.decode().split())
+    monkeypatch.setattr(votes, "_QUEUES_AT_ONCE", 1)
     assert "3+ waiting" in " ".join(rater.get("/rate/").content.decode().split())
 
 
