@@ -42,7 +42,7 @@ def _of_drill(report: Json) -> list[str]:
 
 
 def _of_pages(report: Json) -> list[str]:
-    """Of SQLite; the page has those of PostgreSQL beside them."""
+    """They are SQLite's; the page has those of PostgreSQL beside them."""
     shown = ("/", "/agents/acme/", "/traces/of/acme/", "/rate/", "/admin/rl/feedback/")
     return [f"`{address}` | {report['pages'][address]['ms']:.0f}" for address in shown]
 

@@ -42,19 +42,9 @@ MOST = 500
 """Rows that one way of a search gives."""
 
 
-def _find_named(term: str) -> QuerySet[Trace]:
-    """Traces that came with this id."""
-    return Trace.objects.filter(agent__in=_agents(), external_id=term).order_by()
-
-
 def _some_keys(*ways: QuerySet[Any]) -> list[Any]:
     """MOST of each."""
     return [key for rows in ways for key in rows.values_list("pk", flat=True)[:MOST]]
-
-
-def _agents() -> list[int]:
-    """All of them: the indexes of ids begin with the agent."""
-    return list(Agent.objects.values_list("pk", flat=True))
 
 
 class TraceAdmin(ReadOnlyAdmin):
@@ -63,8 +53,9 @@ class TraceAdmin(ReadOnlyAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        in_session = Trace.objects.filter(agent__in=_agents(), session_id=term).exclude(session_id="")
-        ways = (_find_named(term), in_session.order_by(), Trace.objects.filter(_begins_with(term)).order_by())
+        agents = list(Agent.objects.values_list("pk", flat=True))  # their index begins with the agent
+        in_session = Trace.objects.filter(agent__in=agents, session_id=term).exclude(session_id="")
+        ways = (Trace.by_external_id(term), in_session.order_by(), Trace.objects.filter(_begins_with(term)).order_by())
         return queryset.filter(pk__in=_some_keys(*ways)), False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Trace]:
@@ -95,7 +86,7 @@ records(
     show="short_id agent question_start answer_start version source created_at",
     filter="created_at agent",
     select="agent model_version",
-    search="=external_id =session_id id__startswith",
+    search="id",  # that there is a box; see get_search_results
     search_help_text="The start of an id, a whole external id or session id. Words are looked for on the page Traces.",
     fieldsets={
         None: "id agent version feedback_link conversation answer extras",
@@ -135,7 +126,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
     list_display = ["id", "created_at", "agent", "kind", "opinion", "rater", "answer", "is_current", "learned_in"]
     list_filter = ["is_current", "kind", "scale", "created_at", "agent"]
     list_select_related = ["agent"]
-    search_fields = ["=rater", "notes", "=trace__external_id"]
+    search_fields = ["id"]  # that there is a box; see get_search_results
     search_help_text = f"A whole rater or external id, or words of a note of the newest {NEWEST:,}."
     fieldsets = split_fieldsets(
         {
@@ -155,7 +146,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
         newest = Feedback.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         noted = Feedback.objects.filter(pk__gt=newest - NEWEST, notes__icontains=term).order_by()
         return queryset.filter(
-            Q(rater=term) | Q(trace__in=_some_keys(_find_named(term))) | Q(pk__in=_some_keys(noted))
+            Q(rater=term) | Q(trace__in=_some_keys(Trace.by_external_id(term))) | Q(pk__in=_some_keys(noted))
         ), False
 
     def has_forget_permission(self, request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""What the queues of the rating page ask for: a record for each rubric of ``RatingQueue``."""
+"""A record for each rubric of ``RatingQueue`` says what the rating page asks."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -9,7 +9,7 @@ class AskedOpinion:
     asks: Literal["value", "choice", "text"]
     """A value of one answer, which of two is better, or a better text."""
     scale: str = ""
-    """What a value is stored as, one of ``Feedback.Scale``."""
+    """A value is stored as this one of ``Feedback.Scale``."""
     points: int = 0
     """Values on the page, as far from each other as from 0 to 1."""
     between: bool = False

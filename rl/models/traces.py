@@ -188,6 +188,12 @@ class Trace(models.Model):
         self.prompt_key = self.prompt_key or prompt_key(self.prompt)
         super().save(*args, **kwargs)  # type: ignore[arg-type]
 
+    @classmethod
+    def by_external_id(cls, external_id: str) -> models.QuerySet[Trace]:
+        """Those of all agents. Their index begins with the agent, so the agents are named."""
+        agents = list(Agent.objects.order_by().values_list("pk", flat=True))
+        return cls.objects.filter(agent__in=agents, external_id=external_id).order_by()
+
     @property
     def question(self) -> str:
         """The last user message, for people's eyes."""

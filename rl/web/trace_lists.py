@@ -211,8 +211,7 @@ def find_trace(text: str) -> Trace | None:
     try:
         return Trace.objects.filter(pk=UUID(text)).first()
     except ValueError:
-        agents = Agent.objects.values_list("pk", flat=True)
-        return Trace.objects.filter(agent__in=list(agents), external_id=text).first()
+        return Trace.by_external_id(text).order_by("-created_at", "id").first()
 
 
 def conversation(trace: Trace) -> list[Trace]:

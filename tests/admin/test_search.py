@@ -20,8 +20,7 @@ def traces(agent: Agent) -> list[Trace]:
 
 
 def searched(client: Client, kind: str, words: str) -> list[Any]:
-    found = client.get(f"/admin/rl/{kind}/", {"q": words}).context["cl"].result_list
-    return list(found)
+    return list(client.get(f"/admin/rl/{kind}/", {"q": words}).context["cl"].result_list)
 
 
 def test_answers_are_found_by_the_id_that_they_came_with_by_session_and_by_the_start_of_their_own(
@@ -38,13 +37,13 @@ def test_answers_are_found_by_the_id_that_they_came_with_by_session_and_by_the_s
 def test_feedback_is_found_by_rater_by_the_answers_id_and_by_words_of_a_note(
     staff: Client, traces: list[Trace]
 ) -> None:
-    said = [
+    events = [
         write.rate(
             trace, rater=f"user:{number}", scale="thumb", value=1, source="test", notes="Too LONG" * number
         ).event
         for number, trace in enumerate(traces)
     ]
-    assert searched(staff, "feedback", "user:0") == said[:1]
-    assert set(searched(staff, "feedback", "order-1")) == set(said[:2])
-    assert set(searched(staff, "feedback", "too long")) == set(said[1:])
+    assert searched(staff, "feedback", "user:0") == events[:1]
+    assert set(searched(staff, "feedback", "order-1")) == set(events[:2])
+    assert set(searched(staff, "feedback", "too long")) == set(events[1:])
     assert searched(staff, "feedback", "user") == []

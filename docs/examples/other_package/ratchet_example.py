@@ -1,4 +1,4 @@
-"""What a package of your own may bring; its pyproject.toml names each thing."""
+"""A package of your own may bring such things; its pyproject.toml names each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

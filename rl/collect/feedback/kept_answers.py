@@ -206,7 +206,7 @@ class AgentReader(Generic[Answers]):
         self._known, self._newest, self._all_at = {}, -1, float("-inf")
 
     def now(self, agent: Agent) -> Answers:
-        """As ``of``, behind a look."""
+        """Looks first whether something has changed, and gives what ``of`` does."""
         self.look()
         return self.of(agent)
 
