@@ -503,7 +503,10 @@ def explained_in(text: str) -> set[str]:
 def test_every_pinned_package_has_its_reason_and_every_reason_a_package():
     python, npm = (DOCS / "decisions/dependencies.md").read_text().split("## From npm")
     assert explained_in(python) == pinned("requirements.txt", "requirements-rl.txt", "tests/requirements.txt")
-    packages = json.loads((ROOT / "tests/browser/frameworks/package.json").read_text())["devDependencies"]
+    files = (ROOT / f"tests/{folder}/package.json" for folder in ("browser/frameworks", "serving/gateway/node"))
+    packages = {
+        name: version for file in files for name, version in json.loads(file.read_text())["devDependencies"].items()
+    }
     assert explained_in(npm) == set(packages)
     assert [version for version in packages.values() if not re.fullmatch(r"(npm:.+@)?\d+\.\d+\.\d+", version)] == []
 

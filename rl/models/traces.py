@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import Func, IntegerField, Q, TextField
 from django.utils import timezone
 
+from rl.base.answer_ids import stored_name
 from rl.base.messages import last_question
 from rl.base.records import Message
 from rl.models.agents import Agent
@@ -190,9 +191,10 @@ class Trace(models.Model):
 
     @classmethod
     def by_external_id(cls, external_id: str) -> models.QuerySet[Trace]:
-        """Those of all agents. Their index begins with the agent, so the agents are named."""
+        """Those of all agents, also by the id that the gateway gave. Their index begins with the agent, so the agents are
+        named."""
         agents = list(Agent.objects.order_by().values_list("pk", flat=True))
-        return cls.objects.filter(agent__in=agents, external_id=external_id).order_by()
+        return cls.objects.filter(agent__in=agents, external_id=stored_name(external_id)).order_by()
 
     @property
     def question(self) -> str:

@@ -19,9 +19,11 @@ from rl.demo.everyday import DemoOpinion
 from rl.demo.load import SOURCE, make_feedback
 from rl.demo.mailroom import TEAMS, MailroomMessage, MailroomParts, draw_parts, name_teams
 from rl.models import BASE, Agent, Feedback, Trace
+from rl.serving.dialects.chat import CHAT
 from rl.serving.gateway import pending
-from rl.serving.gateway.app import CALLER, CHAT_PATH, application
+from rl.serving.gateway.app import application
 from rl.serving.gateway.chat_request import SESSION_HEADER
+from rl.serving.gateway.gateway import CALLER
 from rl.serving.gateway.routing import KnownKey
 
 AT_ONCE: Final = 4
@@ -148,7 +150,7 @@ async def _ask_gateway(caller: KnownKey, model: str, messages: Sequence[str], se
     async def ask(message: str) -> UUID:
         async with turns:
             body = {"model": model, "messages": [{"role": "user", "content": message}], "temperature": 0}
-            response = await client.post(CHAT_PATH, json=body, headers={SESSION_HEADER: session})
+            response = await client.post(CHAT.path, json=body, headers={SESSION_HEADER: session})
         if not response.is_success:
             raise RatchetError(f"{model} does not answer: {response.json()['error']['message']}")
         return UUID(response.json()["id"])

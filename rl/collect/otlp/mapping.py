@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from rl.base.answer_ids import stored_name
 from rl.base.errors import UsageError
 from rl.base.messages import has_calls
 from rl.base.records import Message, ReasoningStep, ToolCall
@@ -144,7 +145,7 @@ def _take(span: Span, agent: str, mapped: Mapped) -> None:
 
 
 def _record(span: Span, answer: SpanAnswer, history: History) -> ImportedTrace:
-    response_id = answer.response_id if len(answer.response_id) <= MAX_ID_LENGTH else ""
+    response_id = stored_name(answer.response_id) if len(answer.response_id) <= MAX_ID_LENGTH else ""
     details = {
         "kind": answer.kind,
         "trace_id": span.trace_id,
@@ -246,7 +247,7 @@ def _read(attributes: Mapping[str, Any], time: int) -> Iterator[tuple[str, Impor
     praises = not any(part in name.lower() for part in LESS_IS_BETTER)
     rating = score if praises and score is not None and 0 <= score <= 1 else None
     rating = verdict if verdict is not None else rating
-    response_id = text(attributes, "gen_ai.response.id")
+    response_id = stored_name(text(attributes, "gen_ai.response.id"))
     if rating is not None:
         yield response_id, ImportedFeedback(kind="rating", scale="score", value=rating, **common)
     elif score is not None:

@@ -15,6 +15,7 @@ from django.db import IntegrityError
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 
+from rl.base.answer_ids import as_id
 from rl.base.errors import RunConflict
 from rl.base.records import Message
 from rl.collect.inserting import RowMaker, insert_rows
@@ -43,15 +44,6 @@ def find_traces(keys: Iterable[Key], traces: QuerySet[Trace] | None = None) -> d
         same |= Q(agent=agent_id, external_id__in=external_ids)
     rows = (Trace.objects.all() if traces is None else traces).filter(same).order_by()
     return {(trace.agent_id, trace.external_id or ""): trace for trace in rows}
-
-
-def as_id(name: str) -> UUID | None:
-    """Only as the gateway writes it: what else ``UUID`` reads, such as braces, is another name."""
-    try:
-        trace_id = UUID(name)
-    except ValueError:
-        return None
-    return trace_id if str(trace_id) == name else None
 
 
 _OF_RUNS: Final = UUID("6f0c6a55-5d2e-4a0e-9f0e-0f4f2d3c8b11")

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -153,9 +153,13 @@ def _total(usages: list[Any]) -> dict[str, Any]:
 
 def as_events(exchange: Exchange, document: Piece) -> bytes:
     """A completion that is there whole, in the form of a stream: what it says in one chunk, then its end."""
+    stream = exchange.request.dialect.stream(exchange.head())
+    return b"".join(map(stream.write, _chunks(document))) + stream.end()
+
+
+def _chunks(document: Piece) -> Iterator[Piece]:
     kept: Piece = {name: document[name] for name in ("created", "system_fingerprint") if name in document}
-    head = {**exchange.under_our_name(kept), "object": "chat.completion.chunk"}
-    chunks: list[Piece] = []
+    head = {**kept, "object": "chat.completion.chunk"}
     for number, choice in enumerate(document["choices"]):
         # in a stream each tool call has its number
         message = choice.get("message")
@@ -167,9 +171,6 @@ def as_events(exchange: Exchange, document: Piece) -> bytes:
         words = {"index": number, "delta": delta, "finish_reason": None}
         if choice.get("logprobs"):
             words["logprobs"] = choice["logprobs"]
-        end = {"index": number, "delta": {}, "finish_reason": choice.get("finish_reason")}
-        chunks += [{**head, "choices": [words]}, {**head, "choices": [end]}]
-    if exchange.request.wants_usage:
-        chunks.append({**head, "choices": [], "usage": document.get("usage")})
-    lines = [json.dumps(chunk, separators=(",", ":")) for chunk in chunks]
-    return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
+        yield {**head, "choices": [words]}
+        yield {**head, "choices": [{"index": number, "delta": {}, "finish_reason": choice.get("finish_reason")}]}
+    yield {**head, "choices": [], "usage": document.get("usage")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rl.base.errors import UsageError
@@ -19,6 +19,8 @@ from rl.collect.otlp.history import in_words
 from rl.collect.otlp.messages import Part, as_text, as_value, calls_in, full_message
 from rl.collect.otlp.spans import Requested
 from rl.collect.storable import pointer_to_unstorable, unstorable
+from rl.serving.dialects.chat import CHAT
+from rl.serving.dialects.dialect import ApiDialect, ChatForm
 from rl.serving.gateway.fields import choose_fields
 from rl.serving.gateway.refusals import Refusal, unsupported_content
 from rl.serving.gateway.routing import KnownKey, Route
@@ -43,6 +45,9 @@ class ChatRequest:
     """How many may judge the answer by its token."""
     left_out: Sequence[str] = ()
     """Names of fields that do not pass."""
+    dialect: ApiDialect = CHAT
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """``ChatForm.kept``."""
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -52,10 +57,6 @@ class ChatRequest:
     @property
     def streams(self) -> bool:
         return self.document.get("stream") is True
-
-    @property
-    def wants_usage(self) -> bool:
-        return bool(self.document.get("stream_options", {}).get("include_usage"))
 
     def as_whole(self, **changed: Any) -> ChatRequest:
         """The same without a stream. ``changed``: fields with other values, None for none."""
@@ -110,8 +111,8 @@ def with_system_prompt(messages: Sequence[Any], texts: Sequence[Message], route:
     return [{"role": "system", "content": rules}, *messages]
 
 
-def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> ChatRequest:
-    """Raises Refusal."""
+def read_body(body: bytes) -> dict[str, Any]:
+    """Raises Refusal for anything but a JSON object that names a model and can be stored."""
     try:
         sent = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -124,7 +125,12 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
     model = sent.get("model")
     if not isinstance(model, str) or not model:
         raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
-    document, left_out = choose_fields(sent)
+    return sent
+
+
+def parse_request(form: ChatForm, headers: Mapping[str, str], key: KnownKey, dialect: ApiDialect = CHAT) -> ChatRequest:
+    """``form``: what the dialect has made of the body. Raises Refusal."""
+    document, left_out = choose_fields(form.document)
     messages = tuple(_message(given, f"messages[{index}]") for index, given in enumerate(document["messages"]))
     session = _check_label(headers.get(SESSION_HEADER) or document.get("metadata", {}).get("session_id"), "session_id")
     unit = headers.get("x-ratchet-unit") or document.get("user") or document.get("safety_identifier")
@@ -134,7 +140,7 @@ def parse_request(body: bytes, headers: Mapping[str, str], key: KnownKey) -> Cha
         raise Refusal(400, f"{RATERS_HEADER} must be a whole number from 1 to {MOST_RATERS}", param=RATERS_HEADER)
     raters = int(text)
     document["messages"] = in_newest_form(document["messages"])
-    return ChatRequest(document, model, messages, unit, session, raters, left_out)
+    return ChatRequest(document, document["model"], messages, unit, session, raters, left_out, dialect, form.kept)
 
 
 def _message(document: object, name: str) -> Message:

@@ -12,12 +12,16 @@ from rl.base.records import ReasoningStep, ToolCall
 from rl.collect.feedback.tokens import TokenSubject, sign
 from rl.collect.otlp.history import split, turn
 from rl.collect.otlp.messages import with_calls
+from rl.serving.dialects.chat import CHAT
+from rl.serving.dialects.dialect import AnswerHead
 from rl.serving.gateway.answer import Answer, clean
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.routing import KnownKey, Route
 
 _ELSEWHERE: Final = ("messages", "model", "stream", "stream_options", "tools", "user", "safety_identifier")
 """Fields of a request's body that are not parameters, or are stored under a name of their own."""
+DIALECT: Final = "dialect"
+"""The part of a trace's details that tells in which dialect it was asked for, and what that keeps."""
 
 
 @dataclass(slots=True)
@@ -59,9 +63,13 @@ class Exchange:
             headers["x-ratchet-left-out"] = names
         return headers
 
-    def under_our_name(self, piece: Mapping[str, Any]) -> dict[str, Any]:
-        """A chunk or a completion whose id is the trace's."""
-        return {**piece, "id": str(self.id), "model": self.route.model}
+    def head(self) -> AnswerHead:
+        created = int(self.occurred_at.timestamp())
+        return AnswerHead(self.id, self.route.model, created, self.request.document, self.request.kept)
+
+    def whole(self, completion: Mapping[str, Any]) -> dict[str, Any]:
+        """A completion as the client's dialect writes it, under the id of the trace."""
+        return self.request.dialect.whole(self.head(), completion)
 
     def document(self) -> dict[str, Any]:
         """The exchange as ``rl/serving/gateway/answer_rows.py`` takes it."""
@@ -75,6 +83,7 @@ class Exchange:
             "best_of": self.judging,
             "chosen": self.choosing,
             "kept": self.keeping,
+            DIALECT: {} if self.request.dialect is CHAT else {"name": self.request.dialect.name, **self.request.kept},
             "model_version": self.choosing.get("asked"),  # none of this agent's
         }
         return {

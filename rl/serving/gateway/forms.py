@@ -25,7 +25,7 @@ from rl.collect.feedback.kept_answers import StructuredAnswers
 from rl.serving.gateway import tools_in_words
 from rl.serving.gateway.chat_request import LENGTHS
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.refusals import Refusal, broken_upstream
 from rl.serving.gateway.routing import Route
 from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import Piece, ask, call, completion
@@ -195,6 +195,22 @@ class Forms:
                 written = ""  # the template refuses such messages
             self._knows_tools = keep(self._knows_tools, key, tools_in_words.knows_tools(written))
         return self._knows_tools[key]
+
+    async def count_tokens(self, exchange: Exchange) -> int:
+        """Counts those of the prompt, as the template writes it. Raises Refusal where another program is the server."""
+        served, upstream = exchange.route.served, exchange.route.upstream
+        if not served.is_ours:
+            message = f"the server of {exchange.route.model} is not asked how many tokens a chat has"
+            raise Refusal(400, message, code="unsupported_operation")
+        body = {**exchange.request.for_upstream(exchange.route), **await self._tools(exchange)}
+        base = upstream.base_url.removesuffix("/v1")
+        chat = {name: body[name] for name in ("messages", "tools", "chat_template_kwargs") if body.get(name)}
+        written = (await call(self.client, served, f"{base}/apply-template", chat)).get("prompt")
+        asked = {"content": written, "add_special": True, "parse_special": True}
+        tokens = (await call(self.client, served, f"{base}/tokenize", asked)).get("tokens")
+        if not isinstance(tokens, list):
+            raise broken_upstream(served.version, "did not count the tokens")
+        return len(tokens)
 
     async def choose(self, turns: Turns, exchange: Exchange) -> Piece:
         """A completion with an answer of the closed set, in the first form in which the server keeps to it; as it answers

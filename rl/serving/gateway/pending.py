@@ -25,10 +25,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DataError, IntegrityError
 
+from rl.base.answer_ids import as_id
 from rl.base.files import ABANDONED_SECONDS, descriptor_of
 from rl.base.locks import try_lock
 from rl.collect.limits import MAX_WHOLE_NUMBER
-from rl.collect.traces.rows import as_id
 from rl.serving.gateway.answer import Answer
 from rl.serving.gateway.answer_rows import store
 from rl.serving.gateway.exchange import columns_of, details_of

@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from rl.base.disk_space import tells_of_full_disk
 from rl.faults import DISK_FULL
+from rl.serving.dialects.chat import CHAT
+from rl.serving.dialects.dialect import ApiDialect, UntranslatableRequest
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 STARTING_SECONDS: Final = 5
@@ -37,15 +39,21 @@ class Refusal(Exception):
         self.blames_version = blames_version
         """Counts as a failure of the version that should have answered."""
 
-    def body(self) -> dict[str, Any]:
-        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+    @property
+    def error(self) -> dict[str, Any]:
+        return {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
 
     def without_names(self) -> Refusal:
         """What is told of it where nobody may know which version was asked."""
         return Refusal(self.status, NAMELESS, code="no_answer", kind="upstream_error")
 
-    def response(self, headers: Mapping[str, str] | None = None) -> Response:
-        return json_response(self.body(), self.status, {**self.headers, **(headers or {})})
+    def response(self, headers: Mapping[str, str] | None = None, dialect: ApiDialect = CHAT) -> Response:
+        body = dialect.error(self.status, self.error)
+        return json_response(body, self.status, {**self.headers, **(headers or {})})
+
+
+def untranslatable(error: UntranslatableRequest) -> Refusal:
+    return Refusal(400, error.message, param=error.param, code=error.code)
 
 
 def unsupported_content(message: str, part: str) -> Refusal:

@@ -12,6 +12,7 @@ from django.conf import settings
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from rl.serving.dialects.dialect import SIGN_OF_LIFE, event
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal, too_slow, unkept
 from rl.serving.gateway.turns import Turns
@@ -22,9 +23,6 @@ from rl.serving.machine import note_request
 NOTE_SECONDS: Final = 1.0
 RECORD_SECONDS: Final = 0.25
 """How much of a stream is lost with a process that is killed, at most."""
-_DATA: Final = b"data: "
-_DONE: Final = b"data: [DONE]\n\n"
-_SIGN_OF_LIFE: Final = b":\n\n"
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
@@ -37,6 +35,7 @@ class EventStream(Response):
         super().__init__(headers=exchange.headers())
         del self.headers["content-length"]
         self._exchange, self._upstream, self._recorder, self._turns = exchange, upstream, recorder, turns
+        self._writer = exchange.request.dialect.stream(exchange.head())
         self._noted = 0.0
         self._lines: list[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -60,7 +59,7 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         last = await self._pass_on(send)
         if error := await self._recorder.record_and_wait(self._exchange):
-            last = _event(unkept(error).body())
+            last = self._fail(unkept(error))
         await send({"type": "http.response.body", "body": last})
 
     async def _pass_on(self, send: Send) -> bytes:
@@ -71,11 +70,10 @@ class EventStream(Response):
                 async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
                     async for piece in pieces(self._exchange, self._upstream):
                         piece = self._exchange.answer.take(piece)
-                        if event := self._event(piece):
-                            if piece:
-                                await self._record(event)
-                            event = _words_alone(piece) if self._exchange.is_blind else event
-                            await send({"type": "http.response.body", "body": event, "more_body": True})
+                        if piece:
+                            await self._record(piece)
+                        if written := self._write(piece):
+                            await send({"type": "http.response.body", "body": written, "more_body": True})
                         now = time.monotonic()
                         if now - self._noted > NOTE_SECONDS:
                             self._noted = now
@@ -88,23 +86,21 @@ class EventStream(Response):
             if self._exchange.is_blind:
                 log.warning("a blind answer broke off: %s", fault.message)
                 fault = fault.without_names()
-            return _event(fault.body())
+            return self._fail(fault)
         answer.complete = True
-        return _DONE
+        return self._writer.end()
 
-    def _event(self, piece: Piece) -> bytes:
-        """The chunk with the usage goes to clients that asked for it."""
+    def _write(self, piece: Piece) -> bytes:
         if not piece:
-            return _SIGN_OF_LIFE
-        if not self._exchange.request.wants_usage and "usage" in piece:
-            piece = {name: value for name, value in piece.items() if name != "usage"}
-            if not piece["choices"]:
-                return b""
-        return _event(self._exchange.under_our_name(piece))
+            return SIGN_OF_LIFE
+        return _words_alone(piece) if self._exchange.is_blind else self._writer.write(piece)
 
-    async def _record(self, event: bytes) -> None:
+    def _fail(self, fault: Refusal) -> bytes:
+        return self._writer.fail(fault.status, fault.error)
+
+    async def _record(self, piece: Piece) -> None:
         """The first one before it goes out, the others RECORD_SECONDS later at most. Raises Refusal."""
-        line = event.removeprefix(_DATA).rstrip()
+        line = json.dumps(piece, separators=(",", ":")).encode()
         if self._lines is None:
             self._lines = []
             if error := await self._recorder.begin(self._exchange, line):
@@ -142,8 +138,4 @@ def _words_alone(piece: Piece) -> bytes:
     choices = piece.get("choices") or [{}]
     delta = choices[0].get("delta") if isinstance(choices[0], dict) else None
     text = delta.get("content") if isinstance(delta, dict) else None
-    return _event({"choices": [{"index": 0, "delta": {"content": text}}]}) if text else _SIGN_OF_LIFE
-
-
-def _event(document: dict[str, Any]) -> bytes:
-    return _DATA + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+    return event({"choices": [{"index": 0, "delta": {"content": text}}]}) if text else SIGN_OF_LIFE

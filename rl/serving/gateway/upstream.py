@@ -27,6 +27,10 @@ _OF_CALLERS: Final = (401, 403, 408, 429)
 """Statuses that speak of who asks, and when."""
 _OF_MEDIA: Final = re.compile("image|audio|vision|multi-?modal|modalit|mmproj", re.IGNORECASE)
 """What servers say in many statuses where a model reads texts alone."""
+_OF_LENGTH: Final = re.compile("exceed_context_size|(?:maximum|available) context (?:length|size)", re.IGNORECASE)
+"""What llama.cpp and vLLM say of a chat that is longer than the model's context."""
+CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
+"""OpenAI's code for that, by which programs know to shorten the chat."""
 _DONE: Final = b"[DONE]"
 Piece = dict[str, Any]
 logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
@@ -176,12 +180,15 @@ def _explain_refusal(served: Served, response: httpx.Response, body: bytes, medi
             version, f"answered {status}: {message or 'no reason'}", status if status == 503 else 502, wait
         )
     details = error if isinstance(error, dict) else {}
+    code = details.get("code")
+    if is_too_long := bool(_OF_LENGTH.search(f"{details.get('type')} {message}")):
+        code = CONTEXT_LENGTH_EXCEEDED
     return Refusal(
         status,
         message or f"the server of {version} refused the request",
-        kind=_text(details.get("type")),
-        param=_text(details.get("param")) or None,
-        code=_text(details.get("code")) or None,
+        kind="" if is_too_long else _text(details.get("type")),
+        param=_text(details.get("param")) or ("messages" if is_too_long else None),
+        code=code if isinstance(code, str) and code else None,
         headers=wait,
     )
 

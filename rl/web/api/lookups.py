@@ -5,7 +5,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from rl.collect.traces.rows import as_id, part_id, run_id
+from rl.base.answer_ids import as_id
+from rl.collect.traces.rows import part_id, run_id
 from rl.models import Agent, RunPart, Trace
 from rl.serving.gateway import pending
 

@@ -20,8 +20,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from rl.base.background import end_all
 from rl.models import TrainingRun
-from rl.serving.gateway.app import BLIND_ID, CALLER, CHAT_PATH
+from rl.serving.dialects.chat import CHAT
+from rl.serving.gateway.app import BLIND_ID
 from rl.serving.gateway.chat_request import SESSION_HEADER
+from rl.serving.gateway.gateway import CALLER
 from rl.serving.gateway.routing import KnownKey
 from rl.serving.gateway.table import own_connection
 from rl.web.api.problems import MEDIA_TYPE, document
@@ -107,7 +109,7 @@ class GatewayQuestion:
     def scope(self, scope: Any) -> Any:
         """The gateway's request in the place of the site's; nothing that the browser sent is left in it."""
         headers = [(b"content-type", b"application/json"), (SESSION_HEADER.encode(), self.session_id.encode())]
-        address = {"path": CHAT_PATH, "raw_path": CHAT_PATH.encode(), "query_string": b""}
+        address = {"path": CHAT.path, "raw_path": CHAT.path.encode(), "query_string": b""}
         blind = {BLIND_ID: self.blind_id} if self.blind_id else {}
         return {**scope, **address, "headers": headers, CALLER: self.caller, **blind}
 

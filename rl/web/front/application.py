@@ -20,7 +20,7 @@ from prometheus_client import Counter, Histogram
 
 from rl.base import logs
 from rl.faults import fault_of
-from rl.serving.gateway.app import CHAT_PATH
+from rl.serving.dialects.known import dialect_at
 from rl.serving.gateway.app import application as gateway
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.streaming import unless_gone
@@ -66,7 +66,7 @@ class Front:
             if not is_for_gateway(path):
                 require_known_host(scope)
             with self._memory.share(address) as take:
-                is_otlp = path in ("/v1/traces", "/v1/traces/")
+                is_otlp = f"{path}/".startswith(SPANS)
                 most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
                 body = await collect(scope, receive, most, take)
                 if is_for_gateway(path):
@@ -78,7 +78,7 @@ class Front:
                     await gateway(asked.scope(scope), replay(asked.body, receive), noting)
                     return
         except RequestRefused as refused:
-            answer = as_gateway_answer(refused) if is_for_gateway(path) else refused.answer()
+            answer = as_gateway_answer(refused, path) if is_for_gateway(path) else refused.answer()
         self._limits.note(scope, address, answer.status, answer.headers)
         await send_answer(send, answer)
 
@@ -117,6 +117,7 @@ class Front:
         return answer.with_body(*await self._site.in_thread(receive, own_connection()(later.render)))
 
 
+SPANS: Final = "/v1/traces/"
 _CODES: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
     HTTPStatus.REQUEST_TIMEOUT: "timeout",
@@ -126,12 +127,14 @@ _CODES: Final = {
 
 
 def is_for_gateway(path: str) -> bool:
-    return path == CHAT_PATH or f"{path}/".startswith("/v1/models/")
+    """All under ``/v1``, for what is not there too; the site takes spans there."""
+    return f"{path}/".startswith("/v1/") and not f"{path}/".startswith(SPANS)
 
 
-def as_gateway_answer(refused: RequestRefused) -> HttpAnswer:
-    """In the shape of OpenAI's errors."""
-    response = Refusal(refused.status, refused.detail, code=_CODES[refused.status], headers=refused.headers).response()
+def as_gateway_answer(refused: RequestRefused, path: str) -> HttpAnswer:
+    """In the shape of its dialect's errors."""
+    refusal = Refusal(refused.status, refused.detail, code=_CODES[refused.status], headers=refused.headers)
+    response = refusal.response(dialect=dialect_at(path))
     return HttpAnswer(response.status_code, response.raw_headers, bytes(response.body))
 
 

@@ -111,7 +111,7 @@ def test_the_same_prompt_has_the_same_key_as_everywhere(gateway: Gateway):
 
 def test_a_model_list_names_agents_and_served_versions(gateway: Gateway):
     names = [one.id for one in gateway.client().models.list()]
-    assert {"support-chat", "support-chat@v2", "split@base", "nowhere"} <= set(names)
-    assert "support-chat@v4" not in names
+    assert {"support-chat", "support-chat@v2", "split@base"} <= set(names)
+    assert {"support-chat@v4", "nowhere"}.isdisjoint(names)
     assert [one.id for one in gateway.client("split").models.list()] == ["split", "split@v1", "split@base"]
     assert gateway.client().models.retrieve("support-chat").owned_by == "ratchet"

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -6,6 +5,7 @@ import pytest
 
 from rl.base.messages import requested_calls, without_calls
 from rl.base.template_settings import template_settings
+from rl.serving.dialects.dialect import ChatForm
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.refusals import Refusal
 from tests.serving.gateway.test_forms import ServerDouble, complete, exchange
@@ -21,7 +21,7 @@ def sent(server: int | None, thinks: bool = False, kept: dict[str, Any] | None =
     upstream = replace(route.served.upstream, server=server)
     route = replace(route, served=replace(route.served, upstream=upstream, thinks=thinks))
     document = {"model": "chat", "messages": [{"role": "user", "content": "Where?"}], **more}
-    return parse_request(json.dumps(document).encode(), {}, ANY).for_upstream(route)
+    return parse_request(ChatForm(document), {}, ANY).for_upstream(route)
 
 
 def test_a_server_of_ours_is_asked_as_versions_are_trained():
@@ -170,7 +170,7 @@ def test_what_is_in_the_newest_form_or_in_none_stays_as_it_is(turn: dict):
 )
 def test_calls_in_every_form_are_data_beside_their_words(turn: dict, name: str, arguments: dict):
     body = {"model": "chat", "messages": [ASKED, turn, OLD_RESULT]}
-    request = parse_request(json.dumps(body).encode(), {}, ANY)
+    request = parse_request(ChatForm(body), {}, ANY)
     _, asked, result = request.messages
     [call] = requested_calls(asked)
     assert (call.name, call.arguments) == (name, arguments)

@@ -10,12 +10,14 @@ import pytest
 
 from rl.collect.feedback.kept_answers import ClosedAnswers
 from rl.data_formatter.answer_tree import Remembered
+from rl.serving.dialects.dialect import ChatForm
 from rl.serving.gateway import choosing
-from rl.serving.gateway.app import Gateway, application
+from rl.serving.gateway.app import application
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.choosing import Chooser, is_chosen
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.forms import Forms
+from rl.serving.gateway.gateway import Gateway
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served
 from rl.serving.gateway.turns import Turns
@@ -78,7 +80,7 @@ def exchange(
         1, "route", datetime.now(UTC), "", 64, (served,), closed=closed, larger=LARGER, unsure_below=unsure_below
     )
     sent = {"model": "route", "messages": [{"role": "user", "content": content}], **body}
-    return Exchange(KEY, parse_request(json.dumps(sent).encode(), {}, KEY), Route(agent, served))
+    return Exchange(KEY, parse_request(ChatForm(sent), {}, KEY), Route(agent, served))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from rl.collect.feedback.kept_answers import ClosedAnswers, StructuredAnswers
 from rl.data_formatter.answer_tree import Remembered
+from rl.serving.dialects.dialect import ChatForm
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.exchange import Exchange
@@ -76,7 +77,7 @@ def exchange(answers: dict[str, Any], is_ollama: bool = False, server: int | Non
     served = Served(7, "v1", Upstream("http://server.example/v1", "m", context=2048, server=server, **forms))
     agent = KnownAgent(1, "route", datetime.now(UTC), "", 64, (served,), **answers)
     sent = {"model": "route", "messages": [{"role": "user", "content": "Where is it?"}], **body}
-    return Exchange(KEY, parse_request(json.dumps(sent).encode(), {}, KEY), Route(agent, served))
+    return Exchange(KEY, parse_request(ChatForm(sent), {}, KEY), Route(agent, served))
 
 
 def with_forms(server: ServerDouble, work: Callable[[httpx.AsyncClient, Forms], Awaitable[Any]]) -> Any:

@@ -1,10 +1,10 @@
 """Names of users and conversations: whatever people write, on one line."""
 
-import json
 from typing import Any
 
 import pytest
 
+from rl.serving.dialects.dialect import ChatForm
 from rl.serving.gateway.chat_request import parse_request
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownKey
@@ -22,7 +22,7 @@ NAMES = [
 
 def unit(**fields: Any) -> str:
     body = {"model": "support-chat", "messages": [{"role": "user", "content": "Q?"}], **fields}
-    return parse_request(json.dumps(body).encode(), {}, KEY).unit
+    return parse_request(ChatForm(body), {}, KEY).unit
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,11 @@
-from rl.serving.gateway import app
+from rl.serving.gateway import gateway
 
 
 def test_each_key_has_its_own_count_which_starts_anew_every_minute(settings, monkeypatch):
     settings.API_REQUESTS_PER_MINUTE = 2
     now = [600.0]
-    monkeypatch.setattr(app.time, "time", lambda: now[0])
-    limit = app.GatewayRequestRate()
+    monkeypatch.setattr(gateway.time, "time", lambda: now[0])
+    limit = gateway.GatewayRequestRate()
     assert [limit.wait(1) for _ in range(3)] == [0, 0, 60]
     now[0] = 650
     assert (limit.wait(1), limit.wait(2)) == (10, 0)

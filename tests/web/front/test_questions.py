@@ -159,7 +159,7 @@ def test_another_site_cannot_ask_in_his_name(served, alice, site, upstream):
 
 
 def test_each_person_has_so_many_questions_a_minute(served, alice, bob, site, settings, monkeypatch):
-    monkeypatch.setattr("rl.serving.gateway.app.time.time", lambda: 1_800_000_000.0)
+    monkeypatch.setattr("rl.serving.gateway.gateway.time.time", lambda: 1_800_000_000.0)
     settings.API_REQUESTS_PER_MINUTE = 1
     with signed_in(site, alice) as browser:
         assert browser.post(ADDRESS, json=question()).status_code == 200

@@ -10,6 +10,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.fields import empty
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
+from rl.base.answer_ids import as_id
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.records import Message
@@ -131,6 +132,8 @@ class TraceField(TextField):
         super().__init__(max_length=MAX_ID_LENGTH, **kwargs)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
+        if isinstance(data, str) and (given := as_id(data)):
+            return given
         try:
             return _AS_ID.run_validation(data)
         except ValidationError:

@@ -1,0 +1,124 @@
+"""What a dialect is, and what all of them need."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+Document = Mapping[str, Any]
+Chunk = Mapping[str, Any]
+"""A piece of a stream of chat completions."""
+Earlier = Mapping[str, Sequence[Document]]
+"""By the id that a request names: the chat up to the answer, which is its last message; empty for one that is unknown."""
+SIGN_OF_LIFE: Final = b":\n\n"
+
+
+class UntranslatableRequest(Exception):
+    """A request that no chat completion can be made of. ``param``: the field of the client's request."""
+
+    def __init__(self, message: str, param: str, code: str = "invalid_value") -> None:
+        super().__init__(message)
+        self.message, self.param, self.code = message, param, code
+
+
+@dataclass(frozen=True, slots=True)
+class ChatForm:
+    """A request as a chat completion's."""
+
+    document: dict[str, Any]
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """What the answer says again and chat completions have no place for; stored with it."""
+    is_retrievable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHead:
+    """What is known of an answer before its first word."""
+
+    id: UUID
+    model: str
+    created: int
+    """Seconds since 1970."""
+    document: Document
+    """The request as a chat completion's, as far as it is passed on."""
+    kept: Document = field(default_factory=dict)
+    """``ChatForm.kept``."""
+
+
+class AnswerStream(Protocol):
+    """Writes one answer as an event stream."""
+
+    def write(self, chunk: Chunk) -> bytes:
+        """Returns no bytes for what the dialect does not tell."""
+
+    def end(self) -> bytes: ...
+
+    def fail(self, status: int, error: Document) -> bytes:
+        """``error``: as OpenAI's errors have it (message, type, param, code)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiDialect:
+    name: str
+    path: str
+    as_chat: Callable[[dict[str, Any], Earlier], ChatForm]
+    """Raises UntranslatableRequest."""
+    whole: Callable[[AnswerHead, Document], dict[str, Any]]
+    """A chat completion as this dialect writes it."""
+    stream: Callable[[AnswerHead], AnswerStream]
+    error: Callable[[int, Document], dict[str, Any]]
+    """A body, from a status and an error as OpenAI writes it."""
+    ids_in: Callable[[Document], Sequence[str]] = lambda sent: ()
+    """Ids of earlier answers that a request names."""
+
+
+def event(document: Document, name: str = "") -> bytes:
+    """One server-sent event."""
+    data = json.dumps(document, separators=(",", ":"))
+    return (f"event: {name}\n" if name else "").encode() + f"data: {data}\n\n".encode()
+
+
+def openai_error(status: int, error: Document) -> dict[str, Any]:
+    return {"error": dict(error)}
+
+
+def check_object(value: Any, name: str) -> dict[str, Any]:
+    """Raises UntranslatableRequest."""
+    if not isinstance(value, dict):
+        raise UntranslatableRequest(f"{name} must be an object", name)
+    return value
+
+
+def check_list(value: Any, name: str) -> list[Any]:
+    """Raises UntranslatableRequest."""
+    if not isinstance(value, list):
+        raise UntranslatableRequest(f"{name} must be a list", name)
+    return value
+
+
+def check_text(value: Any, name: str) -> str:
+    """Raises UntranslatableRequest."""
+    if not isinstance(value, str):
+        raise UntranslatableRequest(f"{name} must be text", name)
+    return value
+
+
+def move(sent: dict[str, Any], chat: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Takes fields of a request that are the same in chats under another name. ``names``: theirs to the chat's."""
+    for name, chat_name in names.items():
+        if (value := sent.pop(name, None)) is not None:
+            chat[chat_name] = value
+
+
+def join_parts(parts: Sequence[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """The content of a message: a single text as text, which every template reads."""
+    only = parts[0] if len(parts) == 1 else {}
+    return only["text"] if only.get("type") == "text" else list(parts)
+
+
+def add_call(messages: list[dict[str, Any]], call: dict[str, Any]) -> None:
+    """Adds a call of a tool to the assistant's turn that goes on; where none does, it begins one."""
+    if not messages or messages[-1]["role"] != "assistant":
+        messages.append({"role": "assistant", "content": None})
+    messages[-1].setdefault("tool_calls", []).append(call)
