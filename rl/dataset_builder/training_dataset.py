@@ -8,9 +8,10 @@ from django.db.models import Count, Max, Q
 
 from rl.base.errors import UsageError
 from rl.collect.importers.newcomers import settle_in
-from rl.dataset_builder.frozen.freezing import freeze, freeze_files
+from rl.dataset_builder.frozen.freezing import freeze
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan
+from rl.dataset_builder.read.files import FileSource
 from rl.models import Agent, Feedback, TrainingSet
 
 SOURCES = ("db", "file")
@@ -44,7 +45,7 @@ def prepare_training_dataset(
         return freeze(known_agent, options)
     if data_path is None:
         raise UsageError("source 'file' needs data_path, the exhaustive_data.json of Command Center")
-    return freeze_files(known_agent or new_agent_of_files(agent), data_path, ratings_path, options)
+    return freeze(known_agent or new_agent_of_files(agent), options, FileSource(data_path, ratings_path))
 
 
 def new_agent_of_files(name: str = AGENT) -> Agent:

@@ -13,7 +13,7 @@ from rl.dataset_builder import Survey
 from rl.dataset_builder.plan.survey import answers_of
 from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, TokenLimits
 from rl.models import Agent
-from rl.runs.run import RunOptions, tasks_of
+from rl.runs.run import RunOptions, files_of, tasks_of
 from rl.runs.settling import model_config
 from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_kind
 
@@ -47,13 +47,8 @@ def checked_survey(
             saw(row)
 
     kind = row_kind(method, config)
-    if find_rows(kind).of_tasks:
-        tasks = tasks_of(agent, config, options)
-        survey = dataset_builder.survey_tasks(agent, tasks, options.data, method=kind, see=see)
-    elif files := options.files:
-        survey = dataset_builder.survey_files(agent, *files, options.data, method=kind, see=see)
-    else:
-        survey = dataset_builder.survey(agent, options.data, method=kind, see=see)
+    source = tasks_of(agent, config, options) if find_rows(kind).of_tasks else files_of(options)
+    survey = dataset_builder.survey(agent, options.data, source, method=kind, see=see)
     if survey.shortage:
         raise NotEnoughData(survey.shortage)
     prompts.lengths.check(prompts.limits, silent, "about ")

@@ -174,22 +174,24 @@ def _freeze_data(run: TrainingRun, config: TrainingConfig, options: RunOptions, 
         dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
         return run.training_set
     kind = rollouts.row_kind(run.method, config)
+    how: dict[str, Any] = {"method": kind, "report": report}
     if find_rows(kind).of_tasks:
-        source = tasks_of(run.agent, config, options)
-        for text in source.remarks:
+        tasks = tasks_of(run.agent, config, options)
+        for text in tasks.remarks:
             report("log", {"text": text})
-        frozen = dataset_builder.freeze_tasks(run.agent, source, options.data, method=kind, report=report)
+        frozen = dataset_builder.freeze(run.agent, options.data, tasks, **how)
     else:
         # whether the answers have right ones is seen while they are written
         cross_fits = imitates(config, run.method, "closed") and not options.launch.is_needed
-        how: dict[str, Any] = {"method": kind, "cross_fits": cross_fits, "report": report}
-        if files := options.files:
-            frozen = dataset_builder.freeze_files(run.agent, *files, options.data, **how)
-        else:
-            frozen = dataset_builder.freeze(run.agent, options.data, **how)
+        frozen = dataset_builder.freeze(run.agent, options.data, files_of(options), cross_fits=cross_fits, **how)
     keep(run, "its data was prepared", training_set=frozen)
     report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
     return frozen
+
+
+def files_of(options: RunOptions) -> dataset_builder.FileSource | None:
+    """None: the database."""
+    return dataset_builder.FileSource(*options.files) if options.files else None
 
 
 def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> dataset_builder.TaskSource:

@@ -25,7 +25,6 @@ from rl.dataset_builder.frozen.files import FEEDBACK, HELD_OUT, MANIFEST, TRAIN,
 from rl.dataset_builder.frozen.folding import Tested, choose_tested, move_to_train
 from rl.dataset_builder.frozen.marking import mark
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.read.files import FileSource
 from rl.dataset_builder.read.groups import Source, Tally
 from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.dataset_builder.read.scores import as_parameter, score_figures
@@ -43,57 +42,29 @@ _ENROLL = {
 
 
 def freeze(
-    agent: Agent, options: DataOptions, *, method: str = "dpo", cross_fits: bool = False, report: Report = silent
-) -> TrainingSet:
-    """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
-    feedback has been read. ``method`` says which rows, as ``find_rows`` finds them. ``cross_fits``: the run answers
-    tested prompts by an adapter that has not learned from them, so nothing is held out where answers have right ones.
-
-    An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
-    took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
-    run; what arrives meanwhile keeps waiting. The answers whose text is in a row become members of the set.
-    ``report`` gets ``waiting`` now and then. Raises NotEnoughData or what ``report`` raises, and then leaves nothing behind.
-    """
-    return _freeze(agent, DatabaseSource(agent), options, method, report, cross_fits)
-
-
-def freeze_files(
     agent: Agent,
-    data_path: str | Path,
-    ratings_path: str | Path | None,
     options: DataOptions,
+    source: Source | None = None,
     *,
     method: str = "dpo",
     cross_fits: bool = False,
     report: Report = silent,
 ) -> TrainingSet:
-    """The same from Command Center's files, which are not imported: no feedback in the database is touched. Raises
-    BadFile for a file that cannot be read, and UsageError for a method other than dpo."""
-    return _freeze(agent, FileSource(data_path, ratings_path), options, method, report, cross_fits)
+    """Writes what the agent's answers and the feedback on them teach as rows that never change, and takes note that the
+    feedback has been read. ``source``: files, which are not imported (no feedback in the database is touched), or tasks of
+    an environment, which say themselves what is held out, instead of the database. ``method`` says which rows, as
+    ``find_rows`` finds them. ``cross_fits``: the run answers tested prompts by an adapter that has not learned from them, so
+    nothing is held out where answers have right ones.
 
-
-def freeze_tasks(
-    agent: Agent, source: TaskSource, options: DataOptions, *, method: str = "agent", report: Report = silent
-) -> TrainingSet:
-    """The same from tasks of an environment."""
-    return _freeze(agent, source, replace(options, val_split=source.held_out_share), method, report)
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    train_rows: int
-    heldout_rows: int
-    content_hash: str
-    members: Members
-    accepted: AcceptedAnswers
-    kind: AnswerKind = FREE
-    tested: Tested = Tested()
-
-
-def _freeze(
-    agent: Agent, source: Source, options: DataOptions, method: str, report: Report, cross_fits: bool = False
-) -> TrainingSet:
-    tally = Tally()
+    An equal set that exists already is returned instead. Its ``feedback_count`` is the number of current feedback items that
+    took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
+    run; what arrives meanwhile keeps waiting. The answers whose text is in a row become members of the set.
+    ``report`` gets ``waiting`` now and then. Raises NotEnoughData, BadFile, UsageError for a method that the source has no
+    rows for, or what ``report`` raises, and then leaves nothing behind.
+    """
+    if isinstance(source, TaskSource):
+        options = replace(options, val_split=source.held_out_share)
+    source, tally = source or DatabaseSource(agent), Tally()
     builder = build_rows(method, agent, source, options, tally, look=lambda: report("waiting", {}))
     identifier = uuid.uuid4()
     final = settings.DATA_DIR / "training_sets" / str(identifier)
@@ -112,6 +83,17 @@ def _freeze(
     enroll(frozen, written.members)
     mark(frozen, tally.ids)
     return frozen
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    train_rows: int
+    heldout_rows: int
+    content_hash: str
+    members: Members
+    accepted: AcceptedAnswers
+    kind: AnswerKind = FREE
+    tested: Tested = Tested()
 
 
 def _write_rows(folder: Path, builder: RowBuilder, tally: Tally, report: Report) -> _Written:

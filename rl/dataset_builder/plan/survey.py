@@ -6,7 +6,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -15,11 +14,9 @@ from rl.base.records import Message
 from rl.data_formatter.opinions import CONTRADICTION, DUPLICATE, SAME_TEXT
 from rl.dataset_builder.capped import build_rows
 from rl.dataset_builder.options import DataOptions
-from rl.dataset_builder.read.files import FileSource
 from rl.dataset_builder.read.groups import Source, Tally
 from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.dataset_builder.read.scores import score_figures
-from rl.dataset_builder.rows.tasks import TaskSource
 from rl.models import Agent
 
 See = Callable[[Mapping[str, Any]], None]
@@ -72,33 +69,11 @@ class Survey:
         return asdict(self) | {name: dict(counts.most_common()) for name, counts in counted.items()}
 
 
-def survey(agent: Agent, options: DataOptions, *, method: str = "dpo", see: See | None = None) -> Survey:
-    """``see``: is shown each row to train on."""
-    return _survey(agent, DatabaseSource(agent), options, method, see)
-
-
-def survey_files(
-    agent: Agent,
-    data_path: str | Path,
-    ratings_path: str | Path | None,
-    options: DataOptions,
-    *,
-    method: str = "dpo",
-    see: See | None = None,
+def survey(
+    agent: Agent, options: DataOptions, source: Source | None = None, *, method: str = "dpo", see: See | None = None
 ) -> Survey:
-    """The same of Command Center's files. Raises BadFile for one that cannot be read."""
-    return _survey(agent, FileSource(data_path, ratings_path), options, method, see)
-
-
-def survey_tasks(
-    agent: Agent, source: TaskSource, options: DataOptions, *, method: str = "agent", see: See | None = None
-) -> Survey:
-    """The same of tasks of an environment."""
-    return _survey(agent, source, options, method, see)
-
-
-def _survey(agent: Agent, source: Source, options: DataOptions, method: str, see: See | None) -> Survey:
-    tally = Tally()
+    """``source`` as ``freeze`` has it; ``see``: is shown each row to train on. Raises BadFile."""
+    source, tally = source or DatabaseSource(agent), Tally()
     builder = build_rows(method, agent, source, options, tally)
     rows_on: Counter[bool] = Counter()
     prompts_on: dict[bool, set[str]] = {True: set(), False: set()}

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rl.collect.feedback.write import compare, correct
 from rl.collect.importers import importer
-from rl.dataset_builder import DataOptions, freeze, freeze_files
+from rl.dataset_builder import DataOptions, FileSource, freeze
 from rl.dataset_builder.frozen.freezing import Members, enroll
 from rl.models import Agent, TrainingSetTrace
 from tests.collect.make_command_center import write_files
@@ -50,7 +50,7 @@ def test_answers_that_chose_the_widgets_of_a_pair_are_members(db, data_dir, tmp_
     assert members(frozen) <= set(panel.traces.filter(feedback__isnull=False))
     assert frozen.members.count() > frozen.train_rows
     unstored = DataOptions(pair_type="fixture", min_samples=1)
-    assert not freeze_files(panel, files.entries, files.ratings, unstored).members.exists()
+    assert not freeze(panel, unstored, FileSource(files.entries, files.ratings)).members.exists()
 
 
 def test_freezing_again_adds_nobody_twice(agent, data_dir):

@@ -6,8 +6,7 @@ import pytest
 
 from rl.base.errors import BadFile, NotEnoughData, UsageError
 from rl.collect.importers import importer
-from rl.dataset_builder import DataOptions, freeze, freeze_files, prepare_training_dataset, survey, survey_files
-from rl.dataset_builder.read.files import FileSource
+from rl.dataset_builder import DataOptions, FileSource, freeze, prepare_training_dataset, survey
 from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent, Feedback, Trace
 from tests.collect.make_command_center import write_files
@@ -29,7 +28,7 @@ def panel(db) -> Agent:
 @pytest.mark.parametrize("pair_type", ["widget", "fixture", "both"])
 def test_files_give_the_same_rows_as_the_database_they_were_imported_into(panel, files, data_dir, pair_type):
     options = DataOptions(pair_type=pair_type)
-    from_files = freeze_files(panel, files.entries, files.ratings, options)
+    from_files = freeze(panel, options, FileSource(files.entries, files.ratings))
     importer("command_center")(panel, files.entries, files.ratings)
     from_database = freeze(panel, options)
     plain = [{**row, "feedback": []} for row in all_rows(from_database)]
@@ -39,14 +38,14 @@ def test_files_give_the_same_rows_as_the_database_they_were_imported_into(panel,
 
 
 def test_files_are_not_imported(panel, files, data_dir):
-    freeze_files(panel, files.entries, files.ratings, BOTH)
+    freeze(panel, BOTH, FileSource(files.entries, files.ratings))
     assert not Trace.objects.exists()
     assert not Feedback.objects.exists()
 
 
 def test_a_survey_of_files_counts_the_same(panel, files, data_dir):
-    found = survey_files(panel, files.entries, files.ratings, BOTH)
-    frozen = freeze_files(panel, files.entries, files.ratings, BOTH)
+    found = survey(panel, BOTH, FileSource(files.entries, files.ratings))
+    frozen = freeze(panel, BOTH, FileSource(files.entries, files.ratings))
     assert (found.train_rows, found.heldout_rows) == (frozen.train_rows, frozen.heldout_rows)
     assert found.ratings_read == files.rating_count
 
@@ -62,8 +61,8 @@ def test_ratings_inside_the_entries_count_where_the_ratings_file_has_none(panel,
             entry["rating"] = "up" if up != wrong else "down"
     (tmp_path / "entries.json").write_text(json.dumps(document))
     (tmp_path / "some.json").write_text(json.dumps(outside))
-    split = freeze_files(panel, tmp_path / "entries.json", tmp_path / "some.json", BOTH)
-    assert split == freeze_files(panel, files.entries, files.ratings, BOTH)
+    split = freeze(panel, BOTH, FileSource(tmp_path / "entries.json", tmp_path / "some.json"))
+    assert split == freeze(panel, BOTH, FileSource(files.entries, files.ratings))
 
 
 def test_damaged_records_and_unknown_entries_are_counted(panel, files, data_dir):
@@ -73,7 +72,7 @@ def test_damaged_records_and_unknown_entries_are_counted(panel, files, data_dir)
     ratings = json.loads(files.ratings.read_text())
     ratings["ratings"] |= {"e99999": {"rating": "up"}, "e00002": {"rating": "sideways"}}
     files.ratings.write_text(json.dumps(ratings))
-    frozen = freeze_files(panel, files.entries, files.ratings, BOTH)
+    frozen = freeze(panel, BOTH, FileSource(files.entries, files.ratings))
     skipped = Counter(frozen.stats["skipped"])
     assert skipped["damaged entry"] == skipped["damaged rating"] == 1
     assert skipped["rating of an entry that is not in the file"] in (1, 2)
@@ -82,7 +81,7 @@ def test_damaged_records_and_unknown_entries_are_counted(panel, files, data_dir)
 def test_a_damaged_file_leaves_nothing_behind(panel, files, data_dir):
     files.entries.write_text(files.entries.read_text()[:-500])
     with pytest.raises(BadFile, match=r"exhaustive_data\.json"):
-        freeze_files(panel, files.entries, files.ratings, BOTH)
+        freeze(panel, BOTH, FileSource(files.entries, files.ratings))
     assert list((data_dir / "training_sets").iterdir()) == []
 
 

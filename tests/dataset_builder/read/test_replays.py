@@ -12,7 +12,7 @@ from rl.base.records import Message, ToolCall
 from rl.collect.capture.cleaning import MOST_CHARACTERS
 from rl.collect.feedback.write import compare, correct
 from rl.collect.traces.episodes import store_episodes
-from rl.dataset_builder import DataOptions, freeze_tasks, survey_tasks, task_source
+from rl.dataset_builder import DataOptions, freeze, survey, task_source
 from rl.dataset_builder.read import replays
 from rl.dataset_builder.read.replays import GONE, NO_CALLS, NOT_WHOLE, UNJUDGED, replay_tasks
 from rl.environments.contract import Action, ToolRequest
@@ -178,8 +178,8 @@ def test_what_nobody_judged_or_nobody_can_read_is_left_out_and_counted(agent):
     found = replay_tasks(agent, val_split=0)
     assert [task["prompt"][0]["content"] for task in found.tasks] == ["Good?"]
     assert found.skipped == {UNJUDGED: 2, NO_CALLS: 1}
-    survey = survey_tasks(agent, task_source(agent, SETTINGS, val_split=0), DataOptions())
-    assert survey.skipped == found.skipped
+    counted = survey(agent, DataOptions(), task_source(agent, SETTINGS, val_split=0), method="agent")
+    assert counted.skipped == found.skipped
 
 
 # --- order, split, size ------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_no_more_prompts_than_asked_for(agent):
 def test_a_training_set_has_the_replays_as_tasks(agent, data_dir):
     for held_out in (True, False):
         rate(asked(agent, questions(agent, held_out=held_out)[0], "page 1"), 1)
-    frozen = freeze_tasks(agent, task_source(agent, SETTINGS), DataOptions())
+    frozen = freeze(agent, DataOptions(), task_source(agent, SETTINGS), method="agent")
     assert (frozen.train_rows, frozen.heldout_rows, frozen.source) == (1, 1, "replay")
     [row] = read_rows(frozen, "train")
     assert row["prompt"] == row["task"]["prompt"]

@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.collect.feedback.write import compare, correct, retract
-from rl.dataset_builder import DataOptions, freeze, freeze_files, is_held_out
+from rl.dataset_builder import DataOptions, FileSource, freeze, is_held_out
 from rl.models import Feedback, Trace, TrainingSet, prompt_key
 from tests.collect.make_command_center import write_files
 from tests.conftest import make_trace
@@ -242,4 +242,4 @@ def test_unknown_methods_and_files_for_kto_are_refused(agent, data_dir, tmp_path
         freeze(agent, ONE, method="ppo")
     files = write_files(tmp_path, questions=2)
     with pytest.raises(UsageError, match="rows for kto come from the database"):
-        freeze_files(agent, files.entries, files.ratings, ONE, method="kto")
+        freeze(agent, ONE, FileSource(files.entries, files.ratings), method="kto")

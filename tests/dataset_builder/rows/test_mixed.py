@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import NotEnoughData
 from rl.collect.feedback.write import compare, correct
-from rl.dataset_builder import DataOptions, freeze, freeze_files, survey
+from rl.dataset_builder import DataOptions, FileSource, freeze, survey
 from rl.dataset_builder.read.reliability import pseudonym
 from rl.evaluation.held_out import contrasts
 from rl.models import Feedback
@@ -140,7 +140,7 @@ def test_what_is_too_little_is_said_in_the_words_of_single_answers(agent, data_d
 
 def test_files_give_pairs_alone(agent, data_dir, tmp_path):
     files = write_files(tmp_path, questions=12)
-    frozen = freeze_files(agent, files.entries, files.ratings, DataOptions(pair_type="both"), method="mpo")
+    frozen = freeze(agent, DataOptions(pair_type="both"), FileSource(files.entries, files.ratings), method="mpo")
     assert frozen.stats["single_rows"] == 0
     assert all(None not in texts(row) for row in all_rows(frozen))
 

@@ -4,7 +4,7 @@ import pytest
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.data_formatter import read_training_rows
-from rl.dataset_builder import DataOptions, freeze, freeze_files, is_held_out, survey
+from rl.dataset_builder import DataOptions, FileSource, freeze, is_held_out, survey
 from rl.models import prompt_key
 from tests.conftest import make_trace
 
@@ -83,4 +83,4 @@ def test_a_prompt_without_a_message_is_left_out_and_counted(agent, data_dir):
 def test_prompts_do_not_come_from_files(agent, data_dir, tmp_path):
     (tmp_path / "data.json").write_text(json.dumps([]))
     with pytest.raises(UsageError, match="bring the files in with import_traces first"):
-        freeze_files(agent, tmp_path / "data.json", None, ONE, method="prompts")
+        freeze(agent, ONE, FileSource(tmp_path / "data.json", None), method="prompts")
