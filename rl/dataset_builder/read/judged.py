@@ -39,23 +39,24 @@ class Wanted:
 
 
 class _Row(NamedTuple):
-    """One answer with one event, if it has one. Ids and JSON come as text: they are read once for each answer."""
+    """One answer with one event, if it has one: columns of the query by their names. Ids and JSON come as text: they are
+    read once for each answer."""
 
     trace: str
-    key: str
-    prompt: str
+    prompt_key: str
+    prompt_text: str
     response: str
     reward: float | None
     good: bool | None
     sure: float | None
-    event: int | None
-    kind: str | None
-    rater: str | None
-    value: float | None
-    choice: str | None
-    text: str | None
-    tool_calls: str
-    details: str | None
+    event__id: int | None
+    event__kind: str | None
+    event__rater: str | None
+    event__value: float | None
+    event__choice: str | None
+    event__text: str | None
+    calls: str
+    details_text: str | None
     thoughts: str
 
 
@@ -84,10 +85,14 @@ def _other_sides_of_both_bad(agent: Agent) -> dict[str, list[AnswerRating]]:
 
 
 def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tuple[Any, ...]]:
-    """The columns of ``_Row``, in its order."""
     current = Q(feedback__is_current=True, feedback__kind__in=_KINDS)
     answers = Trace.objects.filter(may_be_used(), agent=agent).annotate(
-        event=FilteredRelation("feedback", condition=current)
+        event=FilteredRelation("feedback", condition=current),
+        trace=as_text("id"),
+        prompt_text=as_text("prompt"),
+        calls=as_text("tool_calls"),
+        details_text=as_text("details"),
+        thoughts=thoughts_of(agent),
     )
     if wanted.proposals:
         answers = answers.annotate(good=F("label_proposal__good"), sure=F("label_proposal__confidence"))
@@ -99,24 +104,7 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
             judged |= Q(Exists(_both_bad(agent).filter(other_trace=OuterRef("pk"))))
         answers = answers.filter(judged | Q(sure__isnull=False) if wanted.proposals else judged)
     text = Func("response", Value(_SPACE), function="TRIM", output_field=TextField())
-    return answers.order_by("prompt_key", text, "id", "event__id").values_list(
-        as_text("id"),
-        "prompt_key",
-        as_text("prompt"),
-        "response",
-        "reward",
-        "good",
-        "sure",
-        "event__id",
-        "event__kind",
-        "event__rater",
-        "event__value",
-        "event__choice",
-        "event__text",
-        as_text("tool_calls"),
-        as_text("details"),
-        thoughts_of(agent),
-    )
+    return answers.order_by("prompt_key", text, "id", "event__id").values_list(*_Row._fields)
 
 
 def _answer(
@@ -129,20 +117,20 @@ def _answer(
 ) -> JudgedAnswer | None:
     """``rows``: at least one. None: its prompt is blank, or its run cannot be read, which is counted."""
     row = next(rows)
-    prompt, split_key = prompts.read(row.prompt), prompts.split_key()
+    prompt, split_key = prompts.read(row.prompt_text), prompts.split_key()
     events = _events(chain((row,), rows), tally)
     if asks_nothing(prompt):
         tally.skipped[NO_WORDS] += 1
         return None
-    details, trace = parse_details(row.details), trace_id(row.trace)
+    details, trace = parse_details(row.details_text), trace_id(row.trace)
     try:
-        run = read_run(prompt, row.response, row.tool_calls, details, row.thoughts)
+        run = read_run(prompt, row.response, row.calls, details, row.thoughts)
     except CannotBeRead:
         tally.skipped[CUT_CALLS] += 1
         return None
     return JudgedAnswer(
         trace_ids=(trace,),
-        prompt_key=row.key,
+        prompt_key=row.prompt_key,
         split_key=split_key,
         prompt=run.prompt,
         response=row.response,
@@ -173,18 +161,19 @@ def _events(rows: Iterable[_Row], tally: Tally) -> _Events:
     """What people said about one answer; its one row has no event when nobody said anything."""
     events = _Events()
     for row in rows:
-        if row.event is None:
+        number, rater = row.event__id, row.event__rater or ""
+        if number is None:
             break
-        tally.saw(row.event)
-        if row.kind == Feedback.Kind.RATING and row.value is not None:
-            events.ratings.append(AnswerRating(row.event, row.value, pseudonym(row.rater or "")))
-            if is_rater_of_decision(row.rater or ""):
-                events.in_reward.append(row.event)
-        elif row.choice == Feedback.Choice.BOTH_BAD:
-            events.ratings.append(AnswerRating(row.event, 0.0, pseudonym(row.rater or "")))
-        elif row.kind == Feedback.Kind.OUTCOME:
-            events.outcomes.append(row.event)
+        tally.saw(number)
+        if row.event__kind == Feedback.Kind.RATING and row.event__value is not None:
+            events.ratings.append(AnswerRating(number, row.event__value, pseudonym(rater)))
+            if is_rater_of_decision(rater):
+                events.in_reward.append(number)
+        elif row.event__choice == Feedback.Choice.BOTH_BAD:
+            events.ratings.append(AnswerRating(number, 0.0, pseudonym(rater)))
+        elif row.event__kind == Feedback.Kind.OUTCOME:
+            events.outcomes.append(number)
         else:
-            events.preferences.append(row.event)
-            events.correction = row.text or events.correction
+            events.preferences.append(number)
+            events.correction = row.event__text or events.correction
     return events

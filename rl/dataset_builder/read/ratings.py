@@ -81,7 +81,8 @@ CHUNK = 2000
 
 
 class _Row(NamedTuple):
-    """One event with its trace. Ids and JSON come as text: a trace's are read once, not once for each rater."""
+    """One event with its trace: columns of the query by their names. Ids and JSON come as text: a trace's are read once,
+    not once for each rater."""
 
     id: int
     kind: str
@@ -89,17 +90,17 @@ class _Row(NamedTuple):
     value: float | None
     choice: str
     text: str
-    trace: str
-    external_id: str | None
-    key: str
+    answer: str
+    trace__external_id: str | None
+    trace__prompt_key: str
     prompt: str
-    response: str
+    trace__response: str
     details: str
     tool_calls: str
     thoughts: str
-    other_trace: str | None
-    other_key: str | None
-    other_response: str | None
+    other_answer: str | None
+    other_trace__prompt_key: str | None
+    other_trace__response: str | None
     other_details: str | None
     other_tool_calls: str | None
     other_thoughts: str | None
@@ -123,9 +124,9 @@ class DatabaseSource:
         plan_for_all_rows()
         reader = _Reader(self.agent, tally, self._runs, self._weigh)
         rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
-        for key, of_one_key in groupby(rows, key=attrgetter("key")):
+        for key, of_one_key in groupby(rows, key=attrgetter("trace__prompt_key")):
             groups: dict[str, PromptGroup] = {}  # an importer's own key may stand for prompts in other words
-            for _, of_one_trace in groupby(of_one_key, key=attrgetter("trace")):
+            for _, of_one_trace in groupby(of_one_key, key=attrgetter("answer")):
                 trace = list(of_one_trace)
                 reader.add(groups.setdefault(trace[0].prompt, PromptGroup(key)), trace)
             for group in groups.values():
@@ -134,35 +135,25 @@ class DatabaseSource:
 
 
 def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
-    """The columns of ``_Row``, in its order. The agent is asked of the trace, whose index is in the order wanted here."""
+    """The agent is asked of the trace, whose index is in the order wanted here."""
     return (
         Feedback.objects.filter(trace__agent=agent, is_current=True)
         .filter(may_be_used("trace__"), Q(other_trace=None) | may_be_used("other_trace__"))
         .exclude(kind=Feedback.Kind.RETRACTION)
         .order_by("trace__prompt_key", "trace_id", "id")
-        .values_list(
-            "id",
-            "kind",
-            "rater",
-            "value",
-            "choice",
-            "text",
-            as_text("trace_id"),
-            "trace__external_id",
-            "trace__prompt_key",
-            as_text("trace__prompt"),
-            "trace__response",
-            as_text("trace__details"),
-            as_text("trace__tool_calls"),
-            thoughts_of(agent, "trace__"),
-            as_text("other_trace_id"),
-            "other_trace__prompt_key",
-            "other_trace__response",
-            as_text("other_trace__details"),
-            as_text("other_trace__tool_calls"),
-            thoughts_of(agent, "other_trace__"),
-        )
+        .annotate(**{"prompt": as_text("trace__prompt"), **_texts(agent, ""), **_texts(agent, "other_")})
+        .values_list(*_Row._fields)
     )
+
+
+def _texts(agent: Agent, side: str) -> dict[str, Any]:
+    trace = f"{side}trace"
+    return {
+        f"{side}answer": as_text(f"{trace}_id"),
+        f"{side}details": as_text(f"{trace}__details"),
+        f"{side}tool_calls": as_text(f"{trace}__tool_calls"),
+        f"{side}thoughts": thoughts_of(agent, f"{trace}__"),
+    }
 
 
 def thoughts_of(agent: Agent, prefix: str = "") -> Any:
@@ -216,18 +207,18 @@ class _Reader:
 
     def _run_of(self, row: _Row) -> _Answer:
         """Raises CannotBeRead."""
-        prompt, details, trace = self._prompts.read(row.prompt), parse_details(row.details), trace_id(row.trace)
+        prompt, details, trace = self._prompts.read(row.prompt), parse_details(row.details), trace_id(row.answer)
         if self._offered is None:
-            return _Answer(row.response, trace, prompt, (), (), details)
-        prompt, steps = read_run(prompt, row.response, row.tool_calls, details, row.thoughts)
-        return _Answer(row.response, trace, prompt, steps, self._offered(details), details)
+            return _Answer(row.trace__response, trace, prompt, (), (), details)
+        prompt, steps = read_run(prompt, row.trace__response, row.tool_calls, details, row.thoughts)
+        return _Answer(row.trace__response, trace, prompt, steps, self._offered(details), details)
 
 
 def _other_run(row: _Row, prompt: tuple[Message, ...]) -> _Answer:
     """The answer at the right of a comparison. Raises CannotBeRead."""
-    response, details = row.other_response or "", parse_details(row.other_details)
+    response, details = row.other_trace__response or "", parse_details(row.other_details)
     run = read_run(prompt, response, row.other_tool_calls, details, row.other_thoughts)
-    return _Answer(response, trace_id(row.other_trace or ""), prompt, run.steps, (), details)
+    return _Answer(response, trace_id(row.other_answer or ""), prompt, run.steps, (), details)
 
 
 def _vote(row: _Row, skipped: Counter[str]) -> list[tuple[int, Vote]]:
@@ -242,10 +233,10 @@ def _rated_answer(
 ) -> RatedAnswer:
     up, down = weigh_votes(reliability, [(vote.rater, vote.agrees) for _, vote in votes])
     return RatedAnswer(
-        answer_id=row.external_id or answer.trace_id,
-        prompt_key=row.key,
+        answer_id=row.trace__external_id or answer.trace_id,
+        prompt_key=row.trace__prompt_key,
         prompt=answer.prompt,
-        response=row.response,
+        response=answer.text,
         up=up,
         down=down,
         feedback_ids=tuple(sorted([number for number, _ in votes])),
@@ -265,7 +256,7 @@ def _direct_preference(row: _Row, left: _Answer, skipped: Counter[str]) -> Direc
     if row.choice in _NO_WINNER:
         skipped[_NO_WINNER[row.choice]] += 1
         return None
-    if row.other_key != row.key:
+    if row.other_trace__prompt_key != row.trace__prompt_key:
         skipped[OTHER_PROMPT] += 1
         return None
     try:
@@ -282,7 +273,7 @@ def _direct_preference(row: _Row, left: _Answer, skipped: Counter[str]) -> Direc
 
 def _preference(row: _Row, chosen: _Answer, rejected: _Answer) -> DirectPreference:
     return DirectPreference(
-        row.key,
+        row.trace__prompt_key,
         chosen.prompt,
         chosen.text,
         rejected.text,

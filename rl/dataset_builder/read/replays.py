@@ -11,8 +11,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from django.db.models import Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import Q, QuerySet
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.messages import asks_nothing
@@ -23,7 +22,7 @@ from rl.collect.traces.records import tool_calls
 from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import Tally
-from rl.dataset_builder.read.ratings import CHUNK, DatabaseSource, plan_for_all_rows
+from rl.dataset_builder.read.ratings import CHUNK, DatabaseSource, as_text, plan_for_all_rows
 from rl.dataset_builder.read.runs import declared_tools, parse_details
 from rl.dataset_builder.rows.tasks import TaskSource
 from rl.environments import environment_class
@@ -36,25 +35,26 @@ MOST_TRACES = 500
 
 
 class RecordedTrace(NamedTuple):
-    """A stored trace with the episode that it tells of, if there is one. The JSON columns come as text."""
+    """A stored trace with the episode that it tells of, if there is one: columns of the query by their names. JSON comes as
+    text."""
 
-    key: str
-    prompt: str
+    prompt_key: str
+    prompt_text: str
     calls: str
     response: str
-    details: str
+    details_text: str
     occurred_at: datetime
     created_at: datetime
-    environment: str | None
+    episode__environment: str | None
     """None: no episode."""
-    task_id: str | None
-    success: bool | None
-    split: str | None
-    run: int | None
+    episode__task_id: str | None
+    episode__success: bool | None
+    episode__split: str | None
+    episode__run_id: int | None
 
     @property
     def messages(self) -> list[Message]:
-        messages: list[Message] = json.loads(self.prompt)
+        messages: list[Message] = json.loads(self.prompt_text)
         return messages
 
     @property
@@ -65,7 +65,7 @@ class RecordedTrace(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return parse_details(self.details)
+        return parse_details(self.details_text)
 
 
 def traces_with_calls(agent: Agent) -> Iterator[tuple[str, list[RecordedTrace]]]:
@@ -73,37 +73,23 @@ def traces_with_calls(agent: Agent) -> Iterator[tuple[str, list[RecordedTrace]]]
     of the world and are left out. One query, whose rows come through a cursor."""
     plan_for_all_rows()
     rows = map(RecordedTrace._make, _query(agent).iterator(chunk_size=CHUNK))
-    for _, of_one_key in groupby(rows, key=attrgetter("key")):
+    for _, of_one_key in groupby(rows, key=attrgetter("prompt_key")):
         prompts: dict[str, list[RecordedTrace]] = {}  # an importer's own key may stand for prompts in other words
         newest = heapq.nlargest(MOST_TRACES, of_one_key, key=attrgetter("occurred_at", "created_at"))
         for trace in reversed(newest):
-            prompts.setdefault(trace.prompt, []).append(trace)
+            prompts.setdefault(trace.prompt_text, []).append(trace)
         yield from ((prompt_key(traces[0].messages), traces) for traces in prompts.values())
 
 
 def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:
-    """The columns of RecordedTrace, in its order. Of one prompt they come in any order: to sort them all takes longer."""
-    texts = (Cast(name, TextField()) for name in ("prompt", "tool_calls", "details"))
-    prompt, calls, details = texts
+    """Those of one prompt come in any order: to sort them all takes longer."""
     of_the_world = Q(episode__isnull=True) | ~Q(episode__environment=REPLAY)
     return (
         Trace.objects.filter(of_the_world, agent=agent)
         .exclude(tool_calls=[])
         .order_by("prompt_key")
-        .values_list(
-            "prompt_key",
-            prompt,
-            calls,
-            "response",
-            details,
-            "occurred_at",
-            "created_at",
-            "episode__environment",
-            "episode__task_id",
-            "episode__success",
-            "episode__split",
-            "episode__run_id",
-        )
+        .annotate(prompt_text=as_text("prompt"), calls=as_text("tool_calls"), details_text=as_text("details"))
+        .values_list(*RecordedTrace._fields)
     )
 
 
@@ -141,7 +127,7 @@ def replay_tasks(agent: Agent, val_split: float = 0.2, limit: int = MOST_PROMPTS
         task = _task(words, traces, verdicts)
         if isinstance(task, str):
             replays.skipped[task] += 1
-        elif any(trace.split == Episode.Split.EVAL for trace in traces) or split.is_held_out(words):
+        elif any(trace.episode__split == Episode.Split.EVAL for trace in traces) or split.is_held_out(words):
             replays.held_out.append(task)
         else:
             replays.tasks.append(task)
@@ -197,7 +183,7 @@ class Verdicts:
     def of(self, words: str, traces: Sequence[RecordedTrace]) -> Verdict | str:
         """The environment judges where there is an episode, else what people said; or why nobody can. ``traces``: of the
         prompt with this hash, the oldest first."""
-        episodes = [trace for trace in traces if trace.environment]
+        episodes = [trace for trace in traces if trace.episode__environment]
         verdict = self._of_environment(episodes) if episodes else UNJUDGED
         if isinstance(verdict, str) and words in self._accepted:
             return _of_people(self._accepted[words], traces)
@@ -205,7 +191,7 @@ class Verdicts:
 
     def _of_environment(self, episodes: Sequence[RecordedTrace]) -> Verdict | str:
         newest = episodes[-1]
-        name, episode = str(newest.environment), newest.facts.get("episode") or {}
+        name, episode = str(newest.episode__environment), newest.facts.get("episode") or {}
         task, options = episode.get("task"), self._options(newest)
         try:
             kind = environment_class(name)
@@ -216,16 +202,16 @@ class Verdicts:
             return GONE
         if not _is_whole(task) or any(kind.tasks.problems(task)):
             return NOT_WHOLE
-        solved = (script for trace in episodes if trace.success and (script := _turns(trace)))
+        solved = (script for trace in episodes if trace.episode__success and (script := _turns(trace)))
         solution = min(solved, key=len, default=None)
         fields = {"environment": name, "task": task, "options": options, "tools": tools, "solution": solution}
-        return {"task_id": f"{newest.task_id}-", **{name: value for name, value in fields.items() if value}}
+        return {"task_id": f"{newest.episode__task_id}-", **{name: value for name, value in fields.items() if value}}
 
     def _options(self, trace: RecordedTrace) -> dict[str, Any]:
         """Those by which the environment judges. Of those that the replay has too, such as the number of turns, its own
         count."""
-        settings = self._settings.get(trace.run or 0, {})
-        options = settings.get("options") if settings.get("type") == trace.environment else None
+        settings = self._settings.get(trace.episode__run_id or 0, {})
+        options = settings.get("options") if settings.get("type") == trace.episode__environment else None
         own = option_types(environment_class(REPLAY))
         return {name: value for name, value in (options or {}).items() if name not in own}
 

@@ -6,8 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from django.db.models import QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import QuerySet
 
 from rl.base.errors import UsageError
 from rl.base.messages import asks_nothing
@@ -15,7 +14,7 @@ from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import NO_WORDS, PromptRows, Source, Tally
-from rl.dataset_builder.read.ratings import CHUNK, plan_for_all_rows
+from rl.dataset_builder.read.ratings import CHUNK, as_text, plan_for_all_rows
 from rl.dataset_builder.read.runs import parse_details
 from rl.dataset_builder.rows.judged import FILES
 from rl.dataset_builder.wording import ask_agent
@@ -27,12 +26,12 @@ TESTS = "tests"
 
 
 class _Row(NamedTuple):
-    """One stored answer; the JSON columns come as text."""
+    """One stored answer: columns of the query by their names. JSON comes as text."""
 
-    trace: Any
-    key: str
-    prompt: str
-    details: str
+    id: Any
+    prompt_key: str
+    prompt_text: str
+    details_text: str
 
 
 class PromptsOnly:
@@ -50,7 +49,7 @@ class PromptsOnly:
         plan_for_all_rows()
         seen: set[bytes] = set()  # an importer's own keys may stand for the same words
         rows = map(_Row._make, _query(self._agent).iterator(chunk_size=CHUNK))
-        for _, of_one_key in groupby(rows, key=attrgetter("key")):
+        for _, of_one_key in groupby(rows, key=attrgetter("prompt_key")):
             for split_key, row in self._in_other_words(of_one_key).items():
                 self._tally.prompts_read += 1
                 digest = bytes.fromhex(split_key)[:16]
@@ -78,9 +77,9 @@ class PromptsOnly:
         answers: dict[str, _Row] = {}
         text, split_key = "", ""
         for row in rows:
-            if row.prompt != text:
-                messages = json.loads(row.prompt)
-                text, split_key = row.prompt, "" if asks_nothing(messages) else prompt_key(messages)
+            if row.prompt_text != text:
+                messages = json.loads(row.prompt_text)
+                text, split_key = row.prompt_text, "" if asks_nothing(messages) else prompt_key(messages)
             if not split_key:
                 self._tally.skipped[NO_WORDS] += 1
             elif split_key not in answers or _use(row) > _use(answers[split_key]):
@@ -89,26 +88,21 @@ class PromptsOnly:
 
     def _prompt_rows(self, split_key: str, row: _Row) -> PromptRows:
         training_row = {
-            "prompt": [*ask_agent(self._agent, json.loads(row.prompt))],
-            "prompt_key": row.key,
+            "prompt": [*ask_agent(self._agent, json.loads(row.prompt_text))],
+            "prompt_key": row.prompt_key,
             "split_key": split_key,
-            "details": parse_details(row.details),
+            "details": parse_details(row.details_text),
             "feedback": [],
         }
         held_out = self._split.is_held_out(split_key)
-        return PromptRows(held_out, [training_row], {str(row.trace)})
+        return PromptRows(held_out, [training_row], {str(row.id)})
 
 
 def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:
-    """The columns of ``_Row``, in its order."""
-    text = {name: Cast(name, TextField()) for name in ("prompt", "details")}
-    return (
-        Trace.objects.filter(may_be_used(), agent=agent)
-        .order_by("prompt_key", "id")
-        .values_list("id", "prompt_key", text["prompt"], text["details"])
-    )
+    rows = Trace.objects.filter(may_be_used(), agent=agent).order_by("prompt_key", "id")
+    return rows.annotate(prompt_text=as_text("prompt"), details_text=as_text("details")).values_list(*_Row._fields)
 
 
 def _use(row: _Row) -> int:
-    details = parse_details(row.details)
+    details = parse_details(row.details_text)
     return 2 if details.get(TESTS) else 1 if details else 0
