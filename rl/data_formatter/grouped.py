@@ -17,33 +17,7 @@ from rl.data_formatter.opinions import BROKEN_OFF, DUPLICATE, OVER_LIMIT, stable
 from rl.data_formatter.runs import answer_key, answer_messages, prompt_messages, tools_column
 from rl.data_formatter.scored import DIGITS, usable_reward
 
-
-@dataclass(slots=True)
-class _Same:
-    first: JudgedAnswer
-    joined: defaultdict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    """By field of a JudgedAnswer: what all of them have there."""
-    proposed: list[tuple[bool, float]] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
-    is_broken_off: bool = True
-
-    def add(self, answer: JudgedAnswer) -> None:
-        self.is_broken_off &= answer.is_broken_off
-        for name in ("trace_ids", "ratings", "in_reward", "outcomes", "preferences", "corrections"):
-            self.joined[name] += getattr(answer, name)
-        self.proposed += [answer.proposed] if answer.proposed else []
-        self.rewards += [] if answer.reward is None else [answer.reward]
-
-    def answer(self) -> JudgedAnswer:
-        joined: dict[str, Any] = {name: tuple(values) for name, values in self.joined.items()}
-        joined["corrections"] = tuple(dict.fromkeys(joined["corrections"]))
-        return replace(
-            self.first,
-            **joined,
-            proposed=max(self.proposed, key=lambda label: label[1], default=None),
-            reward=round(fmean(self.rewards), DIGITS) if self.rewards else None,
-            is_broken_off=self.is_broken_off,
-        )
+_JOINED = ("trace_ids", "ratings", "in_reward", "outcomes", "preferences", "corrections")
 
 
 def merge_same_texts(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
@@ -60,13 +34,27 @@ def merge_same_texts(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> 
 
 
 def _merge(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
-    same: dict[tuple[str, str], _Same] = {}  # an importer's own key may stand for prompts in other words
-    for answer in answers:
-        key = (answer.split_key, answer_key(answer.response, answer.steps))
-        if key in same:
-            skipped[DUPLICATE] += 1
-        same.setdefault(key, _Same(answer)).add(answer)
-    yield from (group.answer() for group in same.values())
+    same: defaultdict[tuple[str, str], list[JudgedAnswer]] = defaultdict(list)
+    for answer in answers:  # an importer's own key may stand for prompts in other words
+        same[answer.split_key, answer_key(answer.response, answer.steps)].append(answer)
+    for group in same.values():
+        if len(group) > 1:
+            skipped[DUPLICATE] += len(group) - 1
+        yield _join(group)
+
+
+def _join(answers: list[JudgedAnswer]) -> JudgedAnswer:
+    joined: dict[str, Any] = {name: tuple(chain(*(getattr(answer, name) for answer in answers))) for name in _JOINED}
+    joined["corrections"] = tuple(dict.fromkeys(joined["corrections"]))
+    rewards = [answer.reward for answer in answers if answer.reward is not None]
+    proposed = (answer.proposed for answer in answers if answer.proposed)
+    return replace(
+        answers[0],
+        **joined,
+        proposed=max(proposed, key=lambda label: label[1], default=None),
+        reward=round(fmean(rewards), DIGITS) if rewards else None,
+        is_broken_off=all(answer.is_broken_off for answer in answers),
+    )
 
 
 ONE_ANSWER = "only one answer with a reward"
