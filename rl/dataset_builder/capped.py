@@ -15,6 +15,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, Protocol
 
 from rl.base.leaves import leaf_name
+from rl.collect.traces.rows import chunks
 from rl.config import find_rows
 from rl.config.methods import Column
 from rl.data_formatter.opinions import OVER_CAP, WEIGHED_DOWN, stable_hash
@@ -171,14 +172,8 @@ class Owners:
         self.hashes = array("Q")
 
     def take(self, prompts: Iterable[PromptRows]) -> Iterator[PromptRows]:
-        """Yields what it has counted. Held-out rows count as nobody's and weigh nothing."""
-        waiting: list[PromptRows] = []
-        for prompt_rows in prompts:
-            waiting.append(prompt_rows)
-            if len(waiting) == _AT_ONCE:
-                yield from self._count(waiting)
-                waiting = []
-        yield from self._count(waiting)
+        """Gives what it has counted. Held-out rows count as nobody's and weigh nothing."""
+        return chain.from_iterable(map(self._count, chunks(prompts, _AT_ONCE)))
 
     def _count(self, waiting: list[PromptRows]) -> list[PromptRows]:
         trained = [row for part in waiting if not part.held_out for row in part.rows]
@@ -216,6 +211,4 @@ def evidence(row: Mapping[str, Any]) -> list[int]:
 
 
 def _raters(ids: list[int]) -> dict[int, str]:
-    chunks = (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
-    rows = (Feedback.objects.filter(pk__in=chunk).order_by().values_list("pk", "rater") for chunk in chunks)
-    return dict(chain.from_iterable(rows))
+    return dict(chain.from_iterable(part.values_list("pk", "rater") for part in Feedback.by_ids(ids)))
