@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError, IntegrityError, transaction
 from django.db.models import Q
 
@@ -40,7 +39,7 @@ from rl.collect.feedback.rating_rows import (
 from rl.collect.feedback.tokens import TokenRaters
 from rl.collect.inserting import insert_numbered
 from rl.collect.traces.rows import chunks, look_again
-from rl.models import ApiKey, Feedback, Trace
+from rl.models import Feedback, Trace
 
 CHUNK = 500
 """Ratings per transaction: a long write would keep every other rater waiting."""
@@ -201,28 +200,10 @@ def append(events: Sequence[Feedback]) -> list[Rated]:
     return [rated for chunk in chunks(events, CHUNK) for rated in _append_chunk(chunk)]
 
 
-def retract(
-    event: Feedback,
-    *,
-    rater: str,
-    source: str,
-    notes: str = "",
-    user: AbstractBaseUser | None = None,
-    api_key: ApiKey | None = None,
-) -> bool:
+def retract(event: Feedback, **common: Any) -> bool:
     """Withdraws an event and keeps both in the history; False when it was not current any more. One that is held back does
-    not come back then."""
-    retraction = new_event(
-        event.trace,
-        Feedback.Kind.RETRACTION,
-        rater=rater,
-        source=source,
-        notes=notes,
-        user=user,
-        api_key=api_key,
-        retracts=event,
-        is_current=False,
-    )
+    not come back then. ``common`` as for ``rate``."""
+    retraction = new_event(event.trace, Feedback.Kind.RETRACTION, retracts=event, is_current=False, **common)
     with transaction.atomic():
         lock_traces([event.trace_id])
         counts = Q(is_current=True) | Q(quarantine__isnull=False, quarantine__released_at=None)
