@@ -7,8 +7,8 @@ alone: between the steps the code of whoever iterates runs, which is not part of
 
 import inspect
 from asyncio import CancelledError
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
 from typing import Any, Protocol
 
@@ -41,17 +41,26 @@ def observe(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     return wraps(function)(_plain(function, begin))
 
 
+@contextmanager
+def _watch(observer: Observer, *ends: type[BaseException]) -> Iterator[None]:
+    """Enters the observer for a step, and tells it of an error, unless that is how an iterator ends."""
+    try:
+        with observer:
+            yield
+    except ends:
+        raise
+    except BaseException as error:
+        observer.fail(error)
+        raise
+
+
 def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         observer = begin(args, kwargs)
         if observer is None:
             return function(*args, **kwargs)
-        try:
-            with observer:
-                result = function(*args, **kwargs)
-        except BaseException as error:
-            observer.fail(error)
-            raise
+        with _watch(observer):
+            result = function(*args, **kwargs)
         return _follow(result, observer)
 
     return wrapper
@@ -62,12 +71,8 @@ def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]
         observer = begin(args, kwargs)
         if observer is None:
             return await function(*args, **kwargs)
-        try:
-            with observer:
-                result = await function(*args, **kwargs)
-        except BaseException as error:
-            observer.fail(error)
-            raise
+        with _watch(observer):
+            result = await function(*args, **kwargs)
         observer.end(result)
         return result
 
@@ -81,24 +86,17 @@ def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]
         step: Callable[[], Any] = partial(next, inner)
         while True:
             try:
-                with observer:
+                with _watch(observer, StopIteration):
                     item = step()
             except StopIteration as stop:
                 observer.end(stop.value)
                 return stop.value
-            except BaseException as error:
-                observer.fail(error)
-                raise
             observer.item(item)
             try:
                 sent = yield item
             except GeneratorExit:
-                try:
-                    with observer:
-                        inner.close()
-                except BaseException as error:
-                    observer.fail(error)
-                    raise
+                with _watch(observer):
+                    inner.close()
                 observer.end(None)
                 raise
             except BaseException as error:
@@ -116,24 +114,17 @@ def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[...
         step: Callable[[], Any] = inner.__anext__
         while True:
             try:
-                with observer:
+                with _watch(observer, StopAsyncIteration):
                     item = await step()
             except StopAsyncIteration:
                 observer.end(None)
                 return
-            except BaseException as error:
-                observer.fail(error)
-                raise
             observer.item(item)
             try:
                 sent = yield item
             except GeneratorExit:
-                try:
-                    with observer:
-                        await inner.aclose()
-                except BaseException as error:
-                    observer.fail(error)
-                    raise
+                with _watch(observer):
+                    await inner.aclose()
                 observer.end(None)
                 raise
             except BaseException as error:
