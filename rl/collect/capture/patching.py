@@ -8,8 +8,7 @@ function that the object, a mapping or a list holds is replaced there.
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, MutableMapping, MutableSequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, cast
 
@@ -22,7 +21,10 @@ _lock = threading.RLock()
 
 
 class Slot:
-    """Where a function is found."""
+    """Where a function is found: in ``owner`` under a name, or as an item."""
+
+    def __init__(self, owner: Any, name: Any) -> None:
+        self.owner, self.name = owner, name
 
     def get(self) -> Any:
         """The function that is there; ``_MISSING`` if there is none."""
@@ -32,11 +34,7 @@ class Slot:
     def remove(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
 class InClass(Slot):
-    owner: type
-    name: str
-
     def get(self) -> Any:
         return vars(self.owner).get(self.name, _MISSING)
 
@@ -47,11 +45,8 @@ class InClass(Slot):
         delattr(self.owner, self.name)
 
 
-@dataclass(frozen=True, slots=True)
 class InMapping(Slot):
-    owner: MutableMapping[Any, Any]
     """Also the ``__dict__`` of an object."""
-    name: Any
 
     def get(self) -> Any:
         return self.owner.get(self.name, _MISSING)
@@ -64,17 +59,14 @@ class InMapping(Slot):
 
 
 class InList(Slot):
-    """An item, wherever it is moved to."""
-
-    def __init__(self, owner: MutableSequence[Any], item: Any) -> None:
-        self.owner, self.item = owner, item
+    """``name`` is the item itself, wherever it is moved to."""
 
     def get(self) -> Any:
-        return next((item for item in self.owner if item is self.item), _MISSING)
+        return next((item for item in self.owner if item is self.name), _MISSING)
 
     def put(self, value: Any) -> None:
-        index = next(index for index, item in enumerate(self.owner) if item is self.item)
-        self.owner[index] = self.item = value
+        index = next(index for index, item in enumerate(self.owner) if item is self.name)
+        self.owner[index] = self.name = value
 
 
 class Layer:
