@@ -5,6 +5,7 @@ Only the label of a file changes once it is there.
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -103,7 +104,7 @@ class Outbox:
 def statistics(traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, Any]:
     """Statistics of traces that come with the names of their agents, in one pass, in the order of
     ToolBoxV2. Lengths are in characters; sessions of two agents under one name count as two."""
-    sums = dict.fromkeys(_SUMS, 0)
+    sums: Counter[str] = Counter()
     sessions: set[tuple[str, str]] = set()
     tools: set[str] = set()
     cost = 0.0
@@ -111,8 +112,16 @@ def statistics(traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, Any]:
         sessions.add((agent, trace.session_id))
         tools |= {call.tool_name for call in trace.tool_calls}
         cost += trace.total_cost
-        for name, measure in _SUMS.items():
-            sums[name] += measure(trace)
+        sums.update(
+            total_traces=1,
+            labeled_traces=int(trace.label is not None),
+            traces_with_tool_calls=int(bool(trace.tool_calls)),
+            traces_with_reasoning=int(bool(trace.reasoning_steps)),
+            query_length=len(trace.user_query),
+            response_length=len(trace.final_response),
+            total_tokens_in=trace.total_tokens_in,
+            total_tokens_out=trace.total_tokens_out,
+        )
     total = sums["total_traces"]
     return {
         "total_traces": total,
@@ -129,15 +138,3 @@ def statistics(traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, Any]:
         "total_tokens_out": sums["total_tokens_out"],
         "total_cost": cost,
     }
-
-
-_SUMS: dict[str, Any] = {
-    "total_traces": lambda trace: 1,
-    "labeled_traces": lambda trace: trace.label is not None,
-    "traces_with_tool_calls": lambda trace: bool(trace.tool_calls),
-    "traces_with_reasoning": lambda trace: bool(trace.reasoning_steps),
-    "query_length": lambda trace: len(trace.user_query),
-    "response_length": lambda trace: len(trace.final_response),
-    "total_tokens_in": lambda trace: trace.total_tokens_in,
-    "total_tokens_out": lambda trace: trace.total_tokens_out,
-}
