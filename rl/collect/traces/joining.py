@@ -9,7 +9,7 @@ order in which they arrive does not matter.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from django.db.models import Q
 
@@ -211,14 +211,11 @@ def _text(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-Key = TypeVar("Key")
-
-
 @dataclass(frozen=True, slots=True)
-class Asker(Generic[Key]):
+class Asker:
     """An answer of one OpenTelemetry trace."""
 
-    key: Key
+    key: Any
     span_id: str
     at: datetime
     requested: tuple[Mapping[str, Any], ...] = ()
@@ -228,7 +225,7 @@ class Asker(Generic[Key]):
         return any(call.get(field) == value for call in self.requested)
 
 
-def asker_of(call: Mapping[str, Any], answers: Iterable[Asker[Key]]) -> Asker[Key] | None:
+def asker_of(call: Mapping[str, Any], answers: Iterable[Asker]) -> Asker | None:
     """The answer that gave the call its id. Where the client gives no id: the latest one before the call that asked for a
     tool of this name, else the latest one before the call."""
     ordered = sorted(answers, key=lambda answer: (answer.at, answer.span_id), reverse=True)
@@ -240,7 +237,7 @@ def asker_of(call: Mapping[str, Any], answers: Iterable[Asker[Key]]) -> Asker[Ke
     return next(same_tool, before[0] if before else None)
 
 
-def judged_by(span_id: str, of_agent: bool, answers: Sequence[Asker[Key]]) -> Asker[Key] | None:
+def judged_by(span_id: str, of_agent: bool, answers: Sequence[Asker]) -> Asker | None:
     """The answer of the span itself; of an agent's span that is not an answer, the last one."""
     own = next((answer for answer in answers if answer.span_id == span_id), None)
     if own is None and of_agent and answers:

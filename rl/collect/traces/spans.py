@@ -265,9 +265,9 @@ def _event(trace: Trace, evaluation: Item) -> Feedback:
     return events.observation(trace, metric=evaluation["metric"], **common)
 
 
-def _askers(answers: Iterable[Trace]) -> defaultdict[str, list[Asker[Any]]]:
+def _askers(answers: Iterable[Trace]) -> defaultdict[str, list[Asker]]:
     """By OpenTelemetry trace."""
-    askers: defaultdict[str, list[Asker[Any]]] = defaultdict(list)
+    askers: defaultdict[str, list[Asker]] = defaultdict(list)
     for trace in answers:
         otel = joining.otel_of(trace)
         requested = tuple(call for call in otel.get("requested", ()) if isinstance(call, dict))

@@ -188,7 +188,7 @@ def test_earlier_turns_of_a_prompt_have_their_calls_as_data(agent: Agent, goes_o
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def asked(key: str, minute: int, *requested: tuple[str, str]) -> Asker[str]:
+def asked(key: str, minute: int, *requested: tuple[str, str]) -> Asker:
     wanted = tuple({"id": id, "name": name, "arguments": None} for id, name in requested)
     return Asker(key, key, NOON + timedelta(minutes=minute), wanted)
 
