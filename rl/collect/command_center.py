@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rl.base.errors import BadFile
 from rl.base.records import Message, RatedAnswer, WidgetChoice
@@ -181,31 +181,16 @@ def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-_Kind = Literal["name", "text", "flag", "number", "object"]
-_REQUIRED: dict[str, _Kind] = {
-    "entry_id": "name",
-    "question_id": "name",
-    "question": "text",
-    "scenario": "name",
-    "fixture": "name",
+_REQUIRED: dict[str, type] = dict.fromkeys(("entry_id", "question_id", "question", "scenario", "fixture"), str)
+_OPTIONAL: dict[str, type] = {
+    "category": str,
+    "natural": bool,
+    "forced": bool,
+    "pipeline_selected_fixture": str,
+    "widget_index": int,
+    **dict.fromkeys(("data_override", "layout_context", "pipeline_meta"), dict),
 }
-_OPTIONAL: dict[str, _Kind] = {
-    "category": "text",
-    "natural": "flag",
-    "forced": "flag",
-    "pipeline_selected_fixture": "text",
-    "widget_index": "number",
-    "data_override": "object",
-    "layout_context": "object",
-    "pipeline_meta": "object",
-}
-_TYPES: dict[_Kind, tuple[type, str]] = {
-    "name": (str, "text"),
-    "text": (str, "text"),
-    "flag": (bool, "true or false"),
-    "number": (int, "a whole number"),
-    "object": (dict, "an object"),
-}
+_DESCRIPTIONS = {str: "text", bool: "true or false", int: "a whole number", dict: "an object"}
 
 
 def _name_of(row: object, number: int) -> str:
@@ -221,10 +206,10 @@ def _entry(row: object) -> Entry:
         raise Refused(problem)
     if row.get("fixture") == "":
         row = {**row, "fixture": ONLY_FIXTURE}
-    values = {name: _field(row, name, kind) for name, kind in _REQUIRED.items()}
-    for name, kind in _OPTIONAL.items():
+    values = {name: _field(row, name, wanted) for name, wanted in _REQUIRED.items()}
+    for name, wanted in _OPTIONAL.items():
         if row.get(name) is not None:  # null stands for "nothing known", as a missing field does
-            values[name] = _field(row, name, kind)
+            values[name] = _field(row, name, wanted)
     if row.get("size") not in SIZES:
         raise Refused(f"size must be one of {', '.join(SIZES)}, not {row.get('size')!r:.50}")
     rating = None if row.get("rating") is None else _rating(values["entry_id"], row)
@@ -232,16 +217,15 @@ def _entry(row: object) -> Entry:
     return Entry(size=row["size"], rating=rating, fields=known, **values)
 
 
-def _field(row: dict[str, Any], name: str, kind: _Kind) -> Any:
+def _field(row: dict[str, Any], name: str, wanted: type) -> Any:
     if name not in row:
         raise Refused(f"{name} is missing")
     value = row[name]
-    wanted, description = _TYPES[kind]
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise Refused(f"{name} must be {description}, not {value!r:.50}")
+        raise Refused(f"{name} must be {_DESCRIPTIONS[wanted]}, not {value!r:.50}")
     if name in _REQUIRED and not str(value).strip():
         raise Refused(f"{name} is empty")
-    if kind == "name" and len(str(value)) > LONGEST_NAME:
+    if name in _REQUIRED and name != "question" and len(str(value)) > LONGEST_NAME:
         raise Refused(f"{name} is longer than {LONGEST_NAME} characters")
     return value
 
@@ -264,8 +248,8 @@ def _read_rating(where: str, row: object, entry_id: str | None = None) -> Rating
             device = row.get("device_id") or ""
             if not isinstance(device, str) or len(device) > LONGEST_DEVICE:
                 raise Refused(f"device_id must be text of at most {LONGEST_DEVICE} characters")
-            return replace(_rating(_field(row, "entry_id", "name"), row), device=device)
-        return _rating(_field({"entry_id": entry_id}, "entry_id", "name"), row)
+            return replace(_rating(_field(row, "entry_id", str), row), device=device)
+        return _rating(_field({"entry_id": entry_id}, "entry_id", str), row)
     except Refused as refused:
         return Rejected(where, str(refused))
 
