@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from rl.base.errors import BadFile, UsageError
 from rl.collect.feedback.imported_feedback import OLDER
 from rl.collect.feedback.write import retract
-from rl.collect.importers import IMPORTERS, command_center, importer
+from rl.collect.importers import IMPORTERS, command_center, reader
 from rl.collect.importers.command_center import NO_ENTRY, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run
 from rl.collect.importers.report import EXAMPLES, OTHER, REASONS, ImportCount
 from rl.collect.traces.rows import TraceRows
@@ -125,8 +125,8 @@ def test_a_second_run_changes_nothing(panel, tmp_path):
     assert (first.traces.imported, first.feedback.imported) == (made.entry_count, made.rating_count)
     before = list(Feedback.objects.order_by("id").values()), list(Trace.objects.order_by("id").values())
     second = run(panel, made.entries, made.ratings)
-    assert (second.imported, second.updated, second.skipped.total()) == (0, 0, 0)
-    assert (second.traces.unchanged, second.feedback.unchanged) == (made.entry_count, made.rating_count)
+    assert (second.traces.unchanged, second.feedback.unchanged) == (second.traces.read, second.feedback.read)
+    assert (second.traces.read, second.feedback.read) == (made.entry_count, made.rating_count)
     assert (list(Feedback.objects.order_by("id").values()), list(Trace.objects.order_by("id").values())) == before
 
 
@@ -139,7 +139,7 @@ def test_numbers_that_a_database_writes_differently_are_no_change(panel, files):
 def test_a_later_rating_supersedes(panel, files):
     files.write(entry(), ratings={"e1": up()}).load(panel)
     report = files.write(entry(), ratings={"e1": up(rating="down", rated_at="2026-02-03T10:00:00Z")}).load(panel)
-    assert (report.imported, report.updated) == (0, 1)
+    assert (report.traces.unchanged, report.feedback.imported, report.feedback.updated) == (1, 0, 1)
     assert list(Feedback.objects.order_by("id").values_list("value", "is_current")) == [(1.0, False), (0.0, True)]
 
 
@@ -154,7 +154,8 @@ def test_an_earlier_rating_does_not_come_back(panel, files):
 def test_a_withdrawn_rating_stays_withdrawn(panel, files):
     files.write(entry(), ratings={"e1": up(rated_at=None)}).load(panel)
     retract(Feedback.objects.get(), rater="bob", source="test")
-    assert files.load(panel).imported == 0
+    again = files.load(panel)
+    assert again.traces.imported == again.feedback.imported == 0
     assert not Feedback.objects.filter(is_current=True).exists()
 
 
@@ -197,7 +198,8 @@ def test_a_question_id_that_stands_for_another_question_is_refused(panel, files)
 
 def test_the_same_ids_in_another_agent_are_other_answers(panel, files):
     files.write(entry(), ratings={"e1": up()}).load(panel)
-    assert files.load(Agent.objects.create(name="other")).imported == 2
+    elsewhere = files.load(Agent.objects.create(name="other"))
+    assert (elsewhere.traces.imported, elsewhere.feedback.imported) == (1, 1)
 
 
 def test_ratings_of_unknown_entries_are_skipped_by_name(panel, files):
@@ -316,14 +318,14 @@ def test_a_dry_run_says_what_a_run_would_do_and_writes_nothing(panel, tmp_path):
     assert list(Feedback.objects.order_by("id").values()) == before
     done = run(panel, made.entries, made.ratings)
     assert done.as_dict() == planned.as_dict()
-    assert done.updated
+    assert done.traces.updated or done.feedback.updated
     assert done.skipped
 
 
 @pytest.mark.database
 def test_a_dry_run_does_not_make_the_agent(db, files):
     report = files.write(entry(), ratings={"e1": up()}).load(Agent(name="new"), dry_run=True)
-    assert report.imported == 2
+    assert (report.traces.imported, report.feedback.imported) == (1, 1)
     assert not Agent.objects.exists()
 
 
@@ -351,13 +353,14 @@ def test_chunks_of_any_size_give_the_same(panel, tmp_path, monkeypatch):
         report=lambda event, values: steps.append(values) if event == "step" else None,
     )
     assert (report.traces.imported, report.feedback.imported) == (made.entry_count, made.rating_count)
-    assert steps[-1] == {"step": report.read, "total_steps": report.read}
+    read = report.traces.read + report.feedback.read
+    assert steps[-1] == {"step": read, "total_steps": read}
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones(db):
-    assert importer("command_center") is run
+    assert reader("command_center").run is run
     with pytest.raises(UsageError, match="unknown format 'csv'; known: command_center"):
-        importer("csv")
+        reader("csv")
     assert set(IMPORTERS) >= {"command_center"}
 
 
