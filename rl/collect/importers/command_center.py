@@ -157,13 +157,10 @@ class _Import:
     def take_entries(self, records: Sequence[Entry | Rejected]) -> None:
         entries = _whole(records, self.report.traces)
         for entry, how in zip(entries, look_again(partial(self._write, entries), STORED_BY_OTHERS), strict=True):
-            count = self.report.traces
+            self.report.traces.note(f"entry {entry.entry_id}", how)
             if how in (OTHER_ANSWER, OTHER_QUESTION):
                 self._refused[entry.entry_id] = how
-                count.skip(f"entry {entry.entry_id}", how)
-                continue
-            setattr(count, how, getattr(count, how) + 1)
-            if how == "imported" and self._dry_run:
+            elif how == "imported" and self._dry_run:
                 self._would_be_new.add(entry.entry_id)
         if self._delivers:
             taken = [entry for entry in entries if entry.entry_id not in self._refused]

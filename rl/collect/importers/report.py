@@ -122,6 +122,13 @@ class ImportCount:
     examples: dict[str, list[str]] = field(default_factory=dict)
     """Reason to the first locations, named as a person finds them: ``entry e00001``."""
 
+    def note(self, where: str, how: str) -> None:
+        """``how``: imported, updated, unchanged, or the reason why it was skipped."""
+        if how in ("imported", "updated", "unchanged"):
+            setattr(self, how, getattr(self, how) + 1)
+        else:
+            self.skip(where, how)
+
     def skip(self, where: str, reason: str) -> None:
         if reason not in self.skipped and len(self.skipped) >= REASONS:
             reason = OTHER

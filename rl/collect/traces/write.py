@@ -97,12 +97,8 @@ class TraceStore:
         return outcome
 
     def _count(self, where: str, how: str) -> None:
-        count = self.report.traces
-        count.read += 1
-        if how in ("imported", "updated", "unchanged"):
-            setattr(count, how, getattr(count, how) + 1)
-        else:
-            count.skip(where, how)
+        self.report.traces.read += 1
+        self.report.traces.note(where, how)
 
     def _rehearse(self, records: Sequence[Record]) -> list[Taken | None]:
         with transaction.atomic():
