@@ -148,25 +148,13 @@ class ImportCount:
 
 @dataclass(slots=True)
 class ImportReport:
-    """``read``, ``imported``, ``updated`` and ``skipped`` add up both sorts of records."""
+    """``skipped`` adds up both sorts of records."""
 
     traces: ImportCount = field(default_factory=ImportCount)
     feedback: ImportCount = field(default_factory=ImportCount)
     ledger: Ledger = field(default_factory=Ledger)
     """Empty for formats whose records have no columns."""
     sample: ImportSample = field(default_factory=ImportSample)
-
-    @property
-    def read(self) -> int:
-        return self.traces.read + self.feedback.read
-
-    @property
-    def imported(self) -> int:
-        return self.traces.imported + self.feedback.imported
-
-    @property
-    def updated(self) -> int:
-        return self.traces.updated + self.feedback.updated
 
     @property
     def skipped(self) -> Counter[str]:

@@ -46,7 +46,7 @@ def test_importing_the_files_of_what_was_sent_changes_nothing(
     before = Trace.objects.values().get()
     report = import_files("trace_file", [tmp_path / "rl_traces"], agent=agent)
     assert {name: value for name, value in Trace.objects.values().get().items() if before[name] != value} == {}
-    assert (report.traces.unchanged, report.updated, report.imported) == (1, 0, 0)
+    assert (report.traces.unchanged, report.traces.updated, report.traces.imported) == (1, 0, 0)
 
 
 names = st.text("abc_", min_size=1, max_size=5)

@@ -159,7 +159,7 @@ def test_a_record_is_stored_or_rejected(name: str):
         store.take(found)
         again = TraceStore("test", agent=agent)
         again.take(found)
-        assert again.report.imported == 0
+        assert again.report.traces.imported == again.report.feedback.imported == 0
         assert again.report.traces.read == store.report.traces.read
 
     check()

@@ -166,7 +166,7 @@ def test_they_are_stored_with_their_label_and_a_second_time_changes_nothing(tmp_
     first = import_files("trace_file", [tmp_path], agent=agent)
     assert (first.traces.imported, first.feedback.imported) == (2, 1)
     again = import_files("trace_file", [tmp_path], agent=Agent.objects.get())
-    assert (again.traces.unchanged, again.imported, again.updated) == (2, 0, 0)
+    assert (again.traces.unchanged, again.traces.imported, again.traces.updated) == (2, 0, 0)
     trace = Trace.objects.get(external_id="a")
     assert trace.tool_calls[1]["error"] == "timed out"
     assert (trace.source, trace.llm_calls, trace.tasks[1]["status"]) == ("trace_file", 2, "completed")

@@ -102,10 +102,10 @@ def test_new_facts_are_added_and_what_is_not_mentioned_stays(agent):
 def test_details_that_are_not_mentioned_stay_too(agent):
     stored(agent, answer(details={"decision": {"confidence": 0.9, "parts": {"a": 1}}, "lang": "en"}))
     later = answer(details={"decision": {"reward": 1.0, "parts": {"b": 2}}})
-    assert stored(agent, later).report.updated == 1
+    assert stored(agent, later).report.traces.updated == 1
     decision = {"confidence": 0.9, "reward": 1.0, "parts": {"b": 2}}
     assert Trace.objects.get().details == {"decision": decision, "lang": "en"}
-    assert stored(agent, later).report.updated == 0
+    assert stored(agent, later).report.traces.updated == 0
 
 
 def test_of_ratings_of_one_moment_that_contradict_each_other_the_last_counts(agent):

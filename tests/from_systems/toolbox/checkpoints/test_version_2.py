@@ -154,5 +154,5 @@ def test_a_second_import_changes_nothing_though_old_checkpoints_are_gone(tmp_pat
     assert (first.traces.imported, Agent.objects.get().name) == (3, "coder")
     (coder / NAMES[0]).unlink()
     again = import_files("toolbox_checkpoint", [tmp_path / "data"], agent=None)
-    assert (again.imported, again.traces.skipped) == (0, {})
+    assert (again.traces.imported, again.traces.skipped) == (0, {})
     assert Trace.objects.count() == 3
