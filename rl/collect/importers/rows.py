@@ -120,9 +120,8 @@ def open_unpacked(path: Path) -> Iterator[BufferedReader]:
             yield cast("BufferedReader", raw)
             return
         try:
-            with gzip.GzipFile(fileobj=raw) as packed:
-                inflated = Inflated(cast("BinaryIO", packed), path, packed_size=path.stat().st_size)
-                yield BufferedReader(inflated, BUFFER)
+            with Inflated(raw, path) as unpacked:
+                yield BufferedReader(cast("RawIOBase", unpacked), BUFFER)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BadFile(path, f"a damaged gzip file: {error}") from error
 
@@ -207,14 +206,8 @@ def _table(path: Path, file: BufferedReader, cell: Cell) -> Iterator[_Row]:
             if None in row:
                 yield where, Rejected(where, "has more cells than the head of the table")
             else:
-                yield (
-                    where,
-                    {
-                        name: cell(name, value) if value[:1] in ("{", "[", '"') else value
-                        for name, value in row.items()
-                        if value
-                    },
-                )
+                texts = ((name, text) for name, text in row.items() if text)
+                yield where, {name: cell(name, text) if text[0] in '{["' else text for name, text in texts}
     except (csv.Error, UnicodeDecodeError) as error:
         raise BadFile(path, f"not valid CSV in UTF-8: {error}", f"line {lines.line_num}") from error
 
@@ -234,20 +227,16 @@ def too_much(path: Path) -> BadFile:
     return BadFile(path, f"unpacks to more than {MOST_TIMES} times its size; unpack it first if that is right")
 
 
-class Inflated(RawIOBase):
+class Inflated(gzip.GzipFile):
     """The unpacked bytes of a file, until they are too many to be anything but a bomb. Raises BadFile."""
 
-    def __init__(self, unpacked: BinaryIO, path: Path, packed_size: int) -> None:
-        self._unpacked, self._path = unpacked, path
-        self._left = max(ALWAYS_FINE, MOST_TIMES * packed_size)
+    def __init__(self, packed: BinaryIO, path: Path) -> None:
+        super().__init__(fileobj=packed)
+        self._path, self._left = path, max(ALWAYS_FINE, MOST_TIMES * path.stat().st_size)
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._unpacked.read(len(buffer))
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
         self._left -= len(data)
         if self._left < 0:
             raise too_much(self._path)
-        buffer[: len(data)] = data
-        return len(data)
+        return data
