@@ -69,12 +69,8 @@ def _message(turn: object, field: str) -> dict[str, Any]:
             calls = json.loads(value)
         except (ValueError, RecursionError):
             raise Refused(f"{field}.value of a function_call must be JSON, not {value!r:.50}") from None
-        return {
-            **more,
-            "role": "assistant",
-            "content": "",
-            "tool_calls": (calls if isinstance(calls, list) else [calls]),
-        }
+        listed = calls if isinstance(calls, list) else [calls]
+        return {**more, "role": "assistant", "content": "", "tool_calls": listed}
     return {**more, "role": _ROLES[speaker.lower()], "content": value}
 
 
