@@ -16,8 +16,9 @@ from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
 RATER = "import"
 """The rater of feedback whose file does not name one."""
-_ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
-_BESIDE = ("reasoning_content", "reasoning", "thinking")
+ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
+BESIDE = ("reasoning_content", "reasoning", "thinking")
+"""What servers call thoughts that stand beside the content."""
 _THOUGHTS, _CALLS = ("thinking", "reasoning"), ("tool_call", "tool_use")
 """Types of parts."""
 _SAID = frozenset({"role", "content"})
@@ -167,9 +168,9 @@ def _turn(message: object, field: str) -> _Turn:
     if not isinstance(message, dict):
         raise Refused(f"{field} is not an object")
     role = message.get("role")
-    if not isinstance(role, str) or role not in _ROLES:
-        raise Refused(f"{field}.role must be one of {', '.join(_ROLES)}, not {role!r:.50}")
-    return _Turn(_ROLES[role], _content(message.get("content"), field), message)
+    if not isinstance(role, str) or role not in ROLES:
+        raise Refused(f"{field}.role must be one of {', '.join(ROLES)}, not {role!r:.50}")
+    return _Turn(ROLES[role], _content(message.get("content"), field), message)
 
 
 def _content(value: object, field: str) -> str:
@@ -208,7 +209,7 @@ def _steps(work: Iterable[_Turn], answer: _Turn) -> Iterator[ReasoningStep]:
 def _thoughts(turn: _Turn) -> Iterator[str]:
     """In a field beside the content, or in parts of it."""
     parts = (part.get(name) for part in _parts(turn, _THOUGHTS) for name in ("thinking", "text", "value", "content"))
-    beside = (turn.message.get(name) for name in _BESIDE)
+    beside = (turn.message.get(name) for name in BESIDE)
     own = next(([text] for text in beside if isinstance(text, str) and text), None)
     yield from own or (text for text in parts if isinstance(text, str) and text)
 

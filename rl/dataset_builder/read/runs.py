@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from rl.base.messages import as_data, requested_calls, without_calls
 from rl.base.records import Message, ToolCall
+from rl.collect.importers.chat import BESIDE, ROLES
 from rl.collect.traces.records import reasoning_steps, tool_calls
 from rl.environments.dialects import DIALECTS, dialect, without_thinking
 from rl.environments.tasks.replay_fields import is_schema
@@ -19,11 +20,8 @@ from rl.environments.tools.recorded import arguments_of, schemas_of
 from rl.models import Agent
 
 CUT_CALLS = "run: the arguments of a tool call were cut off or cannot be read"
-_ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
 _THOUGHTS = ("reasoning", "thinking", "thought")
 """Kinds of steps of reasoning that are the model's own words before it speaks."""
-_BESIDE = ("reasoning_content", "reasoning", "thinking")
-"""What servers call them in a message."""
 NO_JSON = ("", "[]", "{}", "null")
 """JSON text of a column that holds nothing."""
 
@@ -185,14 +183,14 @@ def _says(answer: Message, response: str) -> bool:
 
 def _message(message: object, thinks: bool) -> Message:
     """Raises ValueError."""
-    if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
+    if not isinstance(message, Mapping) or message.get("role") not in ROLES:
         raise ValueError("not a message")
-    made = Message(role=_ROLES[message["role"]], content=_text(message.get("content")))
+    made = Message(role=ROLES[message["role"]], content=_text(message.get("content")))
     if calls := requested_calls(message):
         made["tool_calls"] = [
             as_data(call.name, call.arguments, call.id or _id(number)) for number, call in enumerate(calls, start=1)
         ]
-    thoughts = (message.get(name) for name in _BESIDE if thinks and made["role"] == "assistant")
+    thoughts = (message.get(name) for name in BESIDE if thinks and made["role"] == "assistant")
     if thought := next((text for text in thoughts if isinstance(text, str) and text.strip()), ""):
         made["reasoning_content"] = thought
     for name in ("tool_call_id", "name"):
