@@ -7,20 +7,15 @@ A file of PROMPT_TEMPLATES_DIR is a template under its own name: ``prompt`` and 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from django.conf import settings
 
 from rl.base.errors import UsageError
+from rl.base.leaves import import_name
 from rl.base.names import unknown_name
 from rl.base.records import Message
-from rl.data_formatter.wording import (
-    ANSWER_TEMPLATES,
-    PROMPT_TEMPLATES,
-    answer_template,
-    ask_for_decision,
-    prompt_template,
-)
+from rl.data_formatter.wording import ANSWER_TEMPLATES, PROMPT_TEMPLATES, ask_for_decision
 from rl.data_formatter.wording.contract import AnswerTemplate, PromptTemplate, Wording
 from rl.data_formatter.wording.written import WrittenAnswers, WrittenPrompts
 from rl.environments.config_file import Document, read_document
@@ -51,7 +46,7 @@ def ask_agent(agent: Agent, prompt: Sequence[Message]) -> tuple[Message, ...]:
 def find_prompt_template(name: str) -> PromptTemplate:
     """Raises UsageError and BadFile."""
     if name in PROMPT_TEMPLATES:
-        return prompt_template(name)
+        return cast("PromptTemplate", import_name(PROMPT_TEMPLATES[name]))
     document = _document(name, "prompt")
     section = document.section("prompt", (WIDGETS, FIXTURE))
     try:
@@ -63,7 +58,7 @@ def find_prompt_template(name: str) -> PromptTemplate:
 def find_answer_template(name: str) -> AnswerTemplate:
     """Raises UsageError and BadFile."""
     if name in ANSWER_TEMPLATES:
-        return answer_template(name)
+        return cast("AnswerTemplate", import_name(ANSWER_TEMPLATES[name]))
     document = _document(name, "answer")
     section = document.section("answer", [field.name for field in fields(WrittenAnswers)])
     if wrong := [part for part, value in section.items() if not isinstance(value, str)]:

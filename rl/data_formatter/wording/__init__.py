@@ -11,14 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rl.base.leaves import import_name
-from rl.base.names import require_known
 from rl.base.records import Message
 from rl.data_formatter.wording.contract import (
     SIZES,
-    AnswerTemplate,
     Ask,
     Picked,
-    PromptTemplate,
     Wording,
     data_lines,
     entities,
@@ -78,20 +75,6 @@ PROMPT_TEMPLATES: dict[str, str] = {"plain": "rl.data_formatter.wording.PROMPTS"
 ANSWER_TEMPLATES: dict[str, str] = {"plain": "rl.data_formatter.wording.ANSWERS"}
 """Name to the dotted path of an AnswerTemplate."""
 PLAIN = Wording(PROMPTS, ANSWERS)
-
-
-def prompt_template(name: str) -> PromptTemplate:
-    """Raises UsageError that lists the known ones."""
-    require_known("prompt template", name, PROMPT_TEMPLATES)
-    template: PromptTemplate = import_name(PROMPT_TEMPLATES[name])
-    return template
-
-
-def answer_template(name: str) -> AnswerTemplate:
-    """Raises UsageError that lists the known ones."""
-    require_known("answer template", name, ANSWER_TEMPLATES)
-    template: AnswerTemplate = import_name(ANSWER_TEMPLATES[name])
-    return template
 
 
 DecisionPrompt = Callable[[Mapping[str, Any], str], list[Message] | None]
