@@ -102,16 +102,9 @@ class WrittenAnswers:
 def _fill_all(name: str, messages: Sequence[Message], known: Mapping[str, Fill], ask: Ask) -> list[Message]:
     if not messages:
         raise UsageError(f"the prompt template has no {name}: write one, or build pairs of the other type")
-    return [
-        Message(
-            role=message["role"],
-            content=_fill(
-                message["content"],
-                {name: known[name](ask) for name in {blank[1] for blank in BLANK.finditer(message["content"])}},
-            ),
-        )
-        for message in messages
-    ]
+    used = {blank[1] for message in messages for blank in BLANK.finditer(message["content"])}
+    values = {name: known[name](ask) for name in used}
+    return [Message(role=message["role"], content=_fill(message["content"], values)) for message in messages]
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:
