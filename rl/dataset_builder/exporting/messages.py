@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from rl.base.messages import requested_calls
-from rl.base.records import JudgedAnswer
+from rl.base.messages import as_data, requested_calls
+from rl.base.records import JudgedAnswer, Message
 from rl.data_formatter.grouped import merge_same_texts
 from rl.data_formatter.labelled import LabelRule, label_of
 from rl.data_formatter.opinions import BROKEN_OFF, EMPTY_ANSWER
@@ -32,10 +32,11 @@ class ImitatedRows(RowFormat):
         stored = judged_answers(self._agent, self._tally, wanted)
         for answer in filter(self._keeps, merge_same_texts(stored, self._tally.skipped)):
             for text in answer.corrections or self._own_text(answer, rule):
-                yield self._row(answer.split_key, self._values(answer, text))
+                values = self._values(prompt_messages(answer.prompt), answer_messages(text, answer.steps))
+                yield self._row(answer.split_key, {**values, **tools_column(answer.tools)})
 
-    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
-        """``text``: what the agent should have answered."""
+    def _values(self, prompt: list[Message], run: list[Message]) -> dict[str, Any]:
+        """``run``: what the agent should have done and said."""
         raise NotImplementedError
 
     def _own_text(self, answer: JudgedAnswer, rule: LabelRule) -> tuple[str, ...]:
@@ -56,17 +57,15 @@ class ImitatedRows(RowFormat):
 class OpenAI(ImitatedRows):
     columns: ClassVar[dict[str, Column]] = {"messages": "messages", "tools": "json"}
 
-    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
-        run = [*prompt_messages(answer.prompt), *answer_messages(text, answer.steps)]
-        return {"messages": [_as_openai(message) for message in run], **tools_column(answer.tools)}
+    def _values(self, prompt: list[Message], run: list[Message]) -> dict[str, Any]:
+        return {"messages": [_as_openai(message) for message in (*prompt, *run)]}
 
 
 class TRL(ImitatedRows):
     columns: ClassVar[dict[str, Column]] = {"prompt": "messages", "completion": "messages", "tools": "json"}
 
-    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
-        run = answer_messages(text, answer.steps)
-        return {"prompt": prompt_messages(answer.prompt), "completion": run, **tools_column(answer.tools)}
+    def _values(self, prompt: list[Message], run: list[Message]) -> dict[str, Any]:
+        return {"prompt": prompt, "completion": run}
 
 
 def _as_openai(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,14 +73,8 @@ def _as_openai(message: Mapping[str, Any]) -> dict[str, Any]:
     written = {name: value for name, value in message.items() if name not in ("name", "reasoning_content")}
     if calls := requested_calls(message):
         written["content"] = message["content"] or None
-        written["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
-            }
-            for call in calls
-        ]
+        texts = (json.dumps(call.arguments, ensure_ascii=False) for call in calls)
+        written["tool_calls"] = [as_data(call.name, text, call.id) for call, text in zip(calls, texts, strict=True)]
     return written
 
 
@@ -91,9 +84,8 @@ SPEAKERS = {"system": "system", "user": "human", "assistant": "gpt", "tool": "ob
 class ShareGPT(ImitatedRows):
     columns: ClassVar[dict[str, Column]] = {"conversations": "turns", "tools": "json"}
 
-    def _values(self, answer: JudgedAnswer, text: str) -> dict[str, Any]:
-        run = [*prompt_messages(answer.prompt), *answer_messages(text, answer.steps)]
-        return {"conversations": [turn for message in run for turn in _turns(message)], **tools_column(answer.tools)}
+    def _values(self, prompt: list[Message], run: list[Message]) -> dict[str, Any]:
+        return {"conversations": [turn for message in (*prompt, *run) for turn in _turns(message)]}
 
 
 def _turns(message: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -59,18 +59,15 @@ def _json(value: Any) -> str:
 def _messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The arguments of a column have one type, and those of tools have as many as there are tools."""
     return [
-        {**message, "tool_calls": _calls(message["tool_calls"])} if message.get("tool_calls") else message
+        {**message, "tool_calls": list(map(_call, message["tool_calls"]))} if message.get("tool_calls") else message
         for message in messages
     ]
 
 
-def _calls(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    functions = [dict(call["function"]) for call in calls]
-    texts = [value if isinstance(value := function["arguments"], str) else _json(value) for function in functions]
-    return [
-        {**call, "function": {**function, "arguments": text}}
-        for call, function, text in zip(calls, functions, texts, strict=True)
-    ]
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    arguments = call["function"]["arguments"]
+    text = arguments if isinstance(arguments, str) else _json(arguments)
+    return {**call, "function": {**call["function"], "arguments": text}}
 
 
 _FLATTEN: dict[Column, Callable[[Any], Any]] = {
