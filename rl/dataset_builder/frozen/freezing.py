@@ -171,16 +171,8 @@ def _new(
 
 
 def _describe(folder: Path, frozen: TrainingSet, tally: Tally) -> None:
-    manifest: dict[str, Any] = {
-        "agent": frozen.agent.name,
-        "method": frozen.method,
-        "source": frozen.source,
-        "content_hash": frozen.content_hash,
-        "train_rows": frozen.train_rows,
-        "heldout_rows": frozen.heldout_rows,
-        "feedback_count": frozen.feedback_count,
-        **frozen.stats,
-    }
+    names = ("method", "source", "content_hash", "train_rows", "heldout_rows", "feedback_count")
+    manifest = {"agent": frozen.agent.name, **{name: getattr(frozen, name) for name in names}, **frozen.stats}
     text = json.dumps(manifest, indent=2, ensure_ascii=False)
     (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
     with (folder / FEEDBACK).open("w", encoding="ascii") as file:  # in the order in which they were read
