@@ -118,14 +118,6 @@ def training_plan(agent: Agent) -> TrainingPlan:
     return TrainingPlan(agent.name, agent_figures, methods, advise(agent_figures, methods), accepted, wording)
 
 
-class _Own(NamedTuple):
-    """What rests on one rater alone; with an empty name, on several."""
-
-    rater: str
-    pairs: int
-    labels: int
-
-
 def apply_cap(agent: Agent, figures: Figures, methods: list[MethodPlan]) -> list[MethodPlan]:
     """The plans with fewer rows, where one of several raters has too many. Rows with weights are weighed down instead, and
     those of rewards are nobody's. Two queries more, where several people have rated."""
@@ -149,16 +141,17 @@ def _with_cap(agent: Agent, plan: MethodPlan, rows_of: Counter[str]) -> MethodPl
 
 
 def _pairs_and_labels(agent: Agent) -> tuple[Counter[str], Counter[str]]:
+    """By the rater on whom alone they rest; with an empty name, on several."""
     pairs: Counter[str] = Counter()
     labels: Counter[str] = Counter()
     direct = int(agent.pair_type == Agent.PairType.PREFERENCE)
     with connection.cursor() as cursor:
         cursor.execute(_RATED, [PAIRS_PER_PROMPT, PAIRS_PER_PROMPT, agent.pk, RATINGS])
-        rated = list(map(_Own._make, cursor.fetchall()))
+        rated = cursor.fetchall()
         cursor.execute(_DIRECT, [direct, agent.pk])
-        for own in (*rated, *map(_Own._make, cursor.fetchall())):
-            pairs[own.rater] += int(own.pairs)
-            labels[own.rater] += int(own.labels)
+        for rater, own_pairs, own_labels in (*rated, *cursor.fetchall()):
+            pairs[rater] += int(own_pairs)
+            labels[rater] += int(own_labels)
     return pairs, labels
 
 
