@@ -88,16 +88,9 @@ def _contrasts(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for first, second in combinations(answers, 2):
         if first[0] != second[0]:
             better, worse = (first, second) if first[0] > second[0] else (second, first)
-            yield {
-                **tools_of(row),
-                "prompt": row["prompt"],
-                "chosen": better[1],
-                "rejected": worse[1],
-                "prompt_key": row["prompt_key"],
-                "feedback": row["feedback"],
-                "split_key": row["split_key"],
-                "difference": round(better[0] - worse[0], 6),
-            }
+            answers_of_pair = {"prompt": row["prompt"], "chosen": better[1], "rejected": worse[1]}
+            about = {name: row[name] for name in ("prompt_key", "feedback", "split_key")}
+            yield {**tools_of(row), **answers_of_pair, **about, "difference": round(better[0] - worse[0], 6)}
 
 
 def _hash(pair: Mapping[str, Any]) -> int:
