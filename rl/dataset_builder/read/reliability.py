@@ -84,15 +84,14 @@ SELECT count(*) FROM (
 
 def weigh_votes(reliability: Reliability | None, votes: list[tuple[str, bool]]) -> tuple[float, float]:
     """How many say yes and how many no; by a posterior majority where there are enough votes for one."""
-    yes = sum([agrees for _, agrees in votes])
-    if reliability is None:
-        return yes, len(votes) - yes
-    from rl.raters.dawid_skene import LEAST_VOTES
+    if reliability is not None:
+        from rl.raters.dawid_skene import LEAST_VOTES
 
-    if len(votes) < LEAST_VOTES:
-        return yes, len(votes) - yes
-    share = round(reliability.posterior(votes), 4)
-    return len(votes) * share, len(votes) * (1 - share)
+        if len(votes) >= LEAST_VOTES:
+            share = round(reliability.posterior(votes), 4)
+            return len(votes) * share, len(votes) * (1 - share)
+    yes = sum([agrees for _, agrees in votes])
+    return yes, len(votes) - yes
 
 
 def weigh_picks(reliability: Reliability | None, picks: Sequence[DirectPreference]) -> Iterator[DirectPreference]:
