@@ -17,11 +17,12 @@ from django.db.models import Q
 
 from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.names import did_you_mean
+from rl.collect.traces.rows import chunks
 from rl.forgetting import receipts
 from rl.forgetting.erasing import erase_deleted
 from rl.forgetting.files import delete_scores, delete_waiting, sweep, waiting_files
 from rl.forgetting.receipts import Receipt
-from rl.forgetting.records import Left, Person, Uses, delete_rows, find_left, find_uses, has_rows, parts
+from rl.forgetting.records import AT_ONCE, Left, Person, Uses, delete_rows, find_left, find_uses, has_rows
 from rl.models import Agent, AuditEvent, Evaluation, Feedback, Trace, TrainingRun, TrainingSet
 from rl.online_learner import OnlineLearner
 from rl.operations import audit
@@ -156,11 +157,11 @@ def remove_examples(left: Left, training_sets: Iterable[TrainingSet]) -> int:
 
 
 def _texts(left: Left) -> Iterator[str]:
-    for answers in parts(left.traces):
+    for answers in chunks(left.traces, AT_ONCE):
         for prompt, response in Trace.objects.filter(pk__in=answers).values_list("prompt", "response").iterator():
             yield response
             yield from (message["content"] for message in prompt if message["role"] == "user")
-    for part in parts(left.feedback):
+    for part in chunks(left.feedback, AT_ONCE):
         yield from Feedback.objects.filter(pk__in=part).exclude(text="").values_list("text", flat=True)
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -76,7 +76,6 @@ def find_person(rater: str, also: Sequence[str] = (), agent: Agent | None = None
     return Person(names, tuple(accounts), agent)
 
 
-Id = TypeVar("Id", int, UUID)
 AT_ONCE = 400
 """Ids in a statement: well under the databases' limits of parameters."""
 
@@ -91,13 +90,9 @@ class Left:
     """Answers to others that they rated: these stay, and their reward is computed anew."""
 
     def agent_ids(self) -> set[int]:
-        events = [Feedback.objects.filter(pk__in=part) for part in parts(self.feedback)]
-        answers = [Trace.objects.filter(pk__in=part) for part in parts(self.traces)]
+        events = [Feedback.objects.filter(pk__in=part) for part in chunks(self.feedback, AT_ONCE)]
+        answers = [Trace.objects.filter(pk__in=part) for part in chunks(self.traces, AT_ONCE)]
         return {pk for rows in (*events, *answers) for pk in rows.order_by().values_list("agent", flat=True)}
-
-
-def parts(ids: Iterable[Id]) -> Iterator[list[Id]]:
-    return chunks(ids, AT_ONCE)
 
 
 def find_left(person: Person) -> Left:
@@ -129,14 +124,14 @@ def delete_rows(person: Person, left: Left) -> dict[str, int]:
     gone: Counter[str] = Counter()
     for rows in _rows_of(person):
         gone.update(rows.delete()[1])
-    for part in parts(left.feedback):
+    for part in chunks(left.feedback, AT_ONCE):
         gone.update(Feedback.objects.filter(pk__in=part).delete()[1])
-    for answers in parts(left.traces):
+    for answers in chunks(left.traces, AT_ONCE):
         theirs = Trace.objects.filter(pk__in=answers)
         spans = theirs.filter(otel_trace_id__isnull=False).values("otel_trace_id")
         gone.update(PendingSpan.objects.filter(person.of_agent(), otel_trace_id__in=spans).delete()[1])
         gone.update(theirs.delete()[1])
-    for answers in parts(left.rated):
+    for answers in chunks(left.rated, AT_ONCE):
         await_reward(answers)
     return {name.removeprefix("rl."): count for name, count in sorted(gone.items()) if count}
 
@@ -202,7 +197,7 @@ def is_in_use(version: ModelVersion) -> bool:
 
 
 def _sets_with_words(left: Left) -> Iterable[UUID]:
-    for part in parts(left.traces):
+    for part in chunks(left.traces, AT_ONCE):
         yield from TrainingSetTrace.objects.filter(trace__in=part).values_list("training_set", flat=True).distinct()
 
 
@@ -212,7 +207,7 @@ def _sets_that_read(agents: Collection[int], feedback: frozenset[int]) -> Iterab
         listing = row.directory / FEEDBACK
         if listing.exists() and not feedback.isdisjoint(read_feedback_ids(row.directory)):
             yield row.pk
-    for part in parts(feedback):
+    for part in chunks(feedback, AT_ONCE):
         first = Feedback.objects.filter(pk__in=part, training_set__isnull=False).order_by()
         yield from first.values_list("training_set", flat=True).distinct()
 
@@ -229,7 +224,7 @@ def _runs_on(sets: Iterable[TrainingSet]) -> list[TrainingRun]:
 def _label_models(left: Left) -> list[int]:
     """A judge learns from all ratings of its agent: those that were made since this person's first."""
     models: set[int] = set()
-    for part in parts(left.feedback):
+    for part in chunks(left.feedback, AT_ONCE):
         newest_first = Feedback.objects.filter(pk__in=part).order_by("-created_at")
         for agent_id, at in dict(newest_first.values_list("agent", "created_at")).items():
             models.update(LabelModel.objects.filter(agent=agent_id, created_at__gte=at).values_list("pk", flat=True))
