@@ -167,7 +167,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
                 "title": f"Forget {raters[0]}?",
                 "opts": self.opts,
                 "receipt": receipt,
-                "sentences": sentences(receipt),
+                "sentences": list(sentences(receipt)),
                 "event": queryset.order_by("pk").first(),
                 "checkbox": ACTION_CHECKBOX_NAME,
             }

@@ -46,11 +46,8 @@ def known_runs(receipts: list[Receipt]) -> dict[str, int]:
     return {row["agent"]: row["run"] for receipt in receipts for row in receipt["retrain"] if row["run"] is not None}
 
 
-def sentences(receipt: Receipt) -> list[str]:
-    return list(_sentences(receipt))
-
-
-def _sentences(receipt: Receipt) -> Iterator[str]:
+def sentences(receipt: Receipt) -> Iterator[str]:
+    """Says for people what was forgotten, and what is left."""
     uses, files, remains = receipt["uses"], receipt["files"], receipt["remains"]
     for row in uses["training_sets"]:
         yield f"Training set {row['id']} of {row['agent']} ({row['method']}) read it."

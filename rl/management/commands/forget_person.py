@@ -34,4 +34,4 @@ class Command(RatchetCommand):
             receipt = forget(person, delete_files=options.delete_files, retrain=not options.no_retrain)
         title = "would be deleted" if options.dry_run else "deleted"
         table: Table = two_columns(title, receipt["deleted"] or {"nothing": 0})
-        self.result({"dry_run": options.dry_run, **receipt}, table, lines=sentences(receipt))
+        self.result({"dry_run": options.dry_run, **receipt}, table, lines=list(sentences(receipt)))
