@@ -19,7 +19,7 @@ from rl.collect.capture.troubles import Troubles
 from rl.collect.traces.imported import ImportedTrace
 from rl.collect.traces.rows import TraceBatch, chunks, take_turns
 from rl.environments.episode import PlayedEpisode, Turn
-from rl.models import Agent, Episode, ModelVersion, Trace, TrainingRun
+from rl.models import Agent, Episode, Trace, TrainingRun
 
 SOURCE = "episode"
 CHUNK = 200
@@ -39,28 +39,21 @@ class _Position(NamedTuple):
     sample: int
 
 
-def store_episodes(
-    agent: Agent,
-    episodes: Iterable[PlayedEpisode],
-    run: TrainingRun | None = None,
-    model_version: ModelVersion | None = None,
-) -> int:
+def store_episodes(agent: Agent, episodes: Iterable[PlayedEpisode], run: TrainingRun | None = None) -> int:
     """How many were stored. The same episode again changes nothing; another one in its place in the run replaces it."""
     stored = 0
     for chunk in chunks(episodes, CHUNK):
         with transaction.atomic():
-            stored += _store(agent, chunk, run, model_version)
+            stored += _store(agent, chunk, run)
     return stored
 
 
-def _store(
-    agent: Agent, episodes: Sequence[PlayedEpisode], run: TrainingRun | None, version: ModelVersion | None
-) -> int:
+def _store(agent: Agent, episodes: Sequence[PlayedEpisode], run: TrainingRun | None) -> int:
     take_turns([agent.pk])
     pairs: dict[object, tuple[Episode, ImportedTrace]] = {}
     for episode in episodes:
         row = _row(episode, agent, run)
-        answer = _answer(episode, row, version)
+        answer = _answer(episode, row)
         pairs[_position(row) if run else answer.external_id] = row, answer  # of two in one position the later one
     batch = TraceBatch([(answer, agent) for _, answer in pairs.values()], SOURCE)
     for row, answer in pairs.values():
@@ -109,7 +102,7 @@ def _row(episode: PlayedEpisode, agent: Agent, run: TrainingRun | None) -> Episo
     )
 
 
-def _answer(episode: PlayedEpisode, row: Episode, version: ModelVersion | None) -> ImportedTrace:
+def _answer(episode: PlayedEpisode, row: Episode) -> ImportedTrace:
     prompt = tuple(Message(role=message["role"], content=_text(message["content"])) for message in episode.prompt)
     turns = _turns(episode.turns)
     tokens = [turn.tokens for turn in episode.turns if turn.tokens is not None]
@@ -117,11 +110,10 @@ def _answer(episode: PlayedEpisode, row: Episode, version: ModelVersion | None) 
     task = {name: part for name, part in episode.task.items() if episode.environment != REPLAY or name not in _RECORDED}
     return ImportedTrace(
         where=row.task_id,
-        external_id=_external_id(row, version, prompt, turns),
+        external_id=_external_id(row, prompt, turns),
         prompt=prompt,
         response=turns[-1]["said"] if turns else "",
         session_id=f"run-{row.run_id}" if row.run_id else "",
-        model_version=version.name if version else "",
         tool_calls=tuple(_tool_call(call) for call in episode.tool_calls),
         tokens_in=None if episode.tokens_in is None else whole(episode.tokens_in),
         tokens_out=whole(sum(tokens)) if tokens else None,
@@ -131,12 +123,10 @@ def _answer(episode: PlayedEpisode, row: Episode, version: ModelVersion | None) 
     )
 
 
-def _external_id(
-    row: Episode, version: ModelVersion | None, prompt: Sequence[Message], turns: Sequence[dict[str, Any]]
-) -> str:
+def _external_id(row: Episode, prompt: Sequence[Message], turns: Sequence[dict[str, Any]]) -> str:
     """The same words in the same place have the same one; other words are another answer, which people judge anew."""
     words = [[turn["said"], turn["observation"]] for turn in turns]
-    identity = [row.run_id, version and version.pk, _position(row), prompt, words]
+    identity = [row.run_id, None, _position(row), prompt, words]  # None: ids stay as they are
     return "episode-" + hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 

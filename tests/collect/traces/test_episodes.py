@@ -12,7 +12,7 @@ from rl.environments.code_exec import CodeExecEnv
 from rl.environments.episode import PlayedEpisode, Turn
 from rl.environments.rollout import run_episodes
 from rl.environments.tasks import CodeTaskDataset
-from rl.models import Agent, Episode, Feedback, ModelVersion, Trace, TrainingRun
+from rl.models import Agent, Episode, Feedback, Trace, TrainingRun
 from tests.collect.made_episodes import ANSWERED, LOOKED, episode, trained
 
 
@@ -57,10 +57,8 @@ def test_its_end_has_columns_of_its_own(agent, run):
     assert str(row) == "sum#2@3"
 
 
-def test_outside_of_a_run_a_version_is_named_as_the_one_that_answered(agent):
-    version = ModelVersion.objects.create(agent=agent, name="v3", base_model="tiny", feedback_count=3)
-    store_episodes(agent, [episode(), episode("other")], model_version=version)
-    assert {trace.model_version for trace in Trace.objects.all()} == {version}
+def test_outside_of_a_run_episodes_have_no_session(agent):
+    store_episodes(agent, [episode(), episode("other")])
     assert set(Trace.objects.values_list("session_id", flat=True)) == {""}
 
 
