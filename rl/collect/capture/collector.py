@@ -212,15 +212,8 @@ class TraceCollector:
         response = self.clean.text(final_response, cleaning.TEXT, "final_response")
         if error is not None:
             what = self.clean.text(describe_error(error), cleaning.TASK, "error")
-            run.tasks["failed"].append(
-                {
-                    "task_id": RUN,
-                    "type": RUN,
-                    "description": run.user_query[: cleaning.TASK],
-                    "timestamp": now(),
-                    "error": what,
-                }
-            )
+            task = {"task_id": RUN, "type": RUN, "description": run.user_query[: cleaning.TASK]}
+            run.tasks["failed"].append({**task, "timestamp": now(), "error": what})
             response = response or f"Error: {what}"
         if self.context.get() is run:
             self.context.set(run.outer)
