@@ -193,15 +193,6 @@ def _deliver(here: dict[str, Trace], source: str, *, by_id: bool) -> int:
 
 def event_of(early: Early | WaitingRating, trace: Trace, source: str, api_key_id: int | None) -> Feedback:
     """The feedback to record, of a rating that has just come or that waited."""
-    return rating(
-        trace,
-        rater=one_line(early.rater),  # of a row that is older than the rule for names
-        scale=early.scale,
-        value=early.value,
-        tags=early.tags,
-        notes=early.notes,
-        rated_at=early.rated_at,
-        address=early.address,
-        source=source,
-        api_key_id=api_key_id,
-    )
+    rater = one_line(early.rater)  # of a row that is older than the rule for names
+    said = {name: getattr(early, name) for name in ("tags", *_OPINION)}
+    return rating(trace, rater=rater, source=source, api_key_id=api_key_id, **said)
