@@ -102,16 +102,16 @@ def is_taken(queue: RatingQueue, rater: str, **item: Any) -> Q:
 
 def in_order(queue: RatingQueue, rows: Rows, rater: str) -> Iterator[Rows]:
     """The rows in parts, each ordered, that follow each other; a later part may have rows of an earlier one again."""
-    if queue.order == _Order.UNCERTAIN and not asks_about_pairs(queue):
+    if asks_about_pairs(queue):
+        yield rows.filter(origin=AnswerPair.Origin.DUEL).order_by("pk")  # ids are random
+    elif queue.order == _Order.UNCERTAIN:
         yield rows.filter(label_proposal__isnull=False).order_by("label_proposal__confidence", "id")
-    elif queue.order == _Order.UNSURE and not asks_about_pairs(queue):
+    elif queue.order == _Order.UNSURE:
         # Among the newest answers only: no column has how sure the model was.
         newest = _newest_keys(queue, LOOKED_AT)
         yield rows.filter(pk__in=newest, details__chosen__share__lt=1).order_by("details__chosen__share", "id")
-    elif queue.order == _Order.DISPUTED and not asks_about_pairs(queue):
+    elif queue.order == _Order.DISPUTED:
         yield _disputed_items(queue, rows).order_by("-created_at", "id")
-    if asks_about_pairs(queue):
-        yield rows.filter(origin=AnswerPair.Origin.DUEL).order_by("pk")  # ids are random
     for kind in [Q()] if asks_about_pairs(queue) else _KINDS:
         yield from _from_the_last(queue, rows, rater, kind)
     yield _all_at_once(queue, rows)
