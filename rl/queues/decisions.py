@@ -66,8 +66,15 @@ def _own_claim(queue: RatingQueue, rater: Rater, vote: QueueVote) -> Claim:
 
 
 def _act(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> Claim:
-    if not is_known(vote, claim):
-        _ACTIONS[vote.action](claim, rater, vote, tags_of)
+    if is_known(vote, claim):
+        return claim
+    if vote.action == "rate":
+        _rate(claim, rater, vote, tags_of)
+    elif vote.action == "skip":
+        require_undecided(claim)
+        _save(claim, vote, _State.SKIPPED)
+    else:
+        _undo(claim, rater, vote)
     return claim
 
 
@@ -115,12 +122,7 @@ def _rate(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> None:
     _save(claim, vote, _State.DECIDED, opinion)
 
 
-def _skip(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> None:
-    require_undecided(claim)
-    _save(claim, vote, _State.SKIPPED)
-
-
-def _undo(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> None:
+def _undo(claim: Claim, rater: Rater, vote: QueueVote) -> None:
     if claim.state == _State.CLAIMED:
         raise UsageError("there is nothing to undo: you have not decided this item")
     _require_untaken(claim)
@@ -128,9 +130,6 @@ def _undo(claim: Claim, rater: Rater, vote: QueueVote, tags_of: TagsOf) -> None:
         retract(claim.feedback, rater=rater.name, source=SOURCE, user=rater.user)
         claim.feedback = None
     _save(claim, vote, _State.CLAIMED)
-
-
-_ACTIONS = {"rate": _rate, "skip": _skip, "undo": _undo}
 
 
 def require_undecided(claim: Claim) -> None:
