@@ -7,12 +7,11 @@ are Laplace's, from the curvature at the maximum.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from rl.base.measurements import Interval
+from rl.base.measurements import Interval, z_of
 
 PRIOR_DEVIATION: Final = 2.0
 _STEPS: Final = 100
@@ -34,7 +33,7 @@ class Standing:
     games: int
 
 
-def rank(games: Iterable[Game], base: str, confidence: float = 0.95) -> list[Standing]:
+def rank(games: Iterable[Game], base: str) -> list[Standing]:
     """The strongest first. Games of a version against itself say nothing. ``base``, which may have no games, is in the list.
 
     A version that never met the base, or others that did, has an interval that says so.
@@ -43,7 +42,7 @@ def rank(games: Iterable[Game], base: str, confidence: float = 0.95) -> list[Sta
     names = sorted({name for game in counted for name in game[:2]} - {base})
     numbers = {base: -1, **{name: number for number, name in enumerate(names)}}
     strengths, deviations = _fit([(numbers[left], numbers[right], score) for left, right, score in counted], len(names))
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = z_of(0.95)
     played = {name: sum(name in game[:2] for game in counted) for name in numbers}
     standings = [
         Standing(name, Interval(*(float(1 / (1 + np.exp(-s - step * z * d))) for step in (0, -1, 1))), played[name])
