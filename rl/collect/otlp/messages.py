@@ -12,17 +12,10 @@ from rl.base.records import Message
 from rl.collect.otlp.spans import Requested
 
 _ROLES: Mapping[str, str] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "ai": "assistant",
-    "model": "assistant",
-    "tool-call": "assistant",
-    "tool": "tool",
-    "function": "tool",
-    "tool-response": "tool",
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "ai", "model", "tool-call"), "assistant"),
+    **dict.fromkeys(("tool", "function", "tool-response"), "tool"),
 }
 """The names that providers and frameworks have for the four roles."""
 
