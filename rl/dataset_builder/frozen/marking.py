@@ -39,11 +39,8 @@ def release(training_set: TrainingSet) -> int:
     learned = Q(state=TrainingRun.State.SUCCEEDED) | Q(version__isnull=False)
     if training_set.runs.filter(learned).exists():
         return 0
-    changed = 0
-    seen = Feedback.objects.filter(training_set=training_set).order_by("pk").values_list("pk", flat=True)
-    while ids := list(seen[:CHUNK]):
-        changed += Feedback.objects.filter(pk__in=ids).update(training_set=None)
-    return changed
+    seen = Feedback.objects.filter(training_set=training_set).order_by().values_list("pk", flat=True)
+    return sum(part.update(training_set=None) for part in Feedback.by_ids(seen))
 
 
 def reclaim(training_set: TrainingSet) -> int:
