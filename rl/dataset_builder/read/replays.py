@@ -171,13 +171,8 @@ def _shortage(agent: Agent, replays: Replays) -> str:
 class Verdicts:
     def __init__(self, agent: Agent) -> None:
         self._accepted = accepted_answers(agent)
-        self._settings = {
-            run: settings
-            for run, settings in agent.runs.filter(config__has_key="environment").values_list(
-                "pk", "config__environment"
-            )
-            if isinstance(settings, dict)
-        }
+        runs = agent.runs.filter(config__has_key="environment").values_list("pk", "config__environment")
+        self._settings = {run: settings for run, settings in runs if isinstance(settings, dict)}
         self._tools: dict[str, list[dict[str, Any]]] = {}
 
     def of(self, words: str, traces: Sequence[RecordedTrace]) -> Verdict | str:
