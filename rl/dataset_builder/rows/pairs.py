@@ -44,11 +44,8 @@ class PairRows:
     def _pairs(self, group: PromptGroup, fixtures: Mapping[str, tuple[str, ...]]) -> list[PreferencePair]:
         """``fixtures``: widget to its variants."""
         kind, tally, pairs = self._options.pair_type, self._tally, list[PreferencePair]()
-        limits: dict[str, Any] = {
-            "max_pairs_per_question": self._options.max_pairs_per_question,
-            "min_confidence": self._options.min_confidence,
-            "skipped": tally.skipped,
-        }
+        bounds = {name: getattr(self._options, name) for name in ("max_pairs_per_question", "min_confidence")}
+        limits: dict[str, Any] = {**bounds, "skipped": tally.skipped}
         if kind == "preference":
             return build_preference_pairs(group.answers, group.direct, **limits)
         how = {"wording": self._wording, **limits}
