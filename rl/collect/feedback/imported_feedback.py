@@ -153,14 +153,10 @@ class RatingMemory:
 
     def agreeing(self, ratings: Sequence[Feedback], now: datetime) -> list[Feedback]:
         """Those that contradict no earlier part. Whatever is said to be of the future is of the moment ``now``."""
+        moments = [event.rated_at.isoformat() if event.rated_at < now else None for event in ratings]
         rows = [
-            (
-                digest_of(
-                    event.trace_id.int, event.rater, event.rated_at.isoformat() if event.rated_at < now else None
-                ),
-                digest_of(*content(event)),
-            )
-            for event in ratings
+            (digest_of(event.trace_id.int, event.rater, moment), digest_of(*content(event)))
+            for event, moment in zip(ratings, moments, strict=True)
         ]
         self._file.execute("BEGIN")
         new = self._file.executemany("INSERT OR IGNORE INTO rating VALUES (?, ?)", rows).rowcount
