@@ -111,11 +111,7 @@ def open_queues(agents: Sequence[Agent]) -> dict[Agent, list[RatingQueue]]:
 
 def _in_order(agent: Agent, queues: Sequence[RatingQueue]) -> list[RatingQueue]:
     names = {queue.name.lower() for queue in queues}
-    new = [
-        queue
-        for name in BUILT_IN
-        if name in (ANSWERS, PAIRS) and name not in names and (queue := queue_of(agent, name))
-    ]
+    new = [queue for name in (ANSWERS, PAIRS) if name not in names and (queue := queue_of(agent, name))]
     opened = [queue for queue in (*queues, *new) if queue.closed_at is None]
     for queue in opened:
         queue.agent = agent
