@@ -67,18 +67,11 @@ class TraceStore:
         return [outcome.trace if outcome else None for outcome in outcomes]
 
     def _take(self, records: Sequence[Record]) -> list[Taken | None]:
-        reasons = [_refusal(record) for record in records]
-        answers = [
-            record
-            for record, reason in zip(records, reasons, strict=True)
-            if isinstance(record, ImportedTrace) and not reason
-        ]
+        checked = [(record, _refusal(record)) for record in records]
+        answers = [record for record, reason in checked if isinstance(record, ImportedTrace) and not reason]
         written = iter(look_again(partial(self._write, answers), STORED_BY_OTHERS))
         remarks = iter(match_remarks(records, self._agent))
-        outcomes = [
-            self._next_outcome(record, reason, written, remarks)
-            for record, reason in zip(records, reasons, strict=True)
-        ]
+        outcomes = [self._next_outcome(record, reason, written, remarks) for record, reason in checked]
         judged = [outcome for outcome in outcomes if outcome]
         store_feedback(judged, self._source, self.report.feedback, self._ratings)
         return outcomes
