@@ -78,13 +78,8 @@ class ApiClient:
                 if 300 <= response.status < 400:
                     reason = f"the address redirects to {response.headers.get('Location', '')[:200]!r}: use that one"
                 # Seconds to wait by a Retry-After header; None for its other form, a date, which Ratchet never sends.
-                retry_after = response.headers.get("Retry-After")
-                return ApiReply(
-                    response.status,
-                    document,
-                    reason,
-                    float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after) else None,
-                )
+                wait = re.fullmatch(r"[0-9]{1,6}", response.headers.get("Retry-After", ""))
+                return ApiReply(response.status, document, reason, float(wait[0]) if wait else None)
         except (OSError, HTTPException, ValueError) as error:
             return ApiReply(0, reason=str(getattr(error, "reason", "")) or type(error).__name__)
 
