@@ -45,22 +45,18 @@ def _answer(span: Span, kind: Literal["model", "agent"]) -> SpanAnswer:
     beside = () if kind == "agent" or read_parts(parts).calls else _read_numbered(attributes, _CALLS_BESIDE)
     answer = read_answer([*parts, *({**call, "type": "tool_call"} for call in beside)], "\n")
     reasons = attributes.get("gen_ai.response.finish_reasons")
+    reason = reasons[0] if isinstance(reasons, list) and reasons else None
     rules = read_parts(_list(attributes, "gen_ai.system_instructions"), "\n", names_others=True).text
-    given = [full for entry in _messages(attributes, CONTENT[0]) for full in messages_of(entry)]
+    entries = [*_messages(attributes, CONTENT[0]), *before]
+    given = [full for entry in entries for full in messages_of(entry)]
     return SpanAnswer(
         kind=kind,
-        prompt=(
-            *([message("system", rules)] if rules else []),
-            *given,
-            *(full for entry in before for full in messages_of(entry)),
-        ),
+        prompt=(*([message("system", rules)] if rules else []), *given),
         response=with_calls(answer.text, answer.calls),
         requested=answer.calls,
         tools=tuple(_tools(attributes)),
         reasoning=answer.thoughts,
-        finish_reason=as_text(
-            last.get("finish_reason") or (reasons[0] if isinstance(reasons, list) and reasons else None)
-        ),
+        finish_reason=as_text(last.get("finish_reason") or reason),
         model=text(attributes, "gen_ai.response.model", "gen_ai.request.model"),
         response_id=text(attributes, "gen_ai.response.id"),
         session_id=text(attributes, "gen_ai.conversation.id", "session.id"),
