@@ -41,7 +41,8 @@ def _answer(span: Span) -> SpanAnswer:
         )
     attributes = span.attributes
     given = _entries(attributes, "llm.input_messages.")
-    tools = [entry.get("tool") for entry in _items(_tree(attributes, "llm.tools."))]
+    tools = (entry.get("tool") for entry in _items(_tree(attributes, "llm.tools.")))
+    schemas = (schema(as_value(tool.get("json_schema"))) for tool in tools if isinstance(tool, dict))
     prompt = tuple(made for fields in given for made in messages_of({**fields, "parts": _parts(fields)}))
     if not prompt and (asked := _plain(attributes, "input")):
         prompt = (message("user", asked),)
@@ -56,9 +57,7 @@ def _answer(span: Span) -> SpanAnswer:
         prompt=prompt,
         response=with_calls(words, requested) or _plain(attributes, "output"),
         requested=requested,
-        tools=tuple(
-            filter(None, (schema(as_value(tool.get("json_schema"))) for tool in tools if isinstance(tool, dict)))
-        ),
+        tools=tuple(filter(None, schemas)),
         reasoning=thoughts,
         finish_reason=text(attributes, "llm.finish_reason")
         or text(provided, "finish_reason", "stop_reason", "status")
@@ -151,16 +150,14 @@ def _tool_run(span: Span) -> ToolRun:
     # LangChain wraps what its tools return in a message of its own
     data = output.get("data") if isinstance(output, dict) and output.get("type") == "tool" else None
     wrapped = data if isinstance(data, dict) and "content" in data else {}
+    errors = (text(event.attributes, "exception.message") for event in span.events if event.name == "exception")
     return ToolRun(
         name=text(attributes, "tool.name") or span.name,
         call_id=text(attributes, "tool_call.id", "tool.id") or text(wrapped, "tool_call_id"),
         arguments=_arguments(as_value(attributes.get("tool_call.function.arguments", attributes.get("input.value")))),
         result=wrapped.get("content") if wrapped else output,
         failed=span.failed or wrapped.get("status") == "error",
-        error=span.status_message
-        or next(
-            (text(event.attributes, "exception.message") for event in span.events if event.name == "exception"), ""
-        ),
+        error=span.status_message or next(errors, ""),
     )
 
 
