@@ -194,5 +194,5 @@ def _deliver(here: dict[str, Trace], source: str, *, by_id: bool) -> int:
 def event_of(early: Early | WaitingRating, trace: Trace, source: str, api_key_id: int | None) -> Feedback:
     """The feedback to record, of a rating that has just come or that waited."""
     rater = one_line(early.rater)  # of a row that is older than the rule for names
-    said = {name: getattr(early, name) for name in ("tags", *_OPINION)}
-    return rating(trace, rater=rater, source=source, api_key_id=api_key_id, **said)
+    opinion = {name: getattr(early, name) for name in ("tags", *_OPINION)}
+    return rating(trace, rater=rater, source=source, api_key_id=api_key_id, **opinion)
