@@ -8,7 +8,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 from django.db import transaction
 
@@ -28,15 +29,9 @@ REPLAY = "replay"
 _RECORDED = ("recorded", "solution", "tools")
 """Parts of a replayed task that are not stored with its episodes: the traces that it was made from have them."""
 _CLEANER = Cleaner(None, Troubles())
-
-
-class _Position(NamedTuple):
-    """The place of an episode in its run."""
-
-    split: str
-    step: int
-    task_id: str
-    sample: int
+_POSITION = ("split", "step", "task_id", "sample")
+"""The place of an episode in its run."""
+_position = attrgetter(*_POSITION)
 
 
 def store_episodes(agent: Agent, episodes: Iterable[PlayedEpisode], run: TrainingRun | None = None) -> int:
@@ -74,16 +69,12 @@ def _make_room(rows: Sequence[Episode], run: TrainingRun | None) -> None:
         return
     positions = {_position(row) for row in rows}
     here = run.episodes.filter(step__in={row.step for row in rows}, task_id__in={row.task_id for row in rows})
-    replaced = [row for row in here.only("trace", *_Position._fields) if _position(row) in positions]
+    replaced = [row for row in here.only("trace", *_POSITION) if _position(row) in positions]
     Episode.objects.filter(pk__in=[row.pk for row in replaced]).delete()
     # People's words outlive what they are about, also those that are being written now.
     old = Trace.objects.filter(pk__in=[row.trace_id for row in replaced])
     list(old.select_for_update().order_by("pk").values_list("pk"))
     old.filter(feedback=None, compared=None, memberships=None).delete()
-
-
-def _position(row: Episode) -> _Position:
-    return _Position(*(getattr(row, name) for name in _Position._fields))
 
 
 def _row(episode: PlayedEpisode, agent: Agent, run: TrainingRun | None) -> Episode:
