@@ -110,7 +110,9 @@ class _Walk:
         most = max(self.items, 0) + 1  # the one too many becomes a mark that there were more
         if isinstance(value, dict):
             pairs = islice(value.items(), most)
-            return {self._key(key): self.json(inner, _name(key), depth + 1) for key, inner in pairs}
+            return {
+                self._key(key): self.json(inner, key if isinstance(key, str) else "", depth + 1) for key, inner in pairs
+            }
         return [self.json(inner, name, depth + 1) for inner in islice(value, most)]
 
     def _key(self, key: object) -> str:
@@ -140,10 +142,6 @@ def finite(value: object) -> float | None:
 def whole(value: object) -> int:
     """A count as the database holds it: 0 to 2³¹ - 1."""
     return min(max(int(finite(value) or 0), 0), MAX_WHOLE_NUMBER)
-
-
-def _name(key: object) -> str:
-    return key if isinstance(key, str) else ""
 
 
 def _number(value: Any, limit: int) -> Any:
