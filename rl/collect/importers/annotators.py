@@ -151,17 +151,13 @@ def _choice(pick: Any, first: str, second: str) -> Choice:
     word = as_word(pick)
     if word in _BOTH_BAD:
         return "both_bad"
-    left, right = _ends(first, second)
+    left, right = next(ends for ends in _SIDES if first.lower().endswith(ends[0]) and second.lower().endswith(ends[1]))
     sides: dict[str, Choice] = dict.fromkeys(_TIES, "tie")
     sides |= dict.fromkeys(("left", "a", left, first.lower()), "left")
     sides |= dict.fromkeys(("right", "b", right, second.lower()), "right")
     if word not in sides:
         raise Refused(f"a pick must be {first}, {second}, left, right or tie, not {pick!r:.50}")
     return sides[word]
-
-
-def _ends(first: str, second: str) -> tuple[str, str]:
-    return next(ends for ends in _SIDES if first.lower().endswith(ends[0]) and second.lower().endswith(ends[1]))
 
 
 def _by_rank(ranking: list[Any], first: str, second: str) -> Choice:
