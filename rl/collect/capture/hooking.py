@@ -165,11 +165,9 @@ class _Hooking:
                     inner = InMapping(tool, key) if isinstance(tool, MutableMapping) else None
                     self._hook_tool(tool[key], str(tool.get("name") or name or _name_of(tool[key])), inner)
             return
-        methods = (
-            []
-            if inspect.isroutine(tool) or isinstance(tool, (type, partial))
-            else [name for name in TOOL_METHODS if inspect.isfunction(inspect.getattr_static(type(tool), name, None))]
-        )
+        is_function = inspect.isroutine(tool) or isinstance(tool, (type, partial))
+        statics = {name: inspect.getattr_static(type(tool), name, None) for name in TOOL_METHODS if not is_function}
+        methods = [name for name, static in statics.items() if inspect.isfunction(static)]
         for method in methods:
             self._hook(tool, method, OneTool(self.collector, getattr(tool, method), name))
         if not methods and callable(tool):
