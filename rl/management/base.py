@@ -6,10 +6,10 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 i
 
 import json
 from argparse import SUPPRESS
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Literal, cast
+from typing import IO, Any, ClassVar, Final, Literal, cast, get_type_hints
 
 from django.conf import settings
 from django.core.checks import Tags
@@ -39,9 +39,8 @@ _LONGEST = 1500
 
 
 class RatchetCommand(BaseCommand):
-    """Subclasses write ``options`` and ``run``, which ends with ``self.result(...)``."""
+    """Subclasses write ``run``, which ends with ``self.result(...)``. The command's options are the kind that it takes."""
 
-    options: ClassVar[type[Any]] = NoOptions
     requires_system_checks: list[str] | tuple[str, ...] | Literal["__all__"] = CHECKS
 
     def get_version(self) -> str:
@@ -57,6 +56,10 @@ class RatchetCommand(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
         self.add_options(parser)
+
+    @property
+    def options(self) -> type[Any]:
+        return _kind_of(self.run) or NoOptions
 
     def add_options(self, parser: CommandParser) -> None:
         add_arguments(parser, self.options)
@@ -86,11 +89,12 @@ class RatchetCommand(BaseCommand):
             raise CommandError(f"the database refused: {str(error).strip()}{hint}") from error
         except OSError as error:
             if tells_of_full_disk(error):
-                file = f" of {error.filename}" if error.filename else ""
-                raise CommandError(f"the disk{file} is full, or a quota is reached: free some space") from error
-            if not _was_named(error.filename, texts):
-                raise
-            what = _one_line(f"{error.filename}: {error.strerror}")
+                of = f" of {error.filename}" if error.filename else ""
+                raise CommandError(f"the disk{of} is full, or a quota is reached: free some space") from error
+            file = error.filename
+            if not isinstance(file, str | Path) or not any(text and str(file).startswith(text) for text in texts):
+                raise  # it is none of the arguments, and lies in none
+            what = _one_line(f"{file}: {error.strerror}")
             raise CommandError(what, returncode=UsageError.exit_code) from error
         except KeyboardInterrupt:
             raise CommandError("interrupted", returncode=130) from None
@@ -113,25 +117,25 @@ class RatchetCommand(BaseCommand):
 class ActionsCommand(RatchetCommand):
     """Each of its subcommands is a method with the same name behind ``_``, which gets the options of its kind."""
 
-    actions: ClassVar[Mapping[str, tuple[str, type[Any] | None]]]
-    """Subcommand to what it does, in words, and the kind of its options; None: it has none."""
+    actions: ClassVar[Mapping[str, str]]
+    """Subcommand to what it does, in words."""
 
     def add_options(self, parser: CommandParser) -> None:
         subcommands = parser.add_subparsers(dest="action", required=True)
-        for name, (text, kind) in self.actions.items():
+        for name, text in self.actions.items():
             subcommand = subcommands.add_parser(name, help=text, allow_abbrev=False)
-            add_arguments(subcommand, kind or NoOptions)
+            add_arguments(subcommand, _kind_of(getattr(self, f"_{name}")) or NoOptions)
             subcommand.add_argument("--json", action="store_true", default=SUPPRESS)  # where people write options
 
     def act(self, arguments: Mapping[str, Any]) -> None:
-        name = read_options(Subcommand, arguments).action
-        kind = self.actions[name][1]
-        getattr(self, f"_{name}")(*([read_options(kind, arguments)] if kind else []))
+        method = getattr(self, f"_{read_options(Subcommand, arguments).action}")
+        kind = _kind_of(method)
+        method(*([read_options(kind, arguments)] if kind else []))
 
 
-def _was_named(file: Any, texts: Sequence[str]) -> bool:
-    """Whether the file is one of the arguments, or lies in one."""
-    return isinstance(file, str | Path) and any(text and str(file).startswith(text) for text in texts)
+def _kind_of(method: Callable[..., None]) -> type[Any] | None:
+    """The kind of options that it takes, as its signature says; None: it takes none."""
+    return get_type_hints(method).get("options")
 
 
 def _one_line(text: str) -> str:

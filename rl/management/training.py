@@ -25,6 +25,7 @@ from rl.runs.dry_run import dry_run
 
 
 class TrainCommand(RatchetCommand):
+    options: ClassVar[type[TrainOptions]]
     method: ClassVar[str]
     title: ClassVar[str] = ""
     """Above the method's own options."""

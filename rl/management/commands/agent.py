@@ -31,8 +31,8 @@ class CreateAgentOptions(CommandOptions):
 class Command(ActionsCommand):
     help = "Make an agent with its base model, and list the agents."
     actions = {
-        "create": ("make an agent, and fetch its base model where that is not here", CreateAgentOptions),
-        "list": ("all agents by name", None),
+        "create": "make an agent, and fetch its base model where that is not here",
+        "list": "all agents by name",
     }
 
     def _create(self, options: CreateAgentOptions) -> None:

@@ -39,9 +39,9 @@ class RevokeKeyOptions(CommandOptions):
 class Command(ActionsCommand):
     help = "Make, list and revoke the keys of the API."
     actions = {
-        "create": ("make a key; it is printed this once", CreateKeyOptions),
-        "list": ("all keys, newest first", None),
-        "revoke": ("refuse a key from now on", RevokeKeyOptions),
+        "create": "make a key; it is printed this once",
+        "list": "all keys, newest first",
+        "revoke": "refuse a key from now on",
     }
 
     def _create(self, options: CreateKeyOptions) -> None:

@@ -26,7 +26,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Learn from people's labels, measure it, and propose labels for the traces that nobody has labelled."
-    options = Options
 
     def run(self, options: Options) -> None:
         agent = choose_agent(options.agent, RATINGS, self.report)

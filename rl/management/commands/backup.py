@@ -17,7 +17,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Copies the database and DATA_DIR into one file, while the site and the queue go on."
-    options = Options
 
     def run(self, options: Options) -> None:
         if options.keep is not None and options.keep < 1:

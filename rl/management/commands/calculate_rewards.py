@@ -26,7 +26,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Compute the rewards of traces and store every component."
-    options = Options
 
     def run(self, options: Options) -> None:
         if options.limit is not None and options.limit < 1:

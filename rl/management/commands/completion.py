@@ -26,7 +26,6 @@ class Options(CommandOptions):
 class Command(RatchetCommand):
     help = "Print a script that completes Ratchet's commands and their options in a shell."
     requires_system_checks: list[str] = []
-    options = Options
 
     def run(self, options: Options) -> None:
         script = write_script(options.shell, known_commands())

@@ -45,7 +45,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Serve a version by Ollama, llama.cpp or another server, make it the version in use, or go back."
-    options = Options
 
     def run(self, options: Options) -> None:
         agent = choose_agent(options.agent, NOTHING, self.report)

@@ -16,7 +16,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "What this machine is, and which sizes and hyper-parameters suit it, each with its reason."
-    options = Options
 
     def run(self, options: Options) -> None:
         hardware = detect_hardware(settings.DATA_DIR)

@@ -44,7 +44,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Measure a version or a checkpoint on held-out rows, beside the base model and the version in use."
-    options = Options
 
     def run(self, options: Options) -> None:
         _check(options)

@@ -113,11 +113,11 @@ class PromoteOptions(ChosenOptions):
 class Command(ActionsCommand):
     help = "Let two or more versions answer an agent's users side by side, and see which is better."
     actions = {
-        "start": ("make an experiment and start it", StartOptions),
-        "status": ("arms, intervals and verdict", ChosenOptions),
-        "stop": ("end it without an answer", ChosenOptions),
-        "promote": ("put one of its arms in use, and end it", PromoteOptions),
-        "list": ("all experiments, newest first", ListExperimentsOptions),
+        "start": "make an experiment and start it",
+        "status": "arms, intervals and verdict",
+        "stop": "end it without an answer",
+        "promote": "put one of its arms in use, and end it",
+        "list": "all experiments, newest first",
     }
 
     def _start(self, options: StartOptions) -> None:

@@ -40,7 +40,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Export a version or a checkpoint: merged, as a LoRA adapter, as GGUF or as ONNX; and hand it to Ollama."
-    options = Options
 
     def run(self, options: Options) -> None:
         if options.list_models:

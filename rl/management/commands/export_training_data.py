@@ -28,7 +28,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Write an agent's answers, labels and rewards as a file that other training tools read."
-    options = Options
 
     def run(self, options: Options) -> None:
         agent, path = choose_agent(options.agent, ANSWERS, self.report), _path(options)

@@ -23,7 +23,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Deletes what a person said and wrote, names what learned from it, and queues a clean training."
-    options = Options
 
     def run(self, options: Options) -> None:
         person = find_person(options.rater, options.also, Agent.by_name(options.agent) if options.agent else None)

@@ -39,7 +39,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Bring answers and feedback of another system into the database. A second run changes nothing."
-    options = Options
 
     def run(self, options: Options) -> None:
         dry_run, by_itself = options.dry_run, options.format == BY_ITSELF

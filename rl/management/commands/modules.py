@@ -19,7 +19,6 @@ class Command(RatchetCommand):
     help = "The files of a folder as a tree, each with the first sentence of its docstring."
 
     requires_system_checks = ()  # it reads source files and nothing else
-    options = Options
 
     def run(self, options: Options) -> None:
         modules = captions(options.folder)

@@ -18,7 +18,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Automatic retraining: what waits, start a run now, or ask once whether one is due."
-    options = Options
 
     def run(self, options: Options) -> None:
         actions = {"status": self._status, "run-now": self._run_now, "tick": self._tick}

@@ -23,8 +23,8 @@ class TakeOptions(CommandOptions):
 class Command(ActionsCommand):
     help = "Templates of prompts and answers: list them, and take one from a prompt that the gateway recorded."
     actions = {
-        "list": ("all templates, and the agents that have them", None),
-        "take": ("write a template's file from a recorded prompt", TakeOptions),
+        "list": "all templates, and the agents that have them",
+        "take": "write a template's file from a recorded prompt",
     }
 
     def _list(self) -> None:

@@ -81,7 +81,6 @@ class Options(CommandOptions):
 class Command(RatchetCommand):
     help = "From nothing to a trained, measured and served model, and a running site: the whole loop on demo data."
     requires_system_checks: list[str] = []  # the database is not there yet
-    options = Options
 
     def run(self, options: Options) -> None:
         self.number = 0

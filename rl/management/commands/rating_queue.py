@@ -41,11 +41,11 @@ class RevokeInvitationOptions(CommandOptions):
 class Command(ActionsCommand):
     help = "Make, list and close queues of the rating page, and invite people to them by link."
     actions = {
-        "create": ("make a queue", CreateQueueOptions),
-        "list": ("all queues with their invitations", None),
-        "close": ("hand out nothing more", NamedQueue),
-        "invite": ("print a link with which somebody rates one queue", InviteOptions),
-        "revoke": ("refuse an invitation from now on", RevokeInvitationOptions),
+        "create": "make a queue",
+        "list": "all queues with their invitations",
+        "close": "hand out nothing more",
+        "invite": "print a link with which somebody rates one queue",
+        "revoke": "refuse an invitation from now on",
     }
 
     def _create(self, options: CreateQueueOptions) -> None:

@@ -16,7 +16,6 @@ class Command(RatchetCommand):
     help = "Puts a backup back into this installation. Stop the site and the queue first."
 
     requires_system_checks = ()  # of what is about to be replaced
-    options = Options
 
     def run(self, options: Options) -> None:
         restored = restore(options.backup.expanduser(), replace=options.replace, report=self.report)

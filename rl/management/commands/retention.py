@@ -15,7 +15,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Deletes what is older than the KEEP_…_DAYS of .env say. The queue does it once a day."
-    options = Options
 
     def run(self, options: Options) -> None:
         rows = count_expired() if options.dry_run else delete_expired(report=self.report)[0]

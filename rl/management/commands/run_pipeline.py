@@ -36,7 +36,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Data, training, evaluation, export and deployment of an agent, with the method that suits what there is."
-    options = Options
 
     def run(self, options: Options) -> None:
         check_export(options.quantization, options.model_name)

@@ -14,7 +14,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "Asks for another answer to what people asked, to be compared. The queue does it when the machine is idle."
-    options = Options
 
     def run(self, options: Options) -> None:
         agent = Agent.by_name(options.agent)

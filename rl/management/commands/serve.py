@@ -32,7 +32,6 @@ class Options(CommandOptions):
 class Command(RatchetCommand):
     help = "Serves the site, the API and the gateway in one process, or in several, until it is stopped."
     requires_system_checks = ALL_CHECKS
-    options = Options
 
     def run(self, options: Options) -> None:
         host, port = options.host, options.port

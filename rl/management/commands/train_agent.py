@@ -150,7 +150,6 @@ def require_possible(options: AgentOptions) -> None:
 
 class Command(RatchetCommand):
     help = "Train an agent that calls tools, by GRPO of whole episodes in an environment."
-    options = AgentOptions
 
     def add_options(self, parser: CommandParser) -> None:
         add_training_options(parser, AgentOptions)

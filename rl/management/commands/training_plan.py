@@ -29,7 +29,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "How many rows each training method could use today, what is missing for the next, and which one to take."
-    options = Options
 
     def run(self, options: Options) -> None:
         if not 0 <= options.show <= MOST_SHOWN:

@@ -14,7 +14,6 @@ class Options(CommandOptions):
 
 class Command(RatchetCommand):
     help = "What an agent can learn from, and what it has learned."
-    options = Options
 
     def run(self, options: Options) -> None:
         stats = get_training_stats(choose_agent(options.agent, NOTHING, self.report).name)

@@ -25,10 +25,10 @@ class ResendOptions(CommandOptions):
 class Command(ActionsCommand):
     help = "Show the webhooks of WEBHOOKS_FILE, try one, send a message again, or make a secret."
     actions = {
-        "list": ("the endpoints, and how many messages wait, arrived, or were given up", None),
-        "test": ("send one message of the type webhook.test now", TestOptions),
-        "resend": ("send a message again with the queue's next round", ResendOptions),
-        "secret": ("print a new secret", None),
+        "list": "the endpoints, and how many messages wait, arrived, or were given up",
+        "test": "send one message of the type webhook.test now",
+        "resend": "send a message again with the queue's next round",
+        "secret": "print a new secret",
     }
 
     def _list(self) -> None:
