@@ -36,7 +36,7 @@ class RatchetConfig(AppConfig):
         from rl.operations.foreign_tables import refuse_foreign_database
         from rl.rewards.decision import FORMULAS
         from rl.web import rating_filters
-        from rl.web.api.cors import allow_origin_of_publishable_key
+        from rl.web.api.auth import allow_origin_of_publishable_key
 
         IMPORTERS.update(from_systems.FORMATS)
         AGENT_DEFAULTS.update(from_systems.AGENT_DEFAULTS)

@@ -3,6 +3,7 @@
 Each view says which scope each of its methods needs; a method that says nothing is refused.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -10,7 +11,9 @@ from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
 from unicodedata import normalize
 
+from django.conf import settings
 from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed, PermissionDenied, ValidationError
@@ -156,6 +159,22 @@ def require(key: ApiKey, scope: str | None, request: Request, *, takes_tokens: b
     if scope not in key.scopes:
         has = ", ".join(key.scopes) or "none"
         raise PermissionDenied(f"this needs a key with the scope {scope!r}; the scopes of this key: {has}")
+
+
+def allow_origin_of_publishable_key(sender: Any, request: HttpRequest, **kwargs: Any) -> bool:
+    """For corsheaders' ``check_request_enabled``.
+
+    A preflight carries no key, so any publishable key that is valid vouches for its origins; which key works from
+    which page is checked when the request itself comes. Answers for no other path: True would open it.
+    """
+    origin = request.headers.get("Origin")
+    if not origin or not re.match(settings.CORS_URLS_REGEX, request.path_info):
+        return False
+    used = getattr(request, "auth", None)  # set once the key was read: saves the query
+    if isinstance(used, ApiKey) and origin in used.allowed_origins:
+        return True
+    publishable = ApiKey.valid().filter(kind=ApiKey.Kind.PUBLISHABLE)
+    return any(origin in origins for origins in publishable.values_list("allowed_origins", flat=True))
 
 
 def key_of(request: Request) -> ApiKey:

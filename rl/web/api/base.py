@@ -23,8 +23,7 @@ from rl.base.names import unknown_name
 from rl.collect.storable import unstorable
 from rl.collect.traces.rows import agents_named
 from rl.models import Agent, ApiKey
-from rl.web.api.auth import key_of, visible_to
-from rl.web.api.cors import allow_origin_of_publishable_key
+from rl.web.api.auth import allow_origin_of_publishable_key, key_of, visible_to
 from rl.web.client_address import client_address
 
 WINDOW_SECONDS = 60
