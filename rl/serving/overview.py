@@ -5,7 +5,6 @@ memory of a training, so that it is left to ``deploy_model``.
 """
 
 import re
-import shlex
 from typing import Any
 
 from django.db import transaction
@@ -98,10 +97,6 @@ def environment(agent: Agent, name: str = "") -> dict[str, str]:
     if row is None or row.target == Target.NONE:
         raise UsageError(f"nothing serves the version in use of {agent.name}; run 'deploy_model --agent {agent.name}'")
     return {variable: row.model_name, "OPENAI_BASE_URL": upstream_of(row).base_url}
-
-
-def as_shell(variables: dict[str, str]) -> list[str]:
-    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
 
 
 def _at_ollama(rows: list[Deployment]) -> tuple[set[str] | None, dict[str, int]]:

@@ -1,6 +1,8 @@
 """Serve, promote, roll back."""
 
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -12,7 +14,6 @@ from rl.models import Agent, ModelVersion, version_name
 from rl.serving import judge_server, overview, promotion, withdrawal
 from rl.serving.deploy import TARGETS, deploy
 from rl.serving.hosting import PROFILES
-from rl.serving.judge_server import set_best_of
 
 
 class Options(CommandOptions):
@@ -55,7 +56,7 @@ class Command(RatchetCommand):
             self.result({"agent": agent.name, "served": entries}, deployments_table(entries), lines=lines)
         elif options.print_env:
             variables = overview.environment(agent, options.env_name)
-            self.result(variables, lines=overview.as_shell(variables))
+            self.result(variables, lines=[f"export {name}={shlex.quote(value)}" for name, value in variables.items()])
         elif options.rollback:
             self._say_in_use(agent, promotion.roll_back(agent, report=self.report))
         else:
@@ -88,12 +89,9 @@ class Command(RatchetCommand):
         row = deploy(
             agent,
             version,
-            target=destination.target,
+            **asdict(destination),
             quantization=options.quantization,
-            model_name=destination.model_name,
             profile=options.profile,
-            url=destination.url,
-            api_key_env=destination.api_key_env,
             best_of=options.best_of,
             report=self.report,
         )
@@ -109,7 +107,7 @@ class Command(RatchetCommand):
         """How a version is used that is served already."""
         problem = ""
         if options.best_of is not None:
-            set_best_of(agent, version, options.best_of)
+            judge_server.set_best_of(agent, version, options.best_of)
             judge_server.end_unwanted()
             problem = judge_server.start(agent, report=self.report) if options.best_of > 1 else ""
         if options.promote:
