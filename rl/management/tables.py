@@ -55,13 +55,10 @@ def models_table(name: str, report: dict[str, Any], labels: dict[str, str]) -> T
             reward = report["models"][model]["reward"]
             table.add_row(label, f"{reward['value']:.3f}", f"{reward['low']:.3f} to {reward['high']:.3f}")
         return table
-    return _accuracy_table(f"Held-out preference accuracy of {name}", report["models"], labels)
-
-
-def _accuracy_table(title: str, models: dict[str, Any], labels: dict[str, str]) -> Table:
+    title = f"Held-out preference accuracy of {name}"
     table = Table("", "accuracy", "95 % interval", "margin (nats)", title=title, title_justify="left")
-    for name, label in labels.items():
-        accuracy, margin = models[name]["accuracy"], models[name]["margin"]
+    for model, label in labels.items():
+        accuracy, margin = report["models"][model]["accuracy"], report["models"][model]["margin"]
         interval = f"{accuracy['low']:.1%} to {accuracy['high']:.1%}"
         table.add_row(label, f"{accuracy['value']:.1%}", interval, f"{margin['value']:+.2f}" if margin else "-")
     return table

@@ -30,7 +30,10 @@ class Command(RatchetCommand):
     help = "Write an agent's answers, labels and rewards as a file that other training tools read."
 
     def run(self, options: Options) -> None:
-        agent, path = choose_agent(options.agent, ANSWERS, self.report), _path(options)
+        agent = choose_agent(options.agent, ANSWERS, self.report)
+        if not options.output and not options.dry_run:
+            raise UsageError("--output is missing: name a file .jsonl or .parquet, or count first with --dry-run")
+        path = Path(options.output).expanduser() if options.output else None
         filters = ExportFilters(
             data=DataOptions(pair_type=agent.pair_type, val_split=options.val_split),
             min_reward=options.min_reward,
@@ -62,14 +65,6 @@ def _advice(agent: Agent, row_format: str) -> str:
     if row_format == "decision":
         return f"it is made of decisions whose rewards 'calculate_rewards --agent {agent.name}' has computed"
     return f"'training_plan --agent {agent.name}' says what each method needs"
-
-
-def _path(options: Options) -> Path | None:
-    if not options.output:
-        if not options.dry_run:
-            raise UsageError("--output is missing: name a file .jsonl or .parquet, or count first with --dry-run")
-        return None
-    return Path(options.output).expanduser()
 
 
 def _line(done: ExportReport, options: Options, path: Path | None) -> str:

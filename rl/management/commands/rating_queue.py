@@ -56,16 +56,8 @@ class Command(ActionsCommand):
             filters = json.loads(options.filters)
         except ValueError as error:
             raise UsageError(f"--filters is not JSON: {error}") from None
-        queue = RatingQueue(
-            agent=agent,
-            name=options.name,
-            rubric=options.rubric,
-            filters=filters,
-            tags=parts_of(options.tags),
-            raters_per_item=options.raters_per_item,
-            order=options.order,
-            instructions=options.instructions,
-        )
+        given = vars(options) | {"agent": agent, "filters": filters, "tags": parts_of(options.tags)}
+        queue = RatingQueue(**given)
         editing.save_queue(queue)
         self.result(_row(queue), lines=(f"Queue {queue.name} of {agent}: {_address(queue)}",))
 

@@ -25,14 +25,6 @@ class Options(CommandOptions):
     model_name: str = option(default="", help="name of the exported model")
     dry_run: bool = option(action="store_true", help="say what would be trained, and do nothing")
 
-    def overrides(self) -> dict[str, float | None]:
-        """Hyper-parameters; None leaves what the agent has."""
-        names = ("full", "epochs", "max_steps", "learning_rate", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    def data(self) -> dict[str, float]:
-        return {"min_samples": self.min_samples, "val_split": self.val_split}
-
 
 class Command(RatchetCommand):
     help = "Data, training, evaluation, export and deployment of an agent, with the method that suits what there is."
@@ -41,7 +33,9 @@ class Command(RatchetCommand):
         check_export(options.quantization, options.model_name)
         agent = choose_agent(options.agent, RATINGS, self.report)
         pipeline = TrainingPipeline(agent, options.base_model, options.method or "")
-        overrides, data = options.overrides(), options.data()
+        hyper_parameters = ("full", "epochs", "max_steps", "learning_rate", "seed")
+        overrides = {name: getattr(options, name) for name in hyper_parameters}  # None leaves what the agent has
+        data = {"min_samples": options.min_samples, "val_split": options.val_split}
         if options.dry_run:
             if options.deploy_ollama:
                 raise UsageError("--dry-run deploys nothing; leave out --deploy-ollama")

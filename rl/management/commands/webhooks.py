@@ -10,7 +10,6 @@ from rl.management.base import ActionsCommand
 from rl.management.options import CommandOptions, argument
 from rl.models import WebhookDelivery
 from rl.operations.webhooks import delivering, events
-from rl.operations.webhooks.delivering import new_secret
 from rl.operations.webhooks.endpoints import endpoints
 
 
@@ -44,27 +43,25 @@ class Command(ActionsCommand):
         self.result({"webhooks": entries}, table)
 
     def _test(self, options: TestOptions) -> None:
-        name = options.name
-        endpoints_by_name = endpoints()
-        if name not in endpoints_by_name:
-            named = ", ".join(endpoints_by_name) or "none yet"
+        name, known = options.name, endpoints()
+        if name not in known:
+            named = ", ".join(known) or "none yet"
             raise UsageError(f"WEBHOOKS_FILE names no endpoint {name!r}; it names: {named}")
         payload = events.message("webhook.test", "", {})
-        answer = delivering.send(endpoints_by_name[name], f"msg_{uuid.uuid4().hex}", payload)
+        answer = delivering.send(known[name], f"msg_{uuid.uuid4().hex}", payload)
         if not answer.is_success:
             raise RatchetError(f"{name} did not take it: {answer.error}")
         self.result({"status": answer.status}, lines=[f"{name} took it: status {answer.status}"])
 
     def _resend(self, options: ResendOptions) -> None:
-        message = options.message
         try:
-            number = uuid.UUID(message.removeprefix("msg_"))
+            number = uuid.UUID(options.message.removeprefix("msg_"))
             delivery = WebhookDelivery.objects.get(message_id=number)
         except (ValueError, WebhookDelivery.DoesNotExist):
-            raise UsageError(f"there is no message {message!r}; the admin lists them") from None
+            raise UsageError(f"there is no message {options.message!r}; the admin lists them") from None
         delivering.send_again(delivery)
         self.result({"message": str(number)}, lines=[f"the queue sends it to {delivery.endpoint} again"])
 
     def _secret(self) -> None:
-        secret = new_secret()
+        secret = delivering.new_secret()
         self.result({"secret": secret}, lines=[secret])
