@@ -4,8 +4,6 @@ Of each judge the folder ``DATA_DIR/judges`` holds, under the agent's number: a 
 lives, what it was started with (JSON), its log, and its socket.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -44,9 +42,6 @@ class Started:
     """The newest one when it was started."""
     error: str = ""
     """Why it was given up."""
-
-    def is_like(self, other: Started) -> bool:
-        return self.request() == other.request()
 
     def request(self) -> dict[str, Any]:
         return {"name": self.name, "base_model": self.base_model, "max_length": self.max_length}

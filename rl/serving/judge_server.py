@@ -24,18 +24,7 @@ from rl.lm.base_models import loaded_name
 from rl.models import Agent, Arm, Deployment, Experiment, LabelModel, ModelVersion, TrainingRun
 from rl.models.serving import MOST_ANSWERS
 from rl.operations import audit
-from rl.serving.judge_process import (
-    Started,
-    address_of,
-    cause_of_death,
-    end_judge,
-    is_alive,
-    known_judges,
-    path_of,
-    read_started,
-    remember,
-    spawn,
-)
+from rl.serving import judge_process as process
 from rl.serving.llama_server_process import Busy, not_now
 
 logger = logging.getLogger(__name__)
@@ -92,10 +81,10 @@ def find_problem(agent: Agent) -> str:
         return str(error)
     if _makes_way():
         return f"the judge of {agent.name} is out of memory while a run trains"
-    started = read_started(agent.pk)
+    started = process.read_started(agent.pk)
     if started is not None and started.error:
         return f"the judge of {agent.name} was {started.error}"
-    if not is_alive(agent.pk):
+    if not process.is_alive(agent.pk):
         return f"the judge of {agent.name} does not run: the queue starts it within a minute"
     return "" if _answers(agent.pk) else f"the judge of {agent.name} does not answer yet"
 
@@ -107,11 +96,13 @@ def start(agent: Agent, *, report: Report = silent) -> str:
         _look_after(agent, forgiven=True)
     report("stage", {"name": "starting the judge"})
     began = time.monotonic()
-    while is_alive(agent.pk) and not _answers(agent.pk) and (waited := time.monotonic() - began) < START_SECONDS:
+    while (
+        process.is_alive(agent.pk) and not _answers(agent.pk) and (waited := time.monotonic() - began) < START_SECONDS
+    ):
         report("step", {"step": int(waited), "total_steps": int(START_SECONDS), "metrics": {}})
         time.sleep(_POLL_SECONDS)
     problem = find_problem(agent)
-    return problem + cause_of_death(agent.pk) if problem and not is_alive(agent.pk) else problem
+    return problem + process.cause_of_death(agent.pk) if problem and not process.is_alive(agent.pk) else problem
 
 
 def supervise() -> dict[str, int]:
@@ -137,11 +128,12 @@ def suspend() -> list[str]:
     """Ends all judges for as long as a run trains, and says whose they were; the queue starts them again after it."""
     with _lock():
         agents = dict(Agent.objects.values_list("pk", "name"))
-        return [f"the judge of {agents.get(number, number)}" for number in known_judges() if end_judge(number)]
+        ended = filter(process.end_judge, process.known_judges())
+        return [f"the judge of {agents.get(number, number)}" for number in ended]
 
 
 def _end_others(wanted: Iterable[Agent]) -> int:
-    return sum(end_judge(number) for number in set(known_judges()) - {agent.pk for agent in wanted})
+    return sum(process.end_judge(number) for number in set(process.known_judges()) - {agent.pk for agent in wanted})
 
 
 def _wanted_agents() -> QuerySet[Agent]:
@@ -164,36 +156,37 @@ def _look_after(agent: Agent, forgiven: bool = False) -> str:
         label_model = require_judge(agent)
         folder = loaded_name(agent.base_model)
     except RatchetError:
-        return "ended" if end_judge(agent.pk) else ""
+        return "ended" if process.end_judge(agent.pk) else ""
     most = min(agent.context_length, MOST_TOKENS)
-    wanted = Started(agent.base_model, folder, most, label_model=label_model.pk)
-    before = read_started(agent.pk)
-    if is_alive(agent.pk):
-        if before is None or before.is_like(wanted):
+    wanted = process.Started(agent.base_model, folder, most, label_model=label_model.pk)
+    before = process.read_started(agent.pk)
+    is_like_it = before is not None and before.request() == wanted.request()
+    if process.is_alive(agent.pk):
+        if before is None or is_like_it:
             if before is not None and before.restarts and time.time() - before.pid_started > STEADY_SECONDS:
-                remember(agent.pk, replace(before, restarts=0))
+                process.remember(agent.pk, replace(before, restarts=0))
             return ""
-        end_judge(agent.pk)
-    elif before is not None and before.is_like(wanted) and before.label_model == wanted.label_model and not forgiven:
+        process.end_judge(agent.pk)
+    elif before is not None and is_like_it and before.label_model == wanted.label_model and not forgiven:
         if before.error:
             return ""
-        reason = cause_of_death(agent.pk)
+        reason = process.cause_of_death(agent.pk)
         if before.restarts >= MAX_RESTARTS:
             logger.error("the judge of %s is given up after %s restarts%s", agent.name, before.restarts, reason)
-            remember(agent.pk, replace(before, error=f"given up after {before.restarts} restarts{reason}"))
+            process.remember(agent.pk, replace(before, error=f"given up after {before.restarts} restarts{reason}"))
             return "given_up"
         logger.warning(
             "the judge of %s died%s; restart %s of %s", agent.name, reason, before.restarts + 1, MAX_RESTARTS
         )
-        return "started" if spawn(agent.pk, replace(before, restarts=before.restarts + 1)) else ""
-    return "started" if spawn(agent.pk, wanted) else ""
+        return "started" if process.spawn(agent.pk, replace(before, restarts=before.restarts + 1)) else ""
+    return "started" if process.spawn(agent.pk, wanted) else ""
 
 
 def _answers(agent_id: int) -> bool:
     """It listens once it has loaded its model."""
     with socket.socket(socket.AF_UNIX) as client, suppress(OSError):
         client.settimeout(_CONNECT_SECONDS)
-        with address_of(path_of(agent_id, ".sock")) as address:
+        with process.address_of(process.path_of(agent_id, ".sock")) as address:
             client.connect(address)
         return True
     return False
