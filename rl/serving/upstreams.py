@@ -45,8 +45,10 @@ def upstream_of(deployment: Deployment) -> Upstream:
         key = _bearer(server_key(deployment))
         ours = Upstream(f"{deployment.url}/v1", model, key, server=deployment.pk, choice_forms=schema)
         return _apply_profile(ours, deployment, "context", "slots")
-    headers = _bearer(_from_environment(deployment.api_key_env)) if deployment.api_key_env else {}
-    return Upstream(f"{deployment.url}/v1", model, headers)
+    name = deployment.api_key_env
+    if name and not os.environ.get(name):
+        raise UsageError(f"the environment variable {name}, which holds the server's API key, is not set")
+    return Upstream(f"{deployment.url}/v1", model, _bearer(os.environ[name]) if name else {})
 
 
 def _apply_profile(upstream: Upstream, deployment: Deployment, context: str, slots: str) -> Upstream:
@@ -63,12 +65,6 @@ def server_key(deployment: Deployment) -> str:
 
 def _bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
-
-
-def _from_environment(name: str) -> str:
-    if value := os.environ.get(name):
-        return value
-    raise UsageError(f"the environment variable {name}, which holds the server's API key, is not set")
 
 
 def deploy_command(agent: str, version: str = BASE) -> str:
