@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
@@ -117,7 +118,7 @@ def vote(pair: AnswerPair, choice: str, by: dict[str, Any]) -> None:
 def take_back(pair: AnswerPair, by: dict[str, Any]) -> None:
     """With what he wrote in the place of an answer."""
     with transaction.atomic():
-        _retract([event for event in _comparisons(pair, by) if event.is_current], by)
+        _retract(_comparisons(pair, by).filter(is_current=True), by)
         _retract(_corrections(pair, by), by)
 
 
@@ -125,11 +126,11 @@ def edit(pair: AnswerPair, text: str, by: dict[str, Any]) -> None:
     """What the better answer should have been; the left one's place where neither is better. Raises UsageError."""
     with transaction.atomic():
         AnswerPair.objects.select_for_update().get(pk=pair.pk)
-        standing = next((event for event in _comparisons(pair, by) if event.is_current), None)
+        standing = _comparisons(pair, by).filter(is_current=True).first()
         if standing is None:
             raise UsageError("say first which answer is better")
         trace = traces_of(pair)[standing.choice == Feedback.Choice.RIGHT]
-        _retract([event for event in _corrections(pair, by) if event.text != text], by)
+        _retract(_corrections(pair, by).exclude(text=text), by)
         correct(trace, text=text, **by)
 
 
@@ -151,17 +152,16 @@ def reveal(pair: AnswerPair) -> list[dict[str, Any]]:
     ]
 
 
-def _comparisons(pair: AnswerPair, by: dict[str, Any]) -> Iterable[Feedback]:
-    kind = Feedback.Kind.COMPARISON
-    return Feedback.objects.filter(
-        trace=pair.left_id, other_trace=pair.right_id, rater=by["rater"], kind=kind, source=SOURCE
-    ).select_related("trace")
+def _own(by: dict[str, Any], kind: Feedback.Kind, **which: Any) -> QuerySet[Feedback]:
+    return Feedback.objects.filter(rater=by["rater"], kind=kind, source=SOURCE, **which).select_related("trace")
 
 
-def _corrections(pair: AnswerPair, by: dict[str, Any]) -> Iterable[Feedback]:
-    kind, both = Feedback.Kind.CORRECTION, (pair.left_id, pair.right_id)
-    rows = Feedback.objects.filter(trace__in=both, rater=by["rater"], kind=kind, source=SOURCE, is_current=True)
-    return rows.select_related("trace")
+def _comparisons(pair: AnswerPair, by: dict[str, Any]) -> QuerySet[Feedback]:
+    return _own(by, Feedback.Kind.COMPARISON, trace=pair.left_id, other_trace=pair.right_id)
+
+
+def _corrections(pair: AnswerPair, by: dict[str, Any]) -> QuerySet[Feedback]:
+    return _own(by, Feedback.Kind.CORRECTION, trace__in=(pair.left_id, pair.right_id), is_current=True)
 
 
 def _retract(events: Iterable[Feedback], by: dict[str, Any]) -> None:
