@@ -5,6 +5,7 @@ nothing else of the site."""
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -18,7 +19,7 @@ from django.shortcuts import get_object_or_404
 
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.answer_forms import AnswerForm, find_form
-from rl.models import Agent, Claim, Invite, QuestionStart, RatingQueue, Trace
+from rl.models import Agent, Claim, Invite, QuestionStart, RatingQueue
 from rl.online_learner import OnlineLearner
 from rl.queues.claims import MOST, next_claims, read_claims, take_claims
 from rl.queues.decisions import Outcome, Rater, decide, decide_all
@@ -44,7 +45,7 @@ class Desk:
 
     def decide(self, vote: QueueVote) -> Claim:
         """Raises RatchetError."""
-        return decide(self.queue, self.rater, vote, self._tags_of)
+        return decide(self.queue, self.rater, vote, partial(tags_for, self.queue))
 
     def answer(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """To the script: a result for each decision, and what comes next. Raises UsageError for a request that is not one;
@@ -64,7 +65,7 @@ class Desk:
                 except RatchetError as error:
                     votes.append(error)
             readable = [vote for vote in votes if isinstance(vote, QueueVote)]
-            outcomes = iter(decide_all(self.queue, self.rater, readable, self._tags_of))
+            outcomes = iter(decide_all(self.queue, self.rater, readable, partial(tags_for, self.queue)))
             decided = [next(outcomes) if isinstance(vote, QueueVote) else vote for vote in votes]
             results = [self._result(decision, outcome) for decision, outcome in zip(decisions, decided, strict=True)]
             keys = take_claims(self.queue, self.rater.name, want, holding, self._wanted, bool(decisions))
@@ -111,9 +112,6 @@ class Desk:
             return {**result, "error": str(outcome)}
         revealed = None if self.is_invited else names_of_sides(outcome)
         return {**result, "feedback": outcome.feedback_id, "revealed": revealed}
-
-    def _tags_of(self, trace: Trace) -> list[str]:
-        return tags_for(self.queue, trace)
 
 
 def _is_number(value: object) -> bool:

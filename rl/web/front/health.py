@@ -60,7 +60,7 @@ class Health:
         return look.result()
 
     async def _find_problem(self) -> str | None:
-        look = asyncio.get_running_loop().run_in_executor(self._thread, self._find_in_thread)
+        look = asyncio.get_running_loop().run_in_executor(self._thread, own_connection()(self._problem))
         try:
             problem, has_turn = await asyncio.gather(look, self._has_turn(TURN_SECONDS))
         finally:
@@ -68,10 +68,6 @@ class Health:
         if problem or has_turn:
             return problem
         return f"no thread was free for {TURN_SECONDS:.0f} seconds: all of them work on other requests"
-
-    def _find_in_thread(self) -> str | None:
-        with own_connection():
-            return self._problem()
 
 
 def _text(status: HTTPStatus, line: str, **headers: str) -> HttpAnswer:

@@ -1,7 +1,7 @@
 """Pages and calls for people who are signed in, and what they share. No cache keeps them."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -27,16 +27,11 @@ class RatingForm(forms.Form):
     tags = forms.MultipleChoiceField(required=False)
     notes = forms.CharField(max_length=4000, required=False)
 
-    def __init__(self, posted: Any, tags: Sequence[str]) -> None:
-        super().__init__(posted)
-        field = self.fields["tags"]
-        assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101  declared above
-        field.choices = [(tag, tag) for tag in tags]
-
 
 def rate_as_posted(trace: Trace, posted: Any, **by: Any) -> Rated:
     """``posted``: a QueryDict; ``by``: rater, source and user, as ``rate`` takes them. Raises UsageError."""
-    form = RatingForm(posted, tags_of(trace))
+    form = RatingForm(posted)
+    form.fields["tags"].choices = [(tag, tag) for tag in tags_of(trace)]  # type: ignore[attr-defined]
     if not form.is_valid():
         name, messages = next(iter(form.errors.items()))
         raise UsageError(f"{name}: {messages[0]}")

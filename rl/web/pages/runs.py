@@ -15,11 +15,9 @@ from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.names import unknown_name
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, episode_rates, supervisor
-from rl.runs.episode_rates import number_of_tasks, success_rates, task_rates
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
 from rl.web.pages.guards import find_agent, for_users, for_users_who_post, require_staff, show_problem
-from rl.web.run_lists import RunFigures, describe, sparkline, stage_line
 
 LOG_BYTES = 8192
 POINTS = 5000
@@ -99,13 +97,13 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
         {
             "state": run.state,
             "stage": run.stage,
-            "line": [step.progress for step in stage_line(run, stages)],
+            "line": [step.progress for step in run_lists.stage_line(run, stages)],
             "step": run.step,
             "total_steps": run.total_steps,
             "attempt": run.attempt,
             "eta_seconds": eta_seconds(run, stages),
             "error": run.error,
-            "points": points(run, int(after)),
+            "points": list(run.metric_points.filter(step__gt=int(after)).values_list("step", "values")[:POINTS]),
             "success": episode_rates.series(run),
             "log_tail": log_tail(run.log_path),
         }
@@ -116,10 +114,6 @@ def check_permission(request: HttpRequest, what: str) -> None:
     """``what``: view, add or change."""
     refusal = "Training runs are for staff with the permission to see, to start or to change them."
     require_staff(request, f"rl.{what}_trainingrun", refusal)
-
-
-def points(run: TrainingRun, after: int) -> list[tuple[int, dict[str, Any]]]:
-    return list(run.metric_points.filter(step__gt=after).values_list("step", "values")[:POINTS])
 
 
 def eta_seconds(run: TrainingRun, stages: Stages) -> int | None:
@@ -154,7 +148,7 @@ def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
     return {
         "page": "runs",
         "run": run,
-        "line": stage_line(run, Stages.read(run.directory)),
+        "line": run_lists.stage_line(run, Stages.read(run.directory)),
         "resumable": run.state in run.RESUMABLE,
         "may_change": request.user.has_perm("rl.change_trainingrun"),
         "version": version,
@@ -174,19 +168,19 @@ def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
 
 def run_episodes(run: TrainingRun) -> dict[str, Any] | None:
     """What the page of a run shows about its episodes; None where it has none. Eight queries, one where there is none."""
-    rates = success_rates(run)
+    rates = episode_rates.success_rates(run)
     if not rates:
         return None
     steps = sorted({rate.step for of_split in rates.values() for rate in of_split}, reverse=True)
     at = {split: {rate.step: rate for rate in of_split} for split, of_split in rates.items()}
     sparks = [
-        (task, sparkline([(rate.step, rate.value) for rate in task.over_time], max(steps[0], 1), 0, 1))
-        for task in task_rates(run)
+        (task, run_lists.sparkline([(rate.step, rate.value) for rate in task.over_time], max(steps[0], 1), 0, 1))
+        for task in episode_rates.task_rates(run)
     ]
     return {
         "numbers": [(step, at.get("train", {}).get(step), at.get("eval", {}).get(step)) for step in steps],
         "tasks": [{"rate": task, "spark": spark} for task, spark in sparks],
-        "number_of_tasks": number_of_tasks(run),
+        "number_of_tasks": episode_rates.number_of_tasks(run),
         "step": steps[0],
     }
 
@@ -203,7 +197,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     wanted = [int(text) for text in dict.fromkeys(request.GET.getlist("run")) if text.isdecimal() and len(text) < 10]
     rows = TrainingRun.objects.select_related("agent", "training_set", "version")
     known = rows.in_bulk(wanted[:MOST])
-    figures = describe([known[pk] for pk in wanted if pk in known])
+    figures = run_lists.describe([known[pk] for pk in wanted if pk in known])
     context = {
         "page": "runs",
         "figures": figures,
@@ -216,7 +210,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/run_compare.html", context)
 
 
-def differences(figures: Sequence[RunFigures]) -> list[tuple[str, list[str]]]:
+def differences(figures: Sequence[run_lists.RunFigures]) -> list[tuple[str, list[str]]]:
     """Name of a setting to its value in each run, where these are not all the same."""
     if len(figures) < 2:
         return []
@@ -226,7 +220,7 @@ def differences(figures: Sequence[RunFigures]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in rows if len(set(values)) > 1]
 
 
-def _settings(row: RunFigures) -> dict[str, str]:
+def _settings(row: run_lists.RunFigures) -> dict[str, str]:
     run, rows = row.run, row.run.training_set
     facts = {
         "agent": run.agent.name,
