@@ -4,8 +4,6 @@
 compression shows its list without being read through.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -51,7 +49,7 @@ class BackupWriter:
         self._handle = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         self._tar = tarfile.TarFile(fileobj=self._handle, mode="w", copybufsize=_BLOCK)
 
-    def __enter__(self) -> BackupWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -125,7 +123,7 @@ class BackupReader:
         self.manifest = self._read_manifest()
         self._check_members()
 
-    def __enter__(self) -> BackupReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,12 +1,10 @@
 """Hosting profiles: how many requests at once, how long a context and how many threads suit a machine, each number with
 its reason. Ollama takes some of them with the model and some from its environment; llama.cpp takes all when it starts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from rl.base.names import require_known
 from rl.hardware import GIB, HardwareConfig, detect_hardware
@@ -38,7 +36,7 @@ class OllamaHostingProfile:
     """Layers on the GPU; -1: as many as fit."""
     reasons: Mapping[str, str] = field(default_factory=dict)
 
-    def holding(self, context_length: int) -> OllamaHostingProfile:
+    def holding(self, context_length: int) -> Self:
         """The same profile with contexts that are at least so long."""
         return replace(self, num_ctx=max(self.num_ctx, context_length))
 

@@ -9,8 +9,6 @@ answers where they are right or wrong, by intervals that hold at all looks toget
 Other users at another time gave them, which no interval knows of; hence the margin.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -55,6 +53,8 @@ SPREAD: Final = 0.2
 DAYS_SHOWN: Final = 14
 """Days after the last move of the champion during which people are told how it went."""
 _BEFORE, _NEW = 0, 1
+_Values = Iterable[tuple[str, float]]
+"""Who is one user, and what he said, 0 to 1."""
 _MOVES = (audit.Action.PROMOTED, audit.Action.ROLLED_BACK)
 
 
@@ -181,10 +181,6 @@ def _find_decider(probation: Probation) -> str:
     ended = probation.agent.experiments.filter(stopped_at__gt=probation.began_at, arms__version=probation.version)
     decided = ended.exclude(verdict__in=["", Experiment.Verdict.STOPPED]).first()
     return decided.name if decided else ""
-
-
-_Values = Iterable[tuple[str, float]]
-"""Who is one user, and what he said, 0 to 1."""
 
 
 def _read_ratings(probation: Probation) -> tuple[_Values, _Values]:

@@ -1,13 +1,11 @@
 """ToolBoxV2's RLTrainer over Ratchet's: rows in, an adapter and a merged model out. No agent, versions or gate."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from rl.base.errors import Interrupted, NotEnoughData, UsageError
 from rl.base.files import replacing, staged_directory, write_json
@@ -39,7 +37,7 @@ class RLTrainer:
         if names := config.without_effect():
             logger.warning("without effect here: %s", ", ".join(names))
 
-    def setup(self) -> RLTrainer:
+    def setup(self) -> Self:
         """Loads base model and tokenizer. Not needed before ``train``, which loads its own copy in place of this one."""
         set_up_site()
         loading, base = leaf("rl.lm.loading"), resolve_base_model(self.config.base_model)

@@ -1,14 +1,12 @@
 """This machine and hyper-parameters under ToolBoxV2's names, with the numbers that Ratchet recommends, and as Ratchet's
 own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from rl import hardware as core
 from rl.base.errors import BadFile, UsageError
@@ -18,7 +16,6 @@ from rl.base.outside_files import read_text
 from rl.config import GRPOConfig, config_class
 from rl.config import TrainingConfig as CoreConfig
 from rl.from_systems import toolbox
-from rl.hardware import GIB
 
 TARGET_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj")
 
@@ -114,8 +111,8 @@ RYZEN_5950X = core.HardwareConfig(
     logical_cores=32,
     usable_cores=32,
     cpu_bf16=False,
-    ram_total=40 * GIB,
-    ram_available=32 * GIB,
+    ram_total=40 * core.GIB,
+    ram_available=32 * core.GIB,
     disk_free=0,
     cpu_avx2=True,
 )
@@ -148,14 +145,14 @@ def _configure(machine: core.HardwareConfig, profile: str, path: Path) -> Hardwa
         cpu_threads=machine.logical_cores,
         has_avx2=machine.cpu_avx2,
         has_avx512=machine.cpu_avx512,
-        ram_gb=machine.ram_total / GIB,
-        available_ram_gb=machine.ram_available / GIB,
+        ram_gb=machine.ram_total / core.GIB,
+        available_ram_gb=machine.ram_available / core.GIB,
         has_gpu=gpu is not None,
         gpu_name=gpu.name if gpu else "",
-        gpu_vram_gb=gpu.memory_total / GIB if gpu else 0.0,
+        gpu_vram_gb=gpu.memory_total / core.GIB if gpu else 0.0,
         cuda_available=machine.device in ("cuda", "rocm"),
         storage_path=str(path),
-        storage_free_gb=machine.disk_free / GIB,
+        storage_free_gb=machine.disk_free / core.GIB,
         profile=HardwareProfile.GPU_ENABLED if gpu else HardwareProfile[profile],
         recommended_batch_size=advice["batch_size"],
         recommended_model_size=advice["model_size"],
@@ -231,7 +228,7 @@ class TrainingConfig:
         write_json(Path(path), self.to_dict())
 
     @classmethod
-    def load(cls, path: Path | str) -> TrainingConfig:
+    def load(cls, path: Path | str) -> Self:
         """Raises BadFile."""
         try:
             return cls(**json.loads(read_text(Path(path))))
@@ -239,7 +236,7 @@ class TrainingConfig:
             raise BadFile(path, f"is not a training configuration ({error})") from error
 
     @classmethod
-    def from_hardware_config(cls, hw_config: HardwareConfig, **overrides: Any) -> TrainingConfig:
+    def from_hardware_config(cls, hw_config: HardwareConfig, **overrides: Any) -> Self:
         """What suits the machine. Raises UsageError for an override that is not a field."""
         known = [item.name for item in fields(cls)]
         if unknown := sorted(set(overrides) - set(known)):

@@ -1,8 +1,6 @@
 """Answers that are whole before their first byte goes out, so that a slow reader keeps nobody busy; and refusals of requests
 that Django never sees: too large, too slow, too many."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -12,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Self
 from uuid import UUID
 
 from django.db import DatabaseError
@@ -145,14 +143,13 @@ class HttpAnswer:
     question: GatewayQuestion | None = None
     """What the gateway answers in the place of this."""
 
-    def with_body(self, status: int, body: bytes) -> HttpAnswer:
+    def with_body(self, status: int, body: bytes) -> Self:
         length = (b"content-length", str(len(body)).encode())
-        return HttpAnswer(
-            status, [length if name == length[0] else (name, value) for name, value in self.headers], body
-        )
+        headers = [length if name == length[0] else (name, value) for name, value in self.headers]
+        return type(self)(status, headers, body)
 
     @classmethod
-    def of(cls, status: int, body: bytes, media_type: str, more: Mapping[str, str] | None = None) -> HttpAnswer:
+    def of(cls, status: int, body: bytes, media_type: str, more: Mapping[str, str] | None = None) -> Self:
         headers = {
             "Content-Type": media_type,
             "Content-Length": str(len(body)),

@@ -1,13 +1,11 @@
 """What OCD's own calls share: its form of errors, its header for the key, its query parameters; and its decisions and the
 feedback on them that comes later: camelCase, in and out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from django.db.models import Count, QuerySet, Sum
 from drf_spectacular.utils import OpenApiParameter
@@ -169,7 +167,7 @@ class DecisionSelection:
     limit: int = 1000
 
     @classmethod
-    def of(cls, values: Mapping[str, str], *, needs_reward: bool = False) -> DecisionSelection:
+    def of(cls, values: Mapping[str, str], *, needs_reward: bool = False) -> Self:
         """Raises ValidationError. Without bounds a decision need not have a reward."""
         return cls(
             agent_type=values.get("agentType", ""),
