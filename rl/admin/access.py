@@ -12,7 +12,6 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.forms import ModelForm
 from django.http import HttpRequest, StreamingHttpResponse
 from django.urls import URLPattern, re_path
 from django.utils.html import format_html
@@ -203,7 +202,7 @@ def _documents(events: QuerySet[AuditEvent]) -> Iterator[dict[str, Any]]:
         yield {**row, "at": row["at"].isoformat()}
 
 
-class ApiKeyForm(ModelForm):
+class ApiKeyForm(forms.ModelForm):
     allowed_origins = LinesField(
         required=False, help_text="Publishable keys work from these pages only. One a line, like https://shop.example"
     )
@@ -239,7 +238,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
 
     may = column("may", lambda key: ", ".join(key.scopes) or "rate")
 
-    def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm[Any], change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: forms.ModelForm[Any], change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)
             return

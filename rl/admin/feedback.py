@@ -13,18 +13,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import (
-    NOTHING,
-    ReadOnlyAdmin,
-    change_link,
-    column,
-    link_column,
-    list_link,
-    records,
-    split_fieldsets,
-    text_block,
-    value_table,
-)
+from rl.admin import markup
 from rl.base.errors import RatchetError
 from rl.forgetting.erasing import erase_later
 from rl.forgetting.forget import forget, preview
@@ -47,7 +36,7 @@ def _some_keys(*ways: QuerySet[Any]) -> list[Any]:
     return [key for rows in ways for key in rows.values_list("pk", flat=True)[:MOST]]
 
 
-class TraceAdmin(ReadOnlyAdmin):
+class TraceAdmin(markup.ReadOnlyAdmin):
     def get_search_results(self, request: HttpRequest, queryset: QuerySet[Trace], search_term: str) -> Any:
         """Each way has an index, which conditions that ignore the case, or look for a part of an id, do not use."""
         term = search_term.strip()
@@ -68,7 +57,7 @@ class TraceAdmin(ReadOnlyAdmin):
 
     @admin.display(description="prompt")
     def conversation(self, trace: Trace) -> SafeString:
-        lines = ((message["role"], text_block(message["content"])) for message in trace.prompt)
+        lines = ((message["role"], markup.text_block(message["content"])) for message in trace.prompt)
         return format_html_join("", '<div class="message"><b>{}</b>{}</div>', lines)
 
 
@@ -80,7 +69,7 @@ def _begins_with(term: str) -> Q:
     return Q(pk__gte=UUID(digits.ljust(32, "0")), pk__lte=UUID(digits.ljust(32, "f")))
 
 
-records(
+markup.records(
     Trace,
     TraceAdmin,
     show="short_id agent question_start answer_start version source created_at",
@@ -95,18 +84,19 @@ records(
         "Rewards": "reward components rewarded_at reward_pending",
         "What it cost": "tokens_in tokens_out llm_calls cost duration_ms",
     },
-    short_id=column("id", lambda trace: str(trace.pk)[:8]),
-    question_start=column("question", lambda trace: (trace.question_text or "")[:SHOWN]),
-    answer_start=column("answer", lambda trace: trace.answer_text),
-    version=link_column("model_version", lambda trace: trace.model_version and trace.model_version.name),
-    feedback_link=column(
-        "feedback", lambda trace: list_link(Feedback, f"{trace.feedback.count()} recorded", trace__id__exact=trace.pk)
+    short_id=markup.column("id", lambda trace: str(trace.pk)[:8]),
+    question_start=markup.column("question", lambda trace: (trace.question_text or "")[:SHOWN]),
+    answer_start=markup.column("answer", lambda trace: trace.answer_text),
+    version=markup.link_column("model_version", lambda trace: trace.model_version and trace.model_version.name),
+    feedback_link=markup.column(
+        "feedback",
+        lambda trace: markup.list_link(Feedback, f"{trace.feedback.count()} recorded", trace__id__exact=trace.pk),
     ),
-    answer=column("response", lambda trace: text_block(trace.response)),
-    extras=column("details", lambda trace: value_table(trace.details)),
-    components=column("by component", lambda trace: value_table(trace.rewards)),
+    answer=markup.column("response", lambda trace: markup.text_block(trace.response)),
+    extras=markup.column("details", lambda trace: markup.value_table(trace.details)),
+    components=markup.column("by component", lambda trace: markup.value_table(trace.rewards)),
 )
-records(  # ratings of answers that were not stored yet
+markup.records(  # ratings of answers that were not stored yet
     WaitingRating,
     show="entry_id agent rater scale value rated_at",
     filter="agent",
@@ -120,7 +110,7 @@ FORGET = "rl.delete_feedback"
 
 
 @admin.register(Feedback)
-class FeedbackAdmin(ReadOnlyAdmin):
+class FeedbackAdmin(markup.ReadOnlyAdmin):
     """Events are never changed here: people rate again, or take their rating back, where they gave it."""
 
     list_display = ["id", "created_at", "agent", "kind", "opinion", "rater", "answer", "is_current", "learned_in"]
@@ -128,7 +118,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
     list_select_related = ["agent"]
     search_fields = ["id"]  # that there is a box; see get_search_results
     search_help_text = f"A whole rater or external id, or words of a note of the newest {NEWEST:,}."
-    fieldsets = split_fieldsets(
+    fieldsets = markup.split_fieldsets(
         {
             None: "agent answer kind is_current learned_in",
             "What was said": "scale raw_value value choice other text metric tags notes",
@@ -185,22 +175,24 @@ class FeedbackAdmin(ReadOnlyAdmin):
         if event.kind == Feedback.Kind.COMPARISON:
             return event.get_choice_display()
         if event.raw_value is None:
-            return NOTHING
+            return markup.NOTHING
         return f"{event.raw_value:g} {event.scale or event.metric}"
 
-    answer = link_column("trace", lambda event: str(event.trace_id)[:8])
-    other = link_column("other_trace", lambda event: str(event.other_trace_id)[:8])
+    answer = markup.link_column("trace", lambda event: str(event.trace_id)[:8])
+    other = markup.link_column("other_trace", lambda event: str(event.other_trace_id)[:8])
 
     @admin.display(description="training set")
     def learned_in(self, event: Feedback) -> SafeString | str:
         if event.training_set_id is None:
-            return "waits" if event.is_current else NOTHING
-        return change_link(TrainingSet, event.training_set_id, str(event.training_set_id)[:8])
+            return "waits" if event.is_current else markup.NOTHING
+        return markup.change_link(TrainingSet, event.training_set_id, str(event.training_set_id)[:8])
 
-    withdrew = column("withdraws", lambda event: change_link(Feedback, event.retracts_id, f"event {event.retracts_id}"))
+    withdrew = markup.column(
+        "withdraws", lambda event: markup.change_link(Feedback, event.retracts_id, f"event {event.retracts_id}")
+    )
 
     @admin.display(description="withdrawn by")
     def withdrawn_by(self, event: Feedback) -> SafeString | str:
         if not event.retractions.exists():
-            return NOTHING
-        return list_link(Feedback, "retraction", retracts__id__exact=event.pk)
+            return markup.NOTHING
+        return markup.list_link(Feedback, "retraction", retracts__id__exact=event.pk)

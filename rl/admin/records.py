@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django_q import admin as stock  # registers its own first
 from django_q.models import Failure, OrmQ, Schedule, Success
 
+from rl import models
 from rl.admin.markup import (
     ReadOnlyAdmin,
     badge,
@@ -23,31 +24,10 @@ from rl.admin.markup import (
     records,
     value_table,
 )
-from rl.models import (
-    AnswerPair,
-    Artifact,
-    Claim,
-    Deployment,
-    Episode,
-    Evaluation,
-    Feedback,
-    GoldItem,
-    Invite,
-    LabelModel,
-    LabelProposal,
-    MetricPoint,
-    ModelVersion,
-    Quarantine,
-    RatingQueue,
-    TrainingRun,
-    TrainingSet,
-    TrainingSetTrace,
-    WebhookDelivery,
-)
 from rl.operations.webhooks.delivering import send_again
 
 records(
-    Episode,
+    models.Episode,
     show="id task_id agent outcome reward turns of_run split step sample created_at",
     filter="success split agent",
     select="agent",
@@ -63,7 +43,7 @@ records(
     of_run=link_column("run", lambda episode: f"run {episode.run_id}"),
 )
 records(
-    LabelModel,
+    models.LabelModel,
     show="id agent labels accuracy majority created_at",
     filter="agent",
     select="agent",
@@ -72,11 +52,11 @@ records(
     accuracy=column("held-out accuracy", lambda model: percent(model.heldout_accuracy)),
     majority=column("always the commoner label", lambda model: percent(model.majority_share)),
     proposal_link=column(
-        "proposals", lambda model: list_link(LabelProposal, "proposed labels", label_model__id__exact=model.pk)
+        "proposals", lambda model: list_link(models.LabelProposal, "proposed labels", label_model__id__exact=model.pk)
     ),
 )
 records(  # a proposal is not feedback: it is listed here and marked as proposed wherever it is used
-    LabelProposal,
+    models.LabelProposal,
     show="short_id good confidence label_model created_at",
     filter="good label_model",
     select="label_model",
@@ -86,27 +66,27 @@ records(  # a proposal is not feedback: it is listed here and marked as proposed
     of=link_column("trace", lambda proposal: proposal.trace_id),
 )
 records(
-    RatingQueue,
+    models.RatingQueue,
     show="name agent rubric order raters_per_item created_at closed_at",
     filter="rubric agent",
     select="agent",
     search="name agent__name",
 )
 records(
-    GoldItem,
+    models.GoldItem,
     show="id queue value choice created_by created_at",
     select="queue",
     search="=id queue__name",
     fields="queue trace_id other_trace_id value choice created_by created_at",
 )
 records(
-    Invite,
+    models.Invite,
     show="name queue created_by created_at expires_at revoked_at last_used_at",
     select="queue",
     search="name queue__name",
 )
 records(
-    Claim,
+    models.Claim,
     show="id queue rater purpose state decided_at expires_at",
     filter="state purpose",
     select="queue",
@@ -115,7 +95,7 @@ records(
     readonly_fields=["trace_id", "other_trace_id", "pair_id", "feedback_id"],
 )
 records(
-    AnswerPair,
+    models.AnswerPair,
     show="id agent origin version created_at",
     filter="origin agent",
     select="agent",
@@ -123,20 +103,20 @@ records(
     fields="id agent left_id right_id origin drawn_for version created_at",
 )
 records(
-    Quarantine,
+    models.Quarantine,
     show="rater agent reason created_at released_at released_by",
     filter="agent",
     select="agent",
     search="=rater reason",
 )
 _OF_SET = {
-    "runs": TrainingRun,
-    "evaluations": Evaluation,
-    "feedback it was the first to see": Feedback,
-    "traces in its rows": TrainingSetTrace,
+    "runs": models.TrainingRun,
+    "evaluations": models.Evaluation,
+    "feedback it was the first to see": models.Feedback,
+    "traces in its rows": models.TrainingSetTrace,
 }
 records(
-    TrainingSet,
+    models.TrainingSet,
     show="short_id agent method pair_type train_rows heldout_rows feedback_count created_at",
     filter="method agent created_at",
     select="agent",
@@ -153,7 +133,7 @@ records(
     ),
 )
 records(
-    TrainingSetTrace,
+    models.TrainingSetTrace,
     show="id training_set short_trace",
     select="training_set",
     search="training_set__id__startswith trace__id__startswith",
@@ -162,7 +142,7 @@ records(
     of=link_column("trace", lambda member: member.trace_id),
 )
 records(  # the raw record; people follow and end a run on its page of the site
-    TrainingRun,
+    models.TrainingRun,
     show="id agent method colour steps starter version_link created_at finished_at",
     filter="state method trigger agent",
     select="agent version training_set",
@@ -173,7 +153,7 @@ records(  # the raw record; people follow and end a run on its page of the site
     version_link=link_column("version", lambda run: run.version and run.version.name),
 )
 records(
-    MetricPoint,
+    models.MetricPoint,
     show="id of_run step values",
     search="=run__id",
     search_help_text="The number of a run.",
@@ -183,7 +163,7 @@ records(
     numbers=column("values", lambda point: value_table(point.values)),
 )
 records(
-    Artifact,
+    models.Artifact,
     show="id of_version kind quantization file_size path created_at",
     filter="kind created_at",
     select="version__agent",
@@ -196,13 +176,13 @@ records(
 _FACTS = "agent of_version alias target model_name created_at url api_key_env path sha256 settings host pid"
 
 
-def _link_version(deployment: Deployment) -> SafeString | str:
+def _link_version(deployment: models.Deployment) -> SafeString | str:
     version = deployment.version
-    return "base model" if version is None else change_link(ModelVersion, version.pk, version.name)
+    return "base model" if version is None else change_link(models.ModelVersion, version.pk, version.name)
 
 
 records(  # made and taken away by commands; how many answers are asked for is chosen here too
-    Deployment,
+    models.Deployment,
     show="id agent of_version alias target model_name best_of created_at",
     filter="alias target agent",
     select="agent version",
@@ -227,7 +207,7 @@ class WebhookDeliveryAdmin(ReadOnlyAdmin):
         return request.user.has_perm("rl.change_webhookdelivery")
 
     @admin.action(description="Send the selected messages again", permissions=["resend"])
-    def send_again(self, request: HttpRequest, queryset: QuerySet[WebhookDelivery]) -> None:
+    def send_again(self, request: HttpRequest, queryset: QuerySet[models.WebhookDelivery]) -> None:
         """To the endpoint of the operator's file that they were for."""
         for delivery in queryset:
             send_again(delivery)
@@ -235,7 +215,7 @@ class WebhookDeliveryAdmin(ReadOnlyAdmin):
 
 
 records(
-    WebhookDelivery,
+    models.WebhookDelivery,
     WebhookDeliveryAdmin,
     show="created_at endpoint event occurrence state attempts last_status",
     filter="state event endpoint",

@@ -10,20 +10,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from rl.admin.markup import (
-    NOTHING,
-    ReadOnlyAdmin,
-    ReadOnlyInline,
-    badge,
-    change_link,
-    column,
-    join_links,
-    link_column,
-    list_link,
-    percent,
-    records,
-    value_table,
-)
+from rl.admin import markup
 from rl.models import Artifact, Deployment, Evaluation, ModelVersion, Trace, TrainingRun
 
 _ANSWERS: dict[str, str] = {
@@ -34,20 +21,20 @@ _ANSWERS: dict[str, str] = {
 """Whether a version is better than the one that was in use."""
 
 
-class ArtifactInline(ReadOnlyInline):
+class ArtifactInline(markup.ReadOnlyInline):
     model = Artifact
     fields = ["kind", "quantization", "path", "file_size", "sha256", "created_at"]
 
-    file_size = column("size", lambda artifact: filesizeformat(artifact.size_bytes))
+    file_size = markup.column("size", lambda artifact: filesizeformat(artifact.size_bytes))
 
 
 def _link_measured_model(evaluation: Evaluation) -> SafeString | str:
     """The weights as they were trained, or a file that was made from them."""
     file = evaluation.artifact
-    return "weights" if file is None else change_link(Artifact, file.pk, f"{file.kind} {file.quantization}")
+    return "weights" if file is None else markup.change_link(Artifact, file.pk, f"{file.kind} {file.quantization}")
 
 
-class EvaluationInline(ReadOnlyInline):
+class EvaluationInline(markup.ReadOnlyInline):
     model = Evaluation
     fk_name = "version"
     fields = [
@@ -58,15 +45,15 @@ class EvaluationInline(ReadOnlyInline):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
         return super().get_queryset(request).defer("report").select_related("artifact")
 
-    measured_model = column("measured", _link_measured_model)
+    measured_model = markup.column("measured", _link_measured_model)
 
 
-class DeploymentInline(ReadOnlyInline):
+class DeploymentInline(markup.ReadOnlyInline):
     model = Deployment
     fields = ["target", "model_name", "alias", "created_at"]
 
 
-class ModelVersionAdmin(ReadOnlyAdmin):
+class ModelVersionAdmin(markup.ReadOnlyAdmin):
     inlines = [EvaluationInline, ArtifactInline, DeploymentInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
@@ -76,7 +63,7 @@ class ModelVersionAdmin(ReadOnlyAdmin):
     @admin.display(description="verdict")
     def verdict(self, version: ModelVersion) -> SafeString | str:
         newest = next(iter(version.evaluations.all()), None)
-        return badge(newest.verdict, newest.get_verdict_display()) if newest else NOTHING
+        return markup.badge(newest.verdict, newest.get_verdict_display()) if newest else markup.NOTHING
 
     @admin.display(description="is it better?")
     def is_it_better(self, version: ModelVersion) -> str:
@@ -89,16 +76,16 @@ class ModelVersionAdmin(ReadOnlyAdmin):
     @admin.display(description="made by")
     def made_by(self, version: ModelVersion) -> SafeString | str:
         run = TrainingRun.objects.filter(version=version).first()
-        return change_link(TrainingRun, run.pk, run) if run else NOTHING
+        return markup.change_link(TrainingRun, run.pk, run) if run else markup.NOTHING
 
     @admin.display(description="records")
     def records(self, version: ModelVersion) -> SafeString:
         models = {"artifacts": Artifact, "evaluations": Evaluation, "deployments": Deployment}
-        links = [list_link(model, text, version__id__exact=version.pk) for text, model in models.items()]
-        return join_links([*links, list_link(Trace, "its answers", model_version__id__exact=version.pk)])
+        links = [markup.list_link(model, text, version__id__exact=version.pk) for text, model in models.items()]
+        return markup.join_links([*links, markup.list_link(Trace, "its answers", model_version__id__exact=version.pk)])
 
 
-records(
+markup.records(
     ModelVersion,
     ModelVersionAdmin,
     show="name agent stage verdict feedback_count created_at",
@@ -106,11 +93,11 @@ records(
     select="agent",
     search="name agent__name base_model",
     fields="agent name stage is_it_better made_by came_after base_model feedback_count records created_at",
-    came_after=link_column("parent", lambda version: version.parent and version.parent.name),
+    came_after=markup.link_column("parent", lambda version: version.parent and version.parent.name),
 )
 
 
-class EvaluationAdmin(ReadOnlyAdmin):
+class EvaluationAdmin(markup.ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Evaluation]:
         rows = super().get_queryset(request)
         return rows if request.resolver_match and "object_id" in request.resolver_match.kwargs else rows.defer("report")
@@ -118,7 +105,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
     @admin.display(description="evidence, the weightiest first")
     def evidence(self, evaluation: Evaluation) -> SafeString | str:
         shown = evaluation.report.get("evidence", ())
-        return value_table({part["kind"]: {k: v for k, v in part.items() if k != "kind"} for part in shown})
+        return markup.value_table({part["kind"]: {k: v for k, v in part.items() if k != "kind"} for part in shown})
 
     @admin.display(description="guard rails")
     def guard_rails(self, evaluation: Evaluation) -> SafeString | str:
@@ -127,15 +114,15 @@ class EvaluationAdmin(ReadOnlyAdmin):
             rail["name"]: f"{'broken: ' if rail['broken'] else ''}{rail['text']} (limit {rail['limit']:g})"
             for rail in guards.get("rails", ())
         }
-        return value_table(rails or {name: text for name, text in guards.items() if name == "skipped"})
+        return markup.value_table(rails or {name: text for name, text in guards.items() if name == "skipped"})
 
     @admin.display(description="report")
     def figures(self, evaluation: Evaluation) -> SafeString | str:
         above = {"reason", "evidence", "guards", "sampled"}
-        return value_table({name: value for name, value in evaluation.report.items() if name not in above})
+        return markup.value_table({name: value for name, value in evaluation.report.items() if name not in above})
 
 
-records(
+markup.records(
     Evaluation,
     EvaluationAdmin,
     show="id of_version measured_model colour pairs accurate base in_use created_at",
@@ -144,16 +131,20 @@ records(
     search="version__name version__agent__name",
     fields="of_version measured_model compared_with rows colour reason evidence pairs prompts accurate base in_use "
     "guard_rails answers figures created_at",
-    of_version=link_column("version", lambda evaluation: evaluation.version),
-    compared_with=column("compared with", lambda row: change_link(ModelVersion, row.against_id, row.against)),
-    rows=link_column("training_set", lambda evaluation: str(evaluation.training_set_id)[:8]),
-    measured_model=column("measured", _link_measured_model),
-    colour=column("verdict", lambda evaluation: badge(evaluation.verdict, evaluation.get_verdict_display())),
-    accurate=column("accuracy", lambda evaluation: percent(evaluation.accuracy)),
-    base=column("base model", lambda evaluation: percent(evaluation.base_accuracy)),
-    in_use=column("version in use", lambda evaluation: percent(evaluation.against_accuracy)),
-    reason=column("reason", lambda evaluation: evaluation.report.get("reason", NOTHING)),
-    answers=column("answers", lambda row: answer_table(row.report.get("guards", {}).get("samples", ()))),
+    of_version=markup.link_column("version", lambda evaluation: evaluation.version),
+    compared_with=markup.column(
+        "compared with", lambda row: markup.change_link(ModelVersion, row.against_id, row.against)
+    ),
+    rows=markup.link_column("training_set", lambda evaluation: str(evaluation.training_set_id)[:8]),
+    measured_model=markup.column("measured", _link_measured_model),
+    colour=markup.column(
+        "verdict", lambda evaluation: markup.badge(evaluation.verdict, evaluation.get_verdict_display())
+    ),
+    accurate=markup.column("accuracy", lambda evaluation: markup.percent(evaluation.accuracy)),
+    base=markup.column("base model", lambda evaluation: markup.percent(evaluation.base_accuracy)),
+    in_use=markup.column("version in use", lambda evaluation: markup.percent(evaluation.against_accuracy)),
+    reason=markup.column("reason", lambda evaluation: evaluation.report.get("reason", markup.NOTHING)),
+    answers=markup.column("answers", lambda row: answer_table(row.report.get("guards", {}).get("samples", ()))),
 )
 
 
@@ -166,10 +157,10 @@ def answer_table(samples: Sequence[Mapping[str, Any]]) -> SafeString | str:
     errors stand above their answer."""
     names = [name for name in HEADINGS if any(name in sample for sample in samples)]
     if not names:
-        return NOTHING
+        return markup.NOTHING
     heads = format_html_join("", '<th scope="col">{}</th>', [("prompt",), *((HEADINGS[name],) for name in names)])
     cells = (
-        [(sample["prompt"],), *((_answer(sample[name]) if name in sample else NOTHING,) for name in names)]
+        [(sample["prompt"],), *((_answer(sample[name]) if name in sample else markup.NOTHING,) for name in names)]
         for sample in samples
     )
     rows = format_html_join("", "<tr>{}</tr>", ((format_html_join("", "<td>{}</td>", row),) for row in cells))
@@ -177,5 +168,5 @@ def answer_table(samples: Sequence[Mapping[str, Any]]) -> SafeString | str:
 
 
 def _answer(answered: Mapping[str, Any]) -> SafeString:
-    errors = ((badge("reject", kind.replace("_", " ")),) for kind in answered["errors"])
+    errors = ((markup.badge("reject", kind.replace("_", " ")),) for kind in answered["errors"])
     return format_html("{}{}", format_html_join("", "{} ", errors), answered["answer"])
