@@ -16,13 +16,10 @@ from rl.config.levels import check_level
 from rl.export.ollama.deployer import check_address, check_model_name
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
-from rl.operations.audit import Action
 from rl.operations.webhooks.events import deployment_changed
 from rl.serving import judge_server, llama_server, on_ollama, promotion, withdrawal
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
-from rl.serving.judge_server import check_best_of
 from rl.serving.model_file import ModelFile, model_file
-from rl.serving.withdrawal import forget
 
 Target = Deployment.Target
 TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.OPENAI.value)
@@ -103,7 +100,7 @@ def deploy(
     if version is not None:
         version.require_answers()
     if best_of is not None:
-        check_best_of(best_of)
+        judge_server.check_best_of(best_of)
     if target == Target.OLLAMA:
         on_ollama.require_no_thoughts(agent, version)
     require_target(target)
@@ -174,7 +171,7 @@ def _take_over(row: Deployment, report: Report) -> None:
         if old.target == Target.LLAMA_CPP:
             llama_server.stop(old)
         report("log", {"text": f"{old.model_name} was {old.version_name} of {old.agent.name} until now"})
-        forget(old)
+        withdrawal.forget(old)
     with transaction.atomic():
         others = Deployment.objects.select_for_update().filter(agent=row.agent, version=row.version).exclude(pk=row.pk)
         for other in others.exclude(alias=""):
@@ -186,6 +183,6 @@ def _take_over(row: Deployment, report: Report) -> None:
             row.version.move(ModelVersion.Stage.DEPLOYED)
         details = {"on": row.target, "model_name": row.model_name, "url": row.url}
         event = audit.record(
-            Action.DEPLOYED, row.version or f"base model of {row.agent.name}", agent=row.agent, **details
+            audit.Action.DEPLOYED, row.version or f"base model of {row.agent.name}", agent=row.agent, **details
         )
         deployment_changed(event, row.agent)

@@ -16,7 +16,6 @@ from rl.base.locks import device_lock
 from rl.base.records import Report, silent
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
-from rl.operations.audit import Action
 from rl.operations.webhooks.events import deployment_changed
 from rl.serving import on_ollama
 from rl.serving.withdrawal import rows_of
@@ -51,7 +50,7 @@ def promote(agent: Agent, version: ModelVersion | None, *, report: Report = sile
                 Deployment.promote(version)
             if former != version:
                 event = audit.record(
-                    Action.PROMOTED, _audit_subject(agent, version), agent=agent, before=version_name(former)
+                    audit.Action.PROMOTED, _audit_subject(agent, version), agent=agent, before=version_name(former)
                 )
                 deployment_changed(event, agent)
 
@@ -76,7 +75,7 @@ def roll_back(
             _require_in_use(agent, instead_of)  # another machine has another lock
             before, version = Deployment.champion(agent), Deployment.swap(agent)
             subject = _audit_subject(agent, version)
-            event = audit.record(Action.ROLLED_BACK, subject, agent=agent, before=version_name(before), **details)
+            event = audit.record(audit.Action.ROLLED_BACK, subject, agent=agent, before=version_name(before), **details)
             deployment_changed(event, agent)
         return version
 

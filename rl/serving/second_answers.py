@@ -38,7 +38,6 @@ from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served
 from rl.serving.gateway.table import load
 from rl.serving.gateway.turns import Turns
 from rl.serving.gateway.upstream import new_client
-from rl.serving.machine import seconds_since_request
 
 QUIET_SECONDS = 60.0
 """Without a request for so long the gateway is idle."""
@@ -177,7 +176,7 @@ def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, ch
 
 
 def _is_quiet() -> bool:
-    since = seconds_since_request()
+    since = machine.seconds_since_request()
     return not machine.busy() and (since is None or since >= QUIET_SECONDS)
 
 

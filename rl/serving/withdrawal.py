@@ -17,7 +17,6 @@ from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.operations import audit
 from rl.operations.webhooks.events import deployment_changed
 from rl.serving import judge_server, llama_server, on_ollama
-from rl.serving.on_ollama import ENV_FILE, MODELFILE
 
 Target = Deployment.Target
 EXPORTS = (Artifact.Kind.MERGED, Artifact.Kind.GGUF, Artifact.Kind.GGUF_LORA, Artifact.Kind.ONNX)
@@ -122,6 +121,6 @@ def _remove(artifact: Artifact) -> int:
     if path.suffix == ".gguf":
         files.remove(path.with_suffix(".md"))  # its card
     if artifact.kind == Artifact.Kind.GGUF and not list(folder.glob("*.gguf")):
-        for name in (MODELFILE, ENV_FILE):
+        for name in (on_ollama.MODELFILE, on_ollama.ENV_FILE):
             files.remove(folder / name)
     return artifact.size_bytes

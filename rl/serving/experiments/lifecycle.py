@@ -15,7 +15,6 @@ from rl.operations import audit
 from rl.operations.webhooks.events import experiment_decided, experiment_waits
 from rl.serving import judge_server
 from rl.serving.experiments.looks import look
-from rl.serving.judge_server import check_best_of, set_best_of
 from rl.serving.promotion import promote
 
 logger = logging.getLogger(__name__)
@@ -164,7 +163,7 @@ def _put_in_use(experiment: Experiment, arm: Arm, report: Report) -> None:
         if Deployment.champion(experiment.agent) != arm.version:
             promote(experiment.agent, arm.version, report=report)
         if arm.best_of:
-            set_best_of(experiment.agent, arm.version, arm.best_of)
+            judge_server.set_best_of(experiment.agent, arm.version, arm.best_of)
     except RatchetError as error:
         experiment.reason = f"{experiment.reason} But {arm.name} could not be put in use: {error}"
         experiment.save(update_fields=["reason"])
@@ -203,7 +202,7 @@ def _check(agent: Agent, arms: Sequence[Arm]) -> None:
         if not (math.isfinite(arm.weight) and arm.weight > 0):
             raise UsageError(f"the weight of {arm.name} must be above 0, not {arm.weight:g}")
         if arm.best_of is not None:
-            check_best_of(arm.best_of)
+            judge_server.check_best_of(arm.best_of)
         if arm.version and arm.version.agent_id != agent.pk:
             raise UsageError(f"{arm.version} is not a version of {agent.name}")
         if arm.version:

@@ -8,21 +8,10 @@ from django.utils import timezone
 from rl.base.measurements import Interval
 from rl.config.groups import read_group_keys
 from rl.models import Arm, Experiment
-from rl.serving.experiments import metrics
+from rl.serving.experiments import metrics, verdicts
 from rl.serving.experiments.groups import GroupLook, GroupTallies, hold_back
 from rl.serving.experiments.sample_ratio import SampleRatio, check_split, shares
 from rl.serving.experiments.sequential import SHARE, MetricTally, interval
-from rl.serving.experiments.verdicts import (
-    Decision,
-    Evidence,
-    Question,
-    Reading,
-    clip_interval,
-    decide,
-    predict_observations,
-    read,
-    read_guard,
-)
 
 POINTS = 60
 """Fewest points of a challenger's history, given as many observations; at most there are twice as many."""
@@ -45,9 +34,9 @@ class ArmLook:
     samples: int
     mean: Interval | None
     """None while nothing was observed."""
-    reading: Reading | None
+    reading: verdicts.Reading | None
     """Beside the control; None for the control itself, and while there is nothing to compare."""
-    guard: Reading | None
+    guard: verdicts.Reading | None
     predicted: int | None
     """Observations an arm, of one size, that find the smallest difference that matters."""
     history: Sequence[Point] = ()
@@ -57,7 +46,7 @@ class ArmLook:
 class ExperimentLook:
     experiment: Experiment
     arms: tuple[ArmLook, ...]
-    decision: Decision
+    decision: verdicts.Decision
     users: Mapping[int, int] = field(default_factory=dict)
     """Users or conversations, by the arm that they were given last."""
     sample_ratio: SampleRatio | None = None
@@ -81,16 +70,14 @@ class ExperimentLook:
     def progress(self) -> float:
         """Progress of the challenger that is the furthest behind, 0 to 1."""
         open_arms = [arm_look for arm_look in self.challengers if not arm_look.arm.is_stopped]
-        return min(
-            (min(1.0, arm_look.reading.progress) if arm_look.reading else 0.0 for arm_look in open_arms), default=1.0
-        )
+        return min((min(1.0, arm.reading.progress) if arm.reading else 0.0 for arm in open_arms), default=1.0)
 
 
 @dataclass(slots=True)
 class _Past:
     """Points at even distances of a stream of unknown length: when there are too many, every second one goes."""
 
-    question: Question
+    question: verdicts.Question
     every: int = 1
     observations: int = 0
     points: dict[int, list[Point]] = field(default_factory=dict)
@@ -100,7 +87,7 @@ class _Past:
         if self.observations % self.every:
             return
         for arm in self.question.challengers:
-            if reading := read(self.question, tally, arm):
+            if reading := verdicts.read(self.question, tally, arm):
                 self.points.setdefault(arm, []).append(Point(self.observations, reading.difference))
         if max(map(len, self.points.values()), default=0) >= 2 * POINTS:
             self.every *= 2
@@ -112,7 +99,7 @@ class _Past:
     def until(self, tally: MetricTally) -> dict[int, list[Point]]:
         """The points by arm, with the present as the last one."""
         for arm in self.question.challengers:
-            if reading := read(self.question, tally, arm):
+            if reading := verdicts.read(self.question, tally, arm):
                 points = self.points.setdefault(arm, [])
                 if points and points[-1].observations == self.observations:
                     points.pop()
@@ -124,21 +111,23 @@ def look(experiment: Experiment, *, with_history: bool = False) -> ExperimentLoo
     """Three to seven queries, and one pass over what was observed. The history of an error rate is its present: requests are
     counted only."""
     arms = list(experiment.arms.select_related("version"))
-    of_control = next((arm.pk for arm in arms if arm.is_control), 0)
+    control = next((arm.pk for arm in arms if arm.is_control), None)
     fields = ("metric", "minimum_effect", "confidence", "min_samples", "max_samples", "guard_metric", "guard_margin")
     values = {name: getattr(experiment, name) for name in fields}
-    question = Question(names={arm.pk: arm.name for arm in arms}, control=of_control, **values)
+    question = verdicts.Question(names={arm.pk: arm.name for arm in arms}, control=control or 0, **values)
     start = experiment.started_at
     end = experiment.stopped_at or timezone.now()
     hours = (end - start).total_seconds() / 3600 if start else 0.0
-    control = next((arm.pk for arm in arms if arm.is_control), None)
     now_shares = shares({arm.pk: arm.weight for arm in arms if not arm.is_stopped}, control, experiment.ramp, hours)
     tally = metrics.new_tally(question.metric, question.minimum_effect)
     past = _Past(question) if with_history else None
     by_group = GroupTallies(question, len(read_group_keys(experiment.agent.group_by)))
     _fill(tally, experiment, arms, question.metric, past, by_group)
-    stopped = frozenset(arm.pk for arm in arms if arm.is_stopped)
-    evidence = Evidence(tally, _guard(experiment, arms, question, tally), stopped, now_shares)
+    guard = tally if question.guard_metric else None
+    if question.guard_metric not in ("", question.metric):
+        guard = metrics.new_tally(question.guard_metric, question.guard_margin)
+        _fill(guard, experiment, arms, question.guard_metric)
+    evidence = verdicts.Evidence(tally, guard, frozenset(arm.pk for arm in arms if arm.is_stopped), now_shares)
     history = past.until(tally) if past else {}
     rows = tuple(
         ArmLook(
@@ -146,9 +135,11 @@ def look(experiment: Experiment, *, with_history: bool = False) -> ExperimentLoo
             share=evidence.shares.get(arm.pk, 0.0),
             samples=evidence.tally.n(arm.pk),
             mean=_mean(question, evidence.tally, arm.pk),
-            reading=None if arm.is_control else read(question, evidence.tally, arm.pk),
-            guard=read_guard(question, evidence.guard, arm.pk) if evidence.guard and not arm.is_control else None,
-            predicted=None if arm.is_control else predict_observations(question, evidence.tally, arm.pk),
+            reading=None if arm.is_control else verdicts.read(question, evidence.tally, arm.pk),
+            guard=verdicts.read_guard(question, evidence.guard, arm.pk)
+            if evidence.guard and not arm.is_control
+            else None,
+            predicted=None if arm.is_control else verdicts.predict_observations(question, evidence.tally, arm.pk),
             history=history.get(arm.pk, ()),
         )
         for arm in arms
@@ -180,28 +171,22 @@ def _fill(
             by_group.note(observation)
 
 
-def _guard(experiment: Experiment, arms: list[Arm], question: Question, tally: MetricTally) -> MetricTally | None:
-    if not question.guard_metric or question.guard_metric == question.metric:
-        return tally if question.guard_metric else None
-    guard = metrics.new_tally(question.guard_metric, question.guard_margin)
-    _fill(guard, experiment, arms, question.guard_metric)
-    return guard
-
-
-def _mean(question: Question, tally: MetricTally, arm: int) -> Interval | None:
+def _mean(question: verdicts.Question, tally: MetricTally, arm: int) -> Interval | None:
     mean = tally.mean(arm)
     if mean is None:
         return None
-    return clip_interval(question.metric, interval(mean, question.minimum_effect, question.alpha), *SHARE)
+    return verdicts.clip_interval(question.metric, interval(mean, question.minimum_effect, question.alpha), *SHARE)
 
 
-def _decision(experiment: Experiment, question: Question, evidence: Evidence, ratio: SampleRatio | None) -> Decision:
+def _decision(
+    experiment: Experiment, question: verdicts.Question, evidence: verdicts.Evidence, ratio: SampleRatio | None
+) -> verdicts.Decision:
     """What to do with a running experiment; what was decided of a stopped one stands in its row. Where the users do not fit
     the split there is no verdict, and only a guard still stops its arm."""
     if experiment.state == Experiment.State.RUNNING and question.control:
-        decision = decide(question, evidence)
+        decision = verdicts.decide(question, evidence)
         if ratio is None or not ratio.is_mismatched:
             return decision
-        return Decision(harmful=decision.harmful, reason=f"{ratio.text} Without that: {decision.reason}")
+        return verdicts.Decision(harmful=decision.harmful, reason=f"{ratio.text} Without that: {decision.reason}")
     reason = "It has not started." if experiment.state == Experiment.State.DRAFT else experiment.reason
-    return Decision(reason=reason)
+    return verdicts.Decision(reason=reason)

@@ -5,20 +5,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import (
-    BigIntegerField,
-    Case,
-    CharField,
-    Count,
-    F,
-    IntegerField,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    Value,
-    When,
-)
+from django.db import models
 from django.db.models.functions import Cast, Coalesce
 
 from rl.collect.groups import Group, group_columns, values_in
@@ -69,18 +56,22 @@ def count_errors(tally: MetricTally, arms: list[Arm]) -> None:
 
 def users(experiment: Experiment) -> dict[int, int]:
     """Arm to how many users or conversations were given it last."""
-    return dict(experiment.assignments.order_by().values_list("arm").annotate(Count("id")))
+    return dict(experiment.assignments.order_by().values_list("arm").annotate(models.Count("id")))
 
 
 def users_by_step(experiment: Experiment, arms: Collection[int]) -> dict[int, dict[int, int]]:
     """Step of the ramp to arm to how many users were first answered there; those who never were count by when they came
     and the arm that they were given last."""
-    answers = Trace.objects.filter(arm__in=arms, unit=OuterRef("unit")).order_by("occurred_at", "id")
+    answers = Trace.objects.filter(arm__in=arms, unit=models.OuterRef("unit")).order_by("occurred_at", "id")
     rows = experiment.assignments.order_by().annotate(
-        first_arm=Coalesce(Subquery(answers.values("arm")[:1]), F("arm"), output_field=BigIntegerField()),
-        first_at=Coalesce(Subquery(answers.values("occurred_at")[:1]), F("created_at")),
+        first_arm=Coalesce(
+            models.Subquery(answers.values("arm")[:1]), models.F("arm"), output_field=models.BigIntegerField()
+        ),
+        first_at=Coalesce(models.Subquery(answers.values("occurred_at")[:1]), models.F("created_at")),
     )
-    counts = rows.annotate(step=_step(experiment, "first_at")).values_list("step", "first_arm").annotate(Count("id"))
+    counts = (
+        rows.annotate(step=_step(experiment, "first_at")).values_list("step", "first_arm").annotate(models.Count("id"))
+    )
     by_step: dict[int, dict[int, int]] = defaultdict(dict)
     for step, arm, count in counts:
         by_step[step][arm] = count
@@ -98,7 +89,9 @@ def _ratings(experiment: Experiment, metric: str) -> Iterator[Observation]:
     if thumbs:
         events = events.exclude(value=_MIDDLE)
     # Who is not named is somebody else each time.
-    unit = Case(When(trace__unit="", then=Cast("trace_id", CharField())), default=F("trace__unit"))
+    unit = models.Case(
+        models.When(trace__unit="", then=Cast("trace_id", models.CharField())), default=models.F("trace__unit")
+    )
     step_then = _step(experiment, "trace__occurred_at")
     rows = _read(experiment, events.annotate(unit=unit, step=step_then), "trace__arm", "unit", column, "step")
     for (arm, name, value, step), groups in rows:
@@ -135,7 +128,7 @@ def _duels(experiment: Experiment) -> Iterator[Observation]:
         yield Observation(challenger.pk, unit, _value(choice, ours.is_control), 0, groups)
 
 
-def _read(experiment: Experiment, rows: QuerySet[Feedback], *names: str) -> Iterator[tuple[Any, list[Group]]]:
+def _read(experiment: Experiment, rows: models.QuerySet[Feedback], *names: str) -> Iterator[tuple[Any, list[Group]]]:
     """These columns of each row, and the groups that its answer belongs to."""
     keys = read_group_keys(experiment.agent.group_by)
     columns = group_columns(keys, "trace__")
@@ -150,9 +143,9 @@ def _value(choice: str, control_is_left: bool) -> float:
     return float((choice == Feedback.Choice.RIGHT) == control_is_left)
 
 
-def _events(experiment: Experiment, **on: Any) -> QuerySet[Feedback]:
+def _events(experiment: Experiment, **on: Any) -> models.QuerySet[Feedback]:
     """Current ones that came until it ended. Only answers that it gave itself carry its arms."""
-    until = Q(created_at__lte=experiment.stopped_at) if experiment.stopped_at else Q()
+    until = models.Q(created_at__lte=experiment.stopped_at) if experiment.stopped_at else models.Q()
     return Feedback.objects.filter(until, is_current=True, **on).order_by("created_at", "id")
 
 
@@ -160,7 +153,9 @@ def _step(experiment: Experiment, moment: str) -> Any:
     """The step of the ramp at the time in the column ``moment``, from 0."""
     start = experiment.started_at
     if start is None or len(experiment.ramp) < 2:
-        return Value(0, output_field=IntegerField())
+        return models.Value(0, output_field=models.IntegerField())
     ends = [start + timedelta(hours=step["hours"]) for step in experiment.ramp[1:]]
-    cases = [When(Q((f"{moment}__lt", end)), then=Value(number)) for number, end in enumerate(ends)]
-    return Case(*cases, default=Value(len(ends)), output_field=IntegerField())
+    cases = [
+        models.When(models.Q((f"{moment}__lt", end)), then=models.Value(number)) for number, end in enumerate(ends)
+    ]
+    return models.Case(*cases, default=models.Value(len(ends)), output_field=models.IntegerField())

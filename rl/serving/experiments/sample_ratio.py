@@ -74,10 +74,8 @@ def _groups(arms: Sequence[Arm], users: Mapping[int, int]) -> list[_Group]:
     proportion (weighted rendezvous hashing), so that the moment of the stop does not matter."""
     names = {arm.pk: arm.name for arm in arms}
     now_shares = shares({arm.pk: arm.weight for arm in arms if not arm.is_stopped}, None, [], 0.0)
-    group = _Group(
-        {names[arm]: users.get(arm, 0) for arm in now_shares}, {names[arm]: now_shares[arm] for arm in now_shares}
-    )
-    return [group] if len(now_shares) > 1 else []
+    counts = {names[arm]: users.get(arm, 0) for arm in now_shares}
+    return [_Group(counts, {names[arm]: now_shares[arm] for arm in now_shares})] if len(now_shares) > 1 else []
 
 
 def _ramp_groups(experiment: Experiment, arms: Sequence[Arm]) -> list[_Group]:

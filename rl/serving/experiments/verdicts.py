@@ -6,17 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rl.base.measurements import Interval
-from rl.serving.experiments import wording
-from rl.serving.experiments.sequential import (
-    VALID_FROM,
-    Estimate,
-    MetricTally,
-    interval,
-    needed_variance,
-    p_value,
-    predicted_sample,
-    spread_for,
-)
+from rl.serving.experiments import sequential, wording
 
 GUARD_SAMPLE: Final = 100
 """Observations an arm at which the interval of a guard is narrowest: it is there to find large harm early."""
@@ -81,21 +71,21 @@ class Decision:
 
 @dataclass(slots=True)
 class Evidence:
-    tally: MetricTally
-    guard: MetricTally | None = None
+    tally: sequential.MetricTally
+    guard: sequential.MetricTally | None = None
     stopped: frozenset[int] = frozenset()
     shares: Mapping[int, float] = field(default_factory=dict)
     """Shares of the traffic from now on, by arm."""
 
 
-def read(question: Question, tally: MetricTally, arm: int) -> Reading | None:
+def read(question: Question, tally: sequential.MetricTally, arm: int) -> Reading | None:
     """None while there is nothing to compare."""
     return _read(question, question.metric, tally, arm, question.minimum_effect)
 
 
-def read_guard(question: Question, tally: MetricTally, arm: int) -> Reading | None:
+def read_guard(question: Question, tally: sequential.MetricTally, arm: int) -> Reading | None:
     both = sum(_variances(question, question.guard_metric, tally, arm))
-    spread = spread_for(both / GUARD_SAMPLE, question.alpha)
+    spread = sequential.spread_for(both / GUARD_SAMPLE, question.alpha)
     return _read(question, question.guard_metric, tally, arm, spread)
 
 
@@ -104,7 +94,7 @@ def decide(question: Question, evidence: Evidence) -> Decision:
     harmful = []
     for arm in question.challengers:
         reading = read_guard(question, evidence.guard, arm) if evidence.guard else None
-        if reading is None or arm in evidence.stopped or reading.samples < VALID_FROM:
+        if reading is None or arm in evidence.stopped or reading.samples < sequential.VALID_FROM:
             continue
         if gain_of(question.guard_metric, reading).high < -question.guard_margin:
             harmful.append(arm)
@@ -130,14 +120,14 @@ def clip_interval(metric: str, unclipped: Interval, low: float, high: float) -> 
     return Interval(unclipped.value, max(low, unclipped.low), min(high, unclipped.high))
 
 
-def predict_observations(question: Question, tally: MetricTally, arm: int) -> int | None:
+def predict_observations(question: Question, tally: sequential.MetricTally, arm: int) -> int | None:
     """Observations an arm that find the smallest difference that matters in four of five experiments, arms of one size;
     None for an outcome that has not come in yet."""
     if tally.is_unknown():
         return None
     variance = sum(_variances(question, question.metric, tally, arm)) / 2
     challengers = max(1, len(question.challengers))
-    return predicted_sample(question.minimum_effect, variance, question.confidence, challengers=challengers)
+    return sequential.predicted_sample(question.minimum_effect, variance, question.confidence, challengers=challengers)
 
 
 def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]) -> Decision:
@@ -157,22 +147,24 @@ def _judge(question: Question, left: Sequence[int], ready: Mapping[int, Reading]
     return Decision(beaten=tuple(worse))
 
 
-def _read(question: Question, metric: str, tally: MetricTally, arm: int, spread: float) -> Reading | None:
+def _read(question: Question, metric: str, tally: sequential.MetricTally, arm: int, spread: float) -> Reading | None:
     if metric in wording.PAIRWISE:
         mean, samples = tally.mean(arm), tally.n(arm)
-        estimate = Estimate(mean.value - EVEN, mean.variance) if mean else None
+        estimate = sequential.Estimate(mean.value - EVEN, mean.variance) if mean else None
     else:
         estimate = tally.difference(question.control, arm)
         samples = min(tally.n(question.control), tally.n(arm))
     if estimate is None:
         return None
-    target = needed_variance(spread, question.alpha)
+    target = sequential.needed_variance(spread, question.alpha)
     most = EVEN if metric in wording.PAIRWISE else 1.0
-    difference = clip_interval(metric, interval(estimate, spread, question.alpha), -most, most)
-    return Reading(difference, estimate.variance, p_value(estimate, spread), samples, target / estimate.variance)
+    difference = clip_interval(metric, sequential.interval(estimate, spread, question.alpha), -most, most)
+    return Reading(
+        difference, estimate.variance, sequential.p_value(estimate, spread), samples, target / estimate.variance
+    )
 
 
-def _variances(question: Question, metric: str, tally: MetricTally, arm: int) -> tuple[float, float]:
+def _variances(question: Question, metric: str, tally: sequential.MetricTally, arm: int) -> tuple[float, float]:
     """Variances of one observation of the control and of one of the challenger; comparisons have one side."""
     if metric in wording.PAIRWISE:
         return 0.0, tally.variance(arm)
@@ -186,7 +178,7 @@ def gain_of(metric: str, reading: Reading) -> Interval:
 
 
 def _least(question: Question) -> int:
-    return max(question.min_samples, VALID_FROM)
+    return max(question.min_samples, sequential.VALID_FROM)
 
 
 def _is_small(question: Question, reading: Reading) -> bool:
@@ -263,7 +255,7 @@ def _more(question: Question, evidence: Evidence, arm: int, reading: Reading) ->
     )
     if min(rates) <= 0:
         return None
-    target = needed_variance(question.minimum_effect, question.alpha)
+    target = sequential.needed_variance(question.minimum_effect, question.alpha)
     goal = (1 if reading.progress < 1 else PATIENCE) / target
     wanted = (goal - 1 / reading.variance) * (control / rates[0] + challenger / rates[1])
     if _is_decided(question, reading):
