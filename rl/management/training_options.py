@@ -19,7 +19,6 @@ from rl.management.options import CommandOptions, add_arguments, argument, optio
 from rl.models import Agent
 from rl.runs import choosing
 from rl.runs import run as runs
-from rl.runs.choosing import TRACKERS, tracker_names
 from rl.runs.processes.launch import Launch
 from rl.serving.deploy import file_name
 from rl.versions import versions
@@ -162,7 +161,7 @@ class RunGroup(CommandOptions):
         also={"--register-ollama": {"action": "store_const", "const": "ollama", "help": "the same as --deploy ollama"}},
     )
     model_name: str = option(default="", help="name of the exported model")
-    report_to: str = option(default="", help=f"with commas between: {', '.join(TRACKERS)}")
+    report_to: str = option(default="", help=f"with commas between: {', '.join(choosing.TRACKERS)}")
     num_processes: int = option(default=1, help="train in so many processes at once")
     accelerate_config: str = option(default="", help="train as this file of 'accelerate config' says")
     dry_run: bool = option(action="store_true", help="say what would be trained, and do nothing")
@@ -229,7 +228,7 @@ def _check_run(options: TrainOptions) -> None:
     check_export(options.quantization, options.model_name)
     if options.output_dir:
         versions.check_output_dir(options.output_dir)
-    tracker_names(options.report_to)
+    choosing.tracker_names(options.report_to)
     Launch(options.num_processes, options.accelerate_config)
     if isinstance(options, PairGroup):
         if options.source == "file" and not options.data_file:

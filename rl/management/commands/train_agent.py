@@ -14,23 +14,15 @@ from rl.base.slugs import check_slug
 from rl.config import AgentConfig, TrainingConfig
 from rl.environments.config_file import agent_file_of, read_document
 from rl.from_systems.miniagent import command_line
-from rl.from_systems.miniagent.command_line import policy_type_of
 from rl.from_systems.miniagent.config_file import translate
 from rl.from_systems.miniagent.tasks import are_miniagents
 from rl.hardware import detect_hardware, require_device
 from rl.lm import base_models
+from rl.management import training_options
 from rl.management.base import RatchetCommand
 from rl.management.options import CommandOptions, add_arguments, argument, option
 from rl.management.tables import task_table
 from rl.management.training import train_command
-from rl.management.training_options import (
-    TaskGroup,
-    TrainOptions,
-    VllmGroup,
-    add_training_options,
-    run_options,
-    training_config,
-)
 from rl.models import Agent
 from rl.models.agents import default_base_model
 from rl.registered import environment_file, environment_of
@@ -55,7 +47,7 @@ class EpisodeGroup(CommandOptions):
     device: str | None = option(help="to train on: auto, cpu, cuda, cuda:0, mps (auto)")
 
 
-class AgentOptions(TrainOptions, TaskGroup, EpisodeGroup, VllmGroup):
+class AgentOptions(training_options.TrainOptions, training_options.TaskGroup, EpisodeGroup, training_options.VllmGroup):
     agent: str | None = option(
         "--agent-type", help="whose model it is, made if there is none; default: the file's name"
     )
@@ -152,7 +144,7 @@ class Command(RatchetCommand):
     help = "Train an agent that calls tools, by GRPO of whole episodes in an environment."
 
     def add_options(self, parser: CommandParser) -> None:
-        add_training_options(parser, AgentOptions)
+        training_options.add_training_options(parser, AgentOptions)
         add_arguments(parser, EpisodeGroup, "episodes")
 
     def run(self, options: AgentOptions) -> None:
@@ -171,12 +163,13 @@ class Command(RatchetCommand):
             options, file, notes = with_file(options, Path(options.config).expanduser())
             for note in notes:
                 self.report("log", {"text": note})
-        shown, policy_type = options.preview_tasks or 0, policy_type_of(options.policy_type)
+        shown, policy_type = options.preview_tasks or 0, command_line.policy_type_of(options.policy_type)
         options = replace(options, preview_tasks=None, policy_type=policy_type)
         require_possible(options)
         with transaction.atomic():
             agent = agent_for(options)
-            config, chosen = training_config(agent, "agent", options, file), run_options(agent, options)
+            config = training_options.training_config(agent, "agent", options, file)
+            chosen = training_options.run_options(agent, options)
             if shown > 0 and options.resume is None:
                 self._show(agent, config, chosen, shown)
             if options.dry_run:
