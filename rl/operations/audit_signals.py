@@ -12,12 +12,11 @@ from django.db.models.signals import post_save, pre_delete
 from django.http import HttpRequest
 
 from rl import models
-from rl.models import Agent, ApiKey
 from rl.operations.audit import Action, record
 
 WATCHED: Final = (
-    Agent,
-    ApiKey,
+    models.Agent,
+    models.ApiKey,
     models.Artifact,
     models.Evaluation,
     models.Experiment,
@@ -37,7 +36,7 @@ def connect() -> None:
     user_logged_out.connect(_record_sign_out)
     user_locked_out.connect(_record_lockout)
     post_save.connect(_record_user, sender=User)
-    post_save.connect(_record_key, sender=ApiKey)
+    post_save.connect(_record_key, sender=models.ApiKey)
     post_save.connect(_record_form, sender=LogEntry)
     for model in WATCHED:
         pre_delete.connect(_record_deletion, sender=model)
@@ -69,7 +68,7 @@ def _record_user(instance: User, created: bool, raw: bool = False, **kwargs: Any
         record(Action.PASSWORD_CHANGED, instance)
 
 
-def _record_key(instance: ApiKey, created: bool, raw: bool = False, **kwargs: Any) -> None:
+def _record_key(instance: models.ApiKey, created: bool, raw: bool = False, **kwargs: Any) -> None:
     if created and not raw:
         record(Action.KEY_MADE, instance, key=instance.pk, kind=instance.kind, scopes=instance.scopes)
 
@@ -77,13 +76,13 @@ def _record_key(instance: ApiKey, created: bool, raw: bool = False, **kwargs: An
 def _record_form(instance: LogEntry, created: bool, **kwargs: Any) -> None:
     """A form of the admin. Its buttons write sentences of their own into Django's log, and their deeds are events."""
     model = instance.content_type.model_class() if instance.content_type else None
-    has_event = instance.is_addition() and model in (ApiKey, User)
+    has_event = instance.is_addition() and model in (models.ApiKey, User)
     is_form = instance.change_message.startswith("[")
     if not created or not is_form or instance.action_flag == DELETION or has_event:
         return
     kind = instance.content_type.name if instance.content_type else "record"
     target = instance.get_edited_object()
-    agent = target if isinstance(target, Agent) else getattr(target, "agent", None)
+    agent = target if isinstance(target, models.Agent) else getattr(target, "agent", None)
     record(Action.CHANGED, f"{kind} {instance.object_repr}", agent=agent, changes=instance.get_change_message())
 
 

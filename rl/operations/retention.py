@@ -16,19 +16,9 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
+from rl import models
 from rl.base import files
 from rl.base.records import Report, silent
-from rl.models import (
-    AuditEvent,
-    Episode,
-    Experiment,
-    Feedback,
-    Trace,
-    TrainingRun,
-    TrainingSetTrace,
-    WaitingRating,
-    WebhookDelivery,
-)
 from rl.operations import audit
 
 CHUNK = 200
@@ -94,26 +84,26 @@ def _delete(name: str, kind: Kind, deadline: float, report: Report) -> Expired:
 # --- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _traces(before: datetime) -> QuerySet[Trace]:
+def _traces(before: datetime) -> QuerySet[models.Trace]:
     """Traces without feedback, that no training set uses and no experiment that goes on counts. Episodes stay too: a run's
     success rates are counted from them."""
-    rated = [*(Feedback.objects.order_by().values(name) for name in ("trace", "other_trace"))]
-    learned_from = TrainingSetTrace.objects.order_by().values("trace")
-    going_on = Experiment.objects.exclude(state=Experiment.State.STOPPED)
+    rated = [*(models.Feedback.objects.order_by().values(name) for name in ("trace", "other_trace"))]
+    learned_from = models.TrainingSetTrace.objects.order_by().values("trace")
+    going_on = models.Experiment.objects.exclude(state=models.Experiment.State.STOPPED)
     return (
-        Trace.objects.filter(created_at__lt=before)
+        models.Trace.objects.filter(created_at__lt=before)
         .exclude(pk__in=rated[0])
         .exclude(pk__in=rated[1].filter(other_trace__isnull=False))
         .exclude(pk__in=learned_from)
-        .exclude(pk__in=Episode.objects.order_by().values("trace"))
+        .exclude(pk__in=models.Episode.objects.order_by().values("trace"))
         .exclude(arm__experiment__in=going_on.order_by().values("pk"))
         .order_by("created_at")
     )
 
 
-def _deliveries(before: datetime) -> QuerySet[WebhookDelivery]:
-    waiting = WebhookDelivery.State.WAITING
-    return WebhookDelivery.objects.filter(created_at__lt=before).exclude(state=waiting).order_by("created_at")
+def _deliveries(before: datetime) -> QuerySet[models.WebhookDelivery]:
+    waiting = models.WebhookDelivery.State.WAITING
+    return models.WebhookDelivery.objects.filter(created_at__lt=before).exclude(state=waiting).order_by("created_at")
 
 
 def _rows(choose: Callable[[datetime], QuerySet], field: str, setting: str) -> Kind:
@@ -143,8 +133,8 @@ def _delete_rows(chosen: QuerySet[Model], keys: list[object]) -> int:
 # --- files -------------------------------------------------------------------------------------------------------------
 
 
-def _over(before: datetime) -> Iterable[TrainingRun]:
-    ended = TrainingRun.objects.filter(finished_at__lt=before).exclude(state__in=TrainingRun.ACTIVE)
+def _over(before: datetime) -> Iterable[models.TrainingRun]:
+    ended = models.TrainingRun.objects.filter(finished_at__lt=before).exclude(state__in=models.TrainingRun.ACTIVE)
     return ended.order_by("pk").iterator(chunk_size=CHUNK)
 
 
@@ -175,7 +165,7 @@ def _files(choose: Callable[[datetime], Iterator[Path]], setting: str) -> Kind:
 
 KINDS: dict[str, Kind] = {
     "waiting ratings": _rows(
-        lambda before: WaitingRating.objects.filter(updated_at__lt=before).order_by("updated_at"),
+        lambda before: models.WaitingRating.objects.filter(updated_at__lt=before).order_by("updated_at"),
         "updated_at",
         "TRACE_TOKEN_DAYS",
     ),
@@ -184,6 +174,6 @@ KINDS: dict[str, Kind] = {
     "checkpoints": _files(_checkpoints, "KEEP_CHECKPOINTS_DAYS"),
     "webhook deliveries": _rows(_deliveries, "created_at", "KEEP_WEBHOOK_DELIVERIES_DAYS"),
     "audit events": _rows(
-        lambda before: AuditEvent.objects.filter(at__lt=before).order_by("at"), "at", "KEEP_AUDIT_EVENTS_DAYS"
+        lambda before: models.AuditEvent.objects.filter(at__lt=before).order_by("at"), "at", "KEEP_AUDIT_EVENTS_DAYS"
     ),
 }
