@@ -21,22 +21,9 @@ from rl.collect.feedback.events import UnreadTrace, rating
 from rl.collect.feedback.waiting import Kept
 from rl.collect.feedback.write import CHUNK, Rated, UnknownTrace, current_rating, record_each, retract
 from rl.models import Agent, ApiKey, Feedback
+from rl.web.api import feedback_writing as writing
 from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, find_key, rater_for
 from rl.web.api.base import ApiView, success
-from rl.web.api.feedback_writing import (
-    SOURCE,
-    WAITS,
-    Outcome,
-    Waits,
-    answer_to,
-    check_kind,
-    check_tokens,
-    common,
-    find_trace,
-    forget,
-    store_checked,
-    with_ids,
-)
 from rl.web.api.pagination import FeedbackFilter
 from rl.web.api.parsers import StrictJSONParser, parse_json
 from rl.web.api.problems import BAD_BODY, TooLarge, operation, problem_response
@@ -108,7 +95,7 @@ class FeedbackList(ApiView):
     @feedback_call(
         "send_feedback",
         "Rate, compare, correct, or report an outcome",
-        {200: FeedbackOut, 201: FeedbackOut, 202: Waits, 207: FeedbackLines},
+        {200: FeedbackOut, 201: FeedbackOut, 202: writing.Waits, 207: FeedbackLines},
         *BAD_BODY,
         404,
         409,
@@ -124,7 +111,9 @@ class FeedbackList(ApiView):
         if isinstance(request.data, Lines):
             results = store(self.key, request.data, address)
             return Response({"results": results}, status=status.HTTP_207_MULTI_STATUS)
-        document, code = answer_to(store_checked(self.key, *check_kind(self.key, request.data), address))
+        document, code = writing.answer_to(
+            writing.store_checked(self.key, *writing.check_kind(self.key, request.data), address)
+        )
         return Response(document, status=code)
 
 
@@ -158,17 +147,17 @@ class OwnRatingRetract(ApiView):
 
     @feedback_call("retract_rating", "Withdraw a rater's rating of a trace", {200: Retracted}, *BAD_BODY, 404)
     def post(self, request: Request) -> Response:
-        data = with_ids(self.key, self.check_body(RetractOwn))
-        check_tokens(self.key, data)
+        data = writing.with_ids(self.key, self.check_body(RetractOwn))
+        writing.check_tokens(self.key, data)
         rater = rater_for(self.key, data["rater"])
-        if data.get("token") and forget(self.key, data, rater):
+        if data.get("token") and writing.forget(self.key, data, rater):
             return Response({"retracted": True})
-        trace = find_trace(self.key, data["trace"])
+        trace = writing.find_trace(self.key, data["trace"])
         return _retract(current_rating(trace, rater), rater, self.key)
 
 
 def _retract(event: Feedback | None, rater: str, key: ApiKey) -> Response:
-    done = event is not None and retract(event, rater=rater, source=SOURCE, api_key=key)
+    done = event is not None and retract(event, rater=rater, source=writing.SOURCE, api_key=key)
     return Response({"retracted": done})
 
 
@@ -197,8 +186,8 @@ class ChoiceList(ApiView):
     def get(self, request: Request) -> Response:
         asked = ChoicesOf(data=request.query_params.dict())
         asked.is_valid(raise_exception=True)
-        check_tokens(self.key, asked.validated_data)
-        trace = find_trace(self.key, asked.validated_data["trace"], "prompt")
+        writing.check_tokens(self.key, asked.validated_data)
+        trace = writing.find_trace(self.key, asked.validated_data["trace"], "prompt")
         agent = Agent.objects.get(pk=trace.agent_id)
         form = find_form(agent)
         suits = form is not None and form.suits(trace.prompt, agent.system_prompt, "")
@@ -219,11 +208,11 @@ class _Sender(NamedTuple):
     deadline: float
     """On the monotonic clock."""
 
-    def store(self, kind: str, checked: dict[str, Any]) -> Outcome | Exception:
+    def store(self, kind: str, checked: dict[str, Any]) -> writing.Outcome | Exception:
         if time.monotonic() > self.deadline:
             return Late()
         try:
-            return store_checked(self.key, kind, checked, self.address)
+            return writing.store_checked(self.key, kind, checked, self.address)
         except (APIException, UsageError) as error:
             return error
 
@@ -241,15 +230,15 @@ def _store_part(sender: _Sender, part: Sequence[tuple[int, bytes]]) -> list[dict
     given it a moment ago."""
     if time.monotonic() > sender.deadline:
         return [_result(number, Late()) for number, _ in part]
-    outcomes: dict[int, Outcome | Exception] = {}
+    outcomes: dict[int, writing.Outcome | Exception] = {}
     ratings: dict[int, tuple[dict[str, Any], Feedback]] = {}
     for number, line in part:
         try:
-            kind, checked = check_kind(sender.key, parse_json(line))
+            kind, checked = writing.check_kind(sender.key, parse_json(line))
             if kind == "rating":
-                checked = with_ids(sender.key, checked)
+                checked = writing.with_ids(sender.key, checked)
                 trace = UnreadTrace(checked["trace"], sender.key.agent_id)
-                fields = common(sender.key, checked, sender.address)
+                fields = writing.common(sender.key, checked, sender.address)
                 event = rating(trace, scale=checked["scale"], value=checked["value"], **fields)
                 ratings[number] = checked, event
             else:
@@ -262,9 +251,9 @@ def _store_part(sender: _Sender, part: Sequence[tuple[int, bytes]]) -> list[dict
     return [_result(number, outcomes[number]) for number in sorted(outcomes)]
 
 
-def _result(number: int, outcome: Outcome | Exception) -> dict[str, Any]:
+def _result(number: int, outcome: writing.Outcome | Exception) -> dict[str, Any]:
     if isinstance(outcome, Kept):
-        return {"line": number, "status": WAITS}
+        return {"line": number, "status": writing.WAITS}
     if isinstance(outcome, Rated):
         return {"line": number, "status": success(outcome.created), "id": outcome.event.pk}
     refused = problem_response(outcome, {})

@@ -18,7 +18,6 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework import exceptions, serializers, status
 from rest_framework.authentication import SessionAuthentication
-from rest_framework.exceptions import NotAuthenticated
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -123,7 +122,7 @@ class DescriptionPage(_Kept, SpectacularSwaggerSplitView):
     template_name = "rl/api_docs.html"  # the stock one has an inline style, which the Content-Security-Policy forbids
 
     def handle_exception(self, exc: Exception) -> HttpResponse:
-        if isinstance(exc, NotAuthenticated):
+        if isinstance(exc, exceptions.NotAuthenticated):
             return redirect_to_login(self.request.get_full_path())
         return super().handle_exception(exc)
 

@@ -20,7 +20,6 @@ from rl.serving import machine
 from rl.serving.upstreams import deploy_command
 from rl.web import dashboard_counts
 from rl.web.agent_steps import look_at, why_queued
-from rl.web.dashboard_counts import VersionFigures
 from rl.web.kept_figures import KEPT
 from rl.web.pages.guards import for_users, require_staff
 
@@ -106,7 +105,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/dashboard.html", context)
 
 
-def _needs(runs: Sequence[TrainingRun], versions: Sequence[VersionFigures]) -> dict[str, Any]:
+def _needs(runs: Sequence[TrainingRun], versions: Sequence[dashboard_counts.VersionFigures]) -> dict[str, Any]:
     """What waits for a person: of each agent its newest run, if that failed, and its newest version, if nobody can tell."""
     newest_runs = {run.agent_id: run for run in reversed(runs)}.values()
     newest_versions = {row.version.agent_id: row for row in reversed(versions)}.values()

@@ -21,28 +21,9 @@ from rl.collect.feedback.write import correct, current_rating, rate, retract
 from rl.models import Agent, Deployment, Feedback, Trace, TrainingRun, version_name
 from rl.online_learner import OnlineLearner, samples_needed, waiting_feedback
 from rl.serving.upstreams import deploy_command
-from rl.web import duels
-from rl.web.conversations import (
-    last_verdict,
-    newest_answers,
-    questions_before_and_after,
-    read_question,
-    route_of,
-    why_nothing_answers,
-)
-from rl.web.duels import draw_pair, drawn_side, own_pair, recent_questions
+from rl.web import conversations, duels
 from rl.web.front.answers import hand_over
-from rl.web.pages.guards import (
-    find_trace,
-    for_talkers,
-    for_users,
-    posted_trace,
-    rate_as_posted,
-    rater_of,
-    said_by,
-    signed_in,
-    talk_call,
-)
+from rl.web.pages import guards
 from rl.web.rating_items import controls_of, likely_values
 
 SOURCE = "try_page"
@@ -51,7 +32,7 @@ MAY_COMPARE, MAY_TRAIN = "rl.view_evaluation", "rl.add_trainingrun"
 
 
 @require_safe
-@for_talkers
+@guards.for_talkers
 def choose_agent(request: HttpRequest) -> HttpResponse:
     """One agent, or one that answers, needs no choice."""
     rows = Deployment.objects.exclude(target=Deployment.Target.NONE).filter(agent=OuterRef("pk"))
@@ -63,10 +44,10 @@ def choose_agent(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@for_talkers
+@guards.for_talkers
 def talk(request: HttpRequest, name: str) -> HttpResponse:
-    agent, user = get_object_or_404(Agent, name=name), signed_in(request)
-    problem, version = why_nothing_answers(agent, user.pk, rater_of(user.get_username()))
+    agent, user = get_object_or_404(Agent, name=name), guards.signed_in(request)
+    problem, version = conversations.why_nothing_answers(agent, user.pk, guards.rater_of(user.get_username()))
     form, may_compare = find_form(agent, fresh=True), user.has_perm(MAY_COMPARE)
     may_watch = user.is_staff and user.has_perm("rl.view_trainingrun")
     active = agent.runs.filter(state__in=TrainingRun.ACTIVE).first() if may_watch else None
@@ -75,9 +56,9 @@ def talk(request: HttpRequest, name: str) -> HttpResponse:
         "agent": agent,
         "problem": problem,
         "command": deploy_command(agent.name, version) if problem else "",
-        "has_comparison": may_compare and newest_answers(agent) is not None,
+        "has_comparison": may_compare and conversations.newest_answers(agent) is not None,
         "may_compare": may_compare,
-        "examples": recent_questions(agent),
+        "examples": duels.recent_questions(agent),
         "votes": votes_to_training(agent),
         "asks": "" if form is None else "closed" if form.values else "structured",
         "may_watch": may_watch,
@@ -89,17 +70,19 @@ def talk(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@talk_call
+@guards.talk_call
 def answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
     """The gateway's stream, as its own clients get it."""
-    return hand_over(request, read_question(request.body, agent, user.pk, rater_of(user.get_username())))
+    return hand_over(
+        request, conversations.read_question(request.body, agent, user.pk, guards.rater_of(user.get_username()))
+    )
 
 
 @require_safe
-@talk_call
+@guards.talk_call
 def answer_form(request: HttpRequest, agent: Agent, user: User, trace: UUID) -> JsonResponse:
     """What corrects an answer by one click or one field, and whether the next like question is answered so at once."""
-    shown, form = find_trace(agent, trace), find_form(agent)
+    shown, form = guards.find_trace(agent, trace), find_form(agent)
     values = likely_values(form, shown)
     is_chosen = bool(values) and "remembered" in (shown.details.get("chosen") or {})
     controls = controls_of(form, shown, agent.system_prompt)
@@ -107,31 +90,36 @@ def answer_form(request: HttpRequest, agent: Agent, user: User, trace: UUID) -> 
 
 
 @require_POST
-@talk_call
+@guards.talk_call
 def rate_answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
     """``value`` with ``tags`` and ``notes``, or the right answer as ``text``; or ``action`` retract. Of all this the last
     word of a person on an answer counts."""
-    word = _rate(request, posted_trace(agent, request.POST), said_by(user, SOURCE))
+    word = _rate(request, guards.posted_trace(agent, request.POST), guards.said_by(user, SOURCE))
     return JsonResponse({**word, **votes_to_training(agent)})
 
 
 @require_safe
-@talk_call
+@guards.talk_call
 def own_questions(request: HttpRequest, agent: Agent, user: User) -> JsonResponse:
     """What he asked, before and after; an answer that is not here yet is asked for by the page, as any question."""
     live = Deployment.champion(agent)
-    questions = questions_before_and_after(agent, user.pk, live)
-    news = {"verdict": last_verdict(agent), "live": version_name(live), "questions": questions}
+    questions = conversations.questions_before_and_after(agent, user.pk, live)
+    news = {"verdict": conversations.last_verdict(agent), "live": version_name(live), "questions": questions}
     return JsonResponse({**news, **votes_to_training(agent)})
 
 
-@for_users
+@guards.for_users
 @permission_required(MAY_COMPARE, raise_exception=True)
 def before_and_after(request: HttpRequest, name: str) -> HttpResponse:
     """``?version=NAME``: of that one, whether it is in use or not."""
     agent = get_object_or_404(Agent, name=name)
     version = request.GET.get("version", "")
-    context = {"page": "try", "agent": agent, "version": version, "compared": newest_answers(agent, version)}
+    context = {
+        "page": "try",
+        "agent": agent,
+        "version": version,
+        "compared": conversations.newest_answers(agent, version),
+    }
     return render(request, "rl/before_and_after.html", context)
 
 
@@ -153,32 +141,34 @@ def _rate(request: HttpRequest, trace: Trace, by: dict[str, Any]) -> dict[str, A
         if "text" in word:
             return {"value": None, "text": correct(trace, text=word["text"], **by).event.text}
         right = word and rate(trace, scale=Feedback.Scale.THUMB, value=word["value"], **by)
-        return {"value": (right or rate_as_posted(trace, request.POST, **by)).event.value, "text": ""}
+        return {"value": (right or guards.rate_as_posted(trace, request.POST, **by)).event.value, "text": ""}
 
 
 @require_POST
-@talk_call
+@guards.talk_call
 def draw(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
-    rater = rater_of(user.get_username())
-    pair = draw_pair(route_of(agent, user.pk, rater), request.session, rater)
+    rater = guards.rater_of(user.get_username())
+    pair = duels.draw_pair(conversations.route_of(agent, user.pk, rater), request.session, rater)
     return JsonResponse({"pair": str(pair.pk)})
 
 
 @require_POST
-@talk_call
+@guards.talk_call
 def answer_side(request: HttpRequest, agent: Agent, user: User, pair: UUID, side: str) -> HttpResponse:
     """The gateway's stream with nothing in it but the words."""
-    drawn = drawn_side(agent, pair, side, request.session)
-    return hand_over(request, read_question(request.body, agent, user.pk, rater_of(user.get_username()), drawn))
+    drawn = duels.drawn_side(agent, pair, side, request.session)
+    return hand_over(
+        request, conversations.read_question(request.body, agent, user.pk, guards.rater_of(user.get_username()), drawn)
+    )
 
 
 @require_POST
-@talk_call
+@guards.talk_call
 def vote(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
     """``pair`` with ``choice`` (a, b, tie, both_bad), or ``action`` undo, or edit with ``text``. Tells who gave the answers,
     save after an undo."""
-    posted, by = request.POST, said_by(user, duels.SOURCE)
-    pair = own_pair(agent, posted.get("pair", ""), by["rater"])
+    posted, by = request.POST, guards.said_by(user, duels.SOURCE)
+    pair = duels.own_pair(agent, posted.get("pair", ""), by["rater"])
     action = posted.get("action", "vote")
     if action == "undo":
         duels.take_back(pair, by)
@@ -197,7 +187,7 @@ def vote(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
 @permission_required(MAY_TRAIN, raise_exception=True)
 def train(request: HttpRequest, name: str) -> HttpResponse:
     """As the button of the agent's page in the admin: a run on all that waits."""
-    if not signed_in(request).is_staff:
+    if not guards.signed_in(request).is_staff:
         raise PermissionDenied
     agent = get_object_or_404(Agent, name=name)
     try:

@@ -30,35 +30,25 @@ from rl.web import trace_lists
 from rl.web.api.lookups import by_id
 from rl.web.api.serializers.traces import TraceWithFeedback
 from rl.web.kept_figures import training_stats
-from rl.web.pages.guards import (
-    find_agent,
-    for_users,
-    for_users_who_post,
-    rate_as_posted,
-    rater_of,
-    said_by,
-    show_problem,
-    signed_in,
-)
+from rl.web.pages import guards
 from rl.web.rating_filters import tags_of
-from rl.web.trace_lists import NEWEST, PAGE, TraceSearch, limited_time
 from rl.web.trace_page import trace_context
 
 SOURCE = "trace_page"
 AGENTS = 200
 
 
-@for_users
+@guards.for_users
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_list(request: HttpRequest) -> HttpResponse:
     find = request.GET.get("find", "").strip()
     if find and (trace := trace_lists.find_trace(find)):
         return redirect("trace", pk=trace.pk)
-    agent, problem, search = find_agent(request.GET.get("agent", "")), "", trace_lists.EVERYTHING
+    agent, problem, search = guards.find_agent(request.GET.get("agent", "")), "", trace_lists.EVERYTHING
     label, after = request.GET.get("label", ""), request.GET.get("after", "")
     try:
-        search = TraceSearch.of_form(request.GET)
-        with limited_time("the search") if search != trace_lists.EVERYTHING else nullcontext():
+        search = trace_lists.TraceSearch.of_form(request.GET)
+        with trace_lists.limited_time("the search") if search != trace_lists.EVERYTHING else nullcontext():
             shown = trace_lists.newest(agent, label, after, search)
     except UsageError as error:
         problem = f"{error}. These are the traces without that."
@@ -72,7 +62,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
         "labels": trace_lists.LABELS if agent else {k: v for k, v in trace_lists.LABELS.items() if k != "unlabelled"},
         "label": label if label in trace_lists.LABELS else "",
         "search": search,
-        "newest": f"{NEWEST:,}",
+        "newest": f"{trace_lists.NEWEST:,}",
         "problem": problem,
         "query": _query(request, after=""),
         "older": _query(request, after=shown.older),
@@ -83,21 +73,21 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/traces.html", context)
 
 
-@for_users
+@guards.for_users
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
     agent = get_object_or_404(Agent, name=name)
     return render(request, "rl/trace_statistics.html", {"page": "traces", "agent": agent, **statistics(agent)})
 
 
-@for_users_who_post
+@guards.for_users_who_post
 @permission_required("rl.view_trace", raise_exception=True)
 def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     trace = by_id(Trace.objects.select_related("agent", "model_version", "label_proposal", "episode"), pk)
     if trace is None:
         raise Http404(f"there is no trace {pk}")
     if request.method != "POST":
-        rater = rater_of(request.user.get_username())
+        rater = guards.rater_of(request.user.get_username())
         context: dict[str, Any] = {
             "page": "traces",
             "tags": tags_of(trace),
@@ -111,7 +101,7 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     try:
         _record_opinion(request, trace)
     except RatchetError as error:
-        return show_problem(request, "traces", reverse("trace", args=[pk]), error)
+        return guards.show_problem(request, "traces", reverse("trace", args=[pk]), error)
     return redirect("trace", pk=pk)
 
 
@@ -123,7 +113,7 @@ def _query(request: HttpRequest, after: str) -> str:
 
 def _record_opinion(request: HttpRequest, trace: Trace) -> None:
     """A label, an edited answer, or the withdrawal of one's own. Raises UsageError."""
-    by, action = said_by(signed_in(request), SOURCE), request.POST.get("action", "rate")
+    by, action = guards.said_by(guards.signed_in(request), SOURCE), request.POST.get("action", "rate")
     if action == "correct":
         text = _with_newlines(request.POST.get("text", ""))
         same = text == _with_newlines(trace.response)
@@ -133,7 +123,7 @@ def _record_opinion(request: HttpRequest, trace: Trace) -> None:
         if event is None or not retract(event, **by):
             raise UsageError("there is nothing of yours to take back")
     else:
-        rate_as_posted(trace, request.POST, **by)
+        guards.rate_as_posted(trace, request.POST, **by)
 
 
 def _own(request: HttpRequest, trace: Trace, rater: str) -> Feedback | None:
@@ -228,7 +218,7 @@ def act_on_picked(request: HttpRequest) -> HttpResponse:
             raise PermissionDenied("Nobody has given you the permission to change traces.")
         set_use(keys, may_train=action == "allow")
     except UsageError as error:
-        return show_problem(request, "traces", back, error)
+        return guards.show_problem(request, "traces", back, error)
     return redirect(back)
 
 
@@ -253,8 +243,8 @@ def _read(request: HttpRequest) -> tuple[str, list[UUID]]:
     require_known("action", action, ACTIONS)
     if not texts:
         raise UsageError("no trace is picked: tick at least one in the list")
-    if len(texts) > PAGE:
-        raise UsageError(f"{len(texts)} traces are picked; {PAGE} is the most at once")
+    if len(texts) > trace_lists.PAGE:
+        raise UsageError(f"{len(texts)} traces are picked; {trace_lists.PAGE} is the most at once")
     try:
         return action, [UUID(text) for text in texts]
     except ValueError:
