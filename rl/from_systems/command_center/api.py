@@ -22,21 +22,9 @@ from rl.collect.feedback.events import observation
 from rl.collect.feedback.waiting import NoRoom
 from rl.collect.feedback.write import CHUNK, append
 from rl.collect.limits import MAX_ID_LENGTH
+from rl.from_systems.command_center import rows
 from rl.from_systems.command_center.callers import SCOPES, MayRate, PageAuthentication, PageCaller, caller_of
 from rl.from_systems.command_center.learner import status_of
-from rl.from_systems.command_center.rows import (
-    SOURCE,
-    AnswerThumb,
-    Device,
-    OneRating,
-    RatingOfMany,
-    find_answer,
-    list_rows,
-    rate,
-    rows_of,
-    store,
-    thumb_of,
-)
 from rl.from_systems.command_center.trainer import the_agent
 from rl.models import Agent, Evaluation, TrainingRun
 from rl.web.api.base import RequestsPerMinute, success
@@ -87,7 +75,7 @@ class EntryRatings(PageView):
         """A bare list, as its page wants it. What does not fit is on the next page, to which a header leads."""
         start = self.number("offset", 0, 0, LAST_OFFSET)
         most = self.number("limit", MOST_ROWS, 1, MOST_ROWS)
-        listed = list_rows(self.caller, start, most)
+        listed = rows.list_rows(self.caller, start, most)
         headers = {"X-Total-Count": str(listed.total)}
         if listed.has_more:
             next_page = replace_query_param(request.build_absolute_uri(), "offset", start + len(listed.rows))
@@ -98,13 +86,13 @@ class EntryRatings(PageView):
         body = self.read_object()
         if not body.get("entry_id"):
             raise BadRequest("entry_id is required")
-        data = OneRating().run_validation(body)
-        outcome = store(self.caller, [thumb_of(data, data["entry_id"], data["device_id"])])[0]
+        data = rows.OneRating().run_validation(body)
+        outcome = rows.store(self.caller, [rows.thumb_of(data, data["entry_id"], data["device_id"])])[0]
         if isinstance(outcome, NoRoom):
             raise Throttled(detail=str(outcome))
         if isinstance(outcome, UsageError):
             raise outcome
-        return Response(rows_of([outcome.rating])[0], status=success(outcome.created))
+        return Response(rows.rows_of([outcome.rating])[0], status=success(outcome.created))
 
 
 class BulkRatings(PageView):
@@ -117,17 +105,17 @@ class BulkRatings(PageView):
             raise BadRequest("ratings must be an object")
         if len(ratings) > CHUNK:
             raise TooLarge(f"at most {CHUNK} ratings at a time, not {len(ratings)}; {SEND_IN_PARTS}")
-        device_id = Device().run_validation(body)["device_id"]
+        device_id = rows.Device().run_validation(body)["device_id"]
         thumbs, rejected = [], []
         for entry_id, document in ratings.items():
             try:
                 if not entry_id or len(entry_id) > MAX_ID_LENGTH:
                     raise ValidationError({"entry_id": [f"must have 1 to {MAX_ID_LENGTH} characters"]})
-                thumbs.append(thumb_of(RatingOfMany().run_validation(document), entry_id, device_id))
+                thumbs.append(rows.thumb_of(rows.RatingOfMany().run_validation(document), entry_id, device_id))
             except ValidationError as error:
                 rejected.append({"entry_id": entry_id, "reason": summary(error)})
         counts: Counter[bool] = Counter()
-        for thumb, outcome in zip(thumbs, store(self.caller, thumbs), strict=True):
+        for thumb, outcome in zip(thumbs, rows.store(self.caller, thumbs), strict=True):
             if isinstance(outcome, UsageError):
                 rejected.append({"entry_id": thumb.entry_id, "reason": str(outcome)})
             else:
@@ -142,18 +130,18 @@ class AnswerFeedback(PageView):
 
     def post(self, request: Request) -> Response:
         try:
-            data = AnswerThumb().run_validation(self.read_object())
+            data = rows.AnswerThumb().run_validation(self.read_object())
         except ValidationError as error:
             raise BadRequest(summary(error)) from None
         caller = self.caller
-        trace = find_answer(caller, data["query_id"])
+        trace = rows.find_answer(caller, data["query_id"])
         if trace is None:
             return Response({"status": "not_found", "updated": False}, status=404)
-        thumb = thumb_of({**data, "notes": data.get("correction")}, data["query_id"], "")
-        rate(caller, [(trace, thumb)])
+        thumb = rows.thumb_of({**data, "notes": data.get("correction")}, data["query_id"], "")
+        rows.rate(caller, [(trace, thumb)])
         # one outcome for each kind of interaction: how often it happened
         counts = Counter(str(interaction["action"]).strip() for interaction in data.get("interactions") or ())
-        common: dict[str, Any] = {"rater": "device:", "source": SOURCE, "api_key": caller.key}
+        common: dict[str, Any] = {"rater": "device:", "source": rows.SOURCE, "api_key": caller.key}
         append(
             [observation(trace, metric=f"interaction:{name}", value=count, **common) for name, count in counts.items()]
         )

@@ -10,17 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.records import Message
-from rl.collect.importers.fields import (
-    NotForUs,
-    Refused,
-    content_hash,
-    moment,
-    notes,
-    number,
-    required_text,
-    tags,
-    text,
-)
+from rl.collect.importers import fields
 from rl.collect.importers.rows import Record, Rejected, records
 from rl.collect.traces.imported import ImportedFeedback, ImportedTrace
 
@@ -46,31 +36,31 @@ def read(path: Path) -> Iterator[Record | Rejected]:
 
 def _feedback(row: dict[str, Any], where: str) -> list[ImportedTrace]:
     if "scenario" not in row and ("dashboardId" in row or "pageId" in row):
-        raise NotForUs("is about a whole dashboard or page; only widgets are read")
-    scenario, variant = required_text(row, "scenario"), text(row, "variant").strip() or "default-render"
-    stars = number(row, "rating")
+        raise fields.NotForUs("is about a whole dashboard or page; only widgets are read")
+    scenario, variant = fields.required_text(row, "scenario"), fields.text(row, "variant").strip() or "default-render"
+    stars = fields.number(row, "rating")
     if stars not in (0, 1, 2, 3, 4, 5, None):
-        raise Refused(f"rating must be a whole number from 0 to 5, not {row.get('rating')!r:.50}")
+        raise fields.Refused(f"rating must be a whole number from 0 to 5, not {row.get('rating')!r:.50}")
     if not stars:
-        raise NotForUs("was not rated: it has 0 stars")
-    at = moment(row, "timestamp")
+        raise fields.NotForUs("was not rated: it has 0 stars")
+    at = fields.moment(row, "timestamp")
     rating = ImportedFeedback(
         kind="rating",
         rater=RATER,
         scale="stars",
         value=stars,
-        tags=tags(row.get("tags")),
-        notes=notes(text(row, "notes")),
+        tags=fields.tags(row.get("tags")),
+        notes=fields.notes(fields.text(row, "notes")),
         rated_at=at,
     )
     question = f"Select the variant that shows the widget {scenario} best. Answer with its name only."
     return [
         ImportedTrace(
             where=where,
-            external_id=content_hash("command_center_gallery", scenario, variant),
+            external_id=fields.content_hash("command_center_gallery", scenario, variant),
             prompt=(Message(role="user", content=question),),
             response=variant,
-            details={"gallery_id": text(row, "id"), "widget": scenario},
+            details={"gallery_id": fields.text(row, "id"), "widget": scenario},
             occurred_at=at,
             feedback=(rating,),
         )

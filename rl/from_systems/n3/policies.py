@@ -24,7 +24,6 @@ from rl.models import Agent, Evaluation, Feedback, MetricPoint, ModelVersion, Tr
 from rl.runs import run as runs
 from rl.runs import supervisor
 from rl.runs.dry_run import dry_run, require_data
-from rl.runs.supervisor import run_ended
 from rl.scoring import rollouts
 from rl.training import TrainingPipeline
 from rl.versions import versions
@@ -173,7 +172,7 @@ def model_path(run: TrainingRun, version: ModelVersion) -> str:
 
 
 def connect() -> None:
-    run_ended.connect(_write_results, dispatch_uid="n3 training results")
+    supervisor.run_ended.connect(_write_results, dispatch_uid="n3 training results")
 
 
 def _write_results(run: TrainingRun, **signal: Any) -> None:

@@ -17,17 +17,7 @@ from rl.base.leaves import import_name, leaf
 from rl.base.records import Message, Report, silent
 from rl.config import TrainingConfig as CoreConfig
 from rl.config import config_class
-from rl.from_systems.n3.result_file import (
-    FILE,
-    Feedback,
-    FeedbackExample,
-    Histories,
-    TrainingResult,
-    examples,
-    prepare_feedback_dataset,
-    prepare_ppo_dataset,
-    write_rows,
-)
+from rl.from_systems.n3 import result_file
 from rl.from_systems.site import core_trainer, resolve_base_model, set_up_site, write_weights
 from rl.hardware import detect_hardware, estimate
 from rl.hardware.parts import Workload
@@ -133,7 +123,7 @@ class RLHFTrainer:
         """Loads the tokenizer. Not needed before ``train``, which loads what it needs."""
         self.tokenizer = leaf("rl.lm.loading").load_tokenizer(resolve_base_model(self.config.base_model))
 
-    def estimate_training(self, feedbacks: Sequence[Feedback]) -> dict[str, Any]:
+    def estimate_training(self, feedbacks: Sequence[result_file.Feedback]) -> dict[str, Any]:
         """What a training would do; ``estimated_time_minutes`` is by this machine's kind, None where the size of the base
         model is not known here. Raises UsageError, NotEnoughData."""
         rows, config = _require(feedbacks), self.config.to_core()
@@ -158,35 +148,44 @@ class RLHFTrainer:
             },
         }
 
-    def train_reward_model_from_feedback(self, feedbacks: Sequence[Feedback], report: Report = silent) -> RewardModel:
-        train, held_out = prepare_feedback_dataset(_require(feedbacks), train_split=self.config.dataset.train_split)
+    def train_reward_model_from_feedback(
+        self, feedbacks: Sequence[result_file.Feedback], report: Report = silent
+    ) -> RewardModel:
+        train, held_out = result_file.prepare_feedback_dataset(
+            _require(feedbacks), train_split=self.config.dataset.train_split
+        )
         return train_reward_model(train, held_out, self.config.reward_model_config, report=report)
 
     def train(
         self,
-        feedbacks: Sequence[Feedback],
+        feedbacks: Sequence[result_file.Feedback],
         output_dir: Path | str,
         reward_model_path: Path | str | None = None,
         report: Report = silent,
-    ) -> TrainingResult:
+    ) -> result_file.TrainingResult:
         """Fills ``output_dir`` with ``policy/`` (a whole model with its tokenizer), ``reward_model/`` where one is made, and
         ``training_results.json``. Raises UsageError, NotEnoughData, and what a training raises."""
         folder, rows = Path(output_dir), _require(feedbacks)
         folder.mkdir(parents=True, exist_ok=True)
         reward_model, made = self._reward_model(rows, folder, reward_model_path, report)
         with scratch_directory(folder / "training") as work:
-            prompts = write_rows(prepare_ppo_dataset(rows), work / "prompts.jsonl")
+            prompts = result_file.write_rows(result_file.prepare_ppo_dataset(rows), work / "prompts.jsonl")
             trainer = core_trainer("ppo", self.config.base_model, work, self.config.to_core(), reward_model.core)
             trained = trainer.train(prompts, report=report)
             base = resolve_base_model(self.config.base_model)
             with staged_directory(folder / "policy") as directory:
                 write_weights(base, trained.weights_dir, directory, "policy", merge=self.config.use_lora)
-        result = _result(trained, folder, made, len(rows))
-        result.save(folder / FILE)
+        history = result_file.Histories()
+        for step in trained.history:
+            history.add(step)
+        reward_path = str(made) if made else None
+        about = {"model_path": str(folder / "policy"), "reward_model_path": reward_path, "feedback_count": len(rows)}
+        result = history.result(training_steps=trained.steps, **about)
+        result.save(folder / result_file.FILE)
         return result
 
     def _reward_model(
-        self, rows: Sequence[Feedback], folder: Path, path: Path | str | None, report: Report
+        self, rows: Sequence[result_file.Feedback], folder: Path, path: Path | str | None, report: Report
     ) -> tuple[RewardModel, Path | None]:
         """And where it was saved, if it was made."""
         if path is not None:
@@ -200,19 +199,10 @@ class RLHFTrainer:
         return model, folder / "reward_model"
 
 
-def _require(feedbacks: Sequence[Feedback]) -> list[Any]:
+def _require(feedbacks: Sequence[result_file.Feedback]) -> list[Any]:
     if not feedbacks:
         raise NotEnoughData("there is no feedback to train on")
-    return examples(feedbacks)
-
-
-def _result(trained: Any, folder: Path, reward_model: Path | None, count: int) -> TrainingResult:
-    history = Histories()
-    for step in trained.history:
-        history.add(step)
-    made = str(reward_model) if reward_model else None
-    about = {"model_path": str(folder / "policy"), "reward_model_path": made, "training_steps": trained.steps}
-    return history.result(feedback_count=count, **about)
+    return result_file.examples(feedbacks)
 
 
 class RewardModel:
@@ -247,7 +237,7 @@ class RewardModel:
 
     def score(self, prompt: str, response: str) -> float | None:
         """-1 to 1; None for a prompt that is too long."""
-        example = FeedbackExample(prompt, response, 0.0)
+        example = result_file.FeedbackExample(prompt, response, 0.0)
         value = self.core.score(example.messages, response)
         return None if value is None else 2 * value - 1
 
@@ -261,8 +251,8 @@ class RewardModel:
 
 
 def train_reward_model(
-    train_dataset: Sequence[FeedbackExample],
-    val_dataset: Sequence[FeedbackExample],
+    train_dataset: Sequence[result_file.FeedbackExample],
+    val_dataset: Sequence[result_file.FeedbackExample],
     config: RewardModelConfig,
     tokenizer: Any = None,
     report: Report = silent,
@@ -278,7 +268,7 @@ def train_reward_model(
         {"prompt": row.messages, "completion": [Message(role="assistant", content=row.response)], "score": row.score}
         for row in train_dataset
     )
-    result = trainer.train(write_rows(rows, work / "train.jsonl"), report=report)
+    result = trainer.train(result_file.write_rows(rows, work / "train.jsonl"), report=report)
     leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(result.weights_dir)
     model = RewardModel(result.weights_dir)
     model._kept = kept
@@ -290,6 +280,6 @@ def train_reward_model(
     return model
 
 
-def _differences(model: RewardModel, rows: Sequence[FeedbackExample]) -> list[float]:
+def _differences(model: RewardModel, rows: Sequence[result_file.FeedbackExample]) -> list[float]:
     scores = ((model.score(row.prompt, row.response), row.score) for row in rows)
     return [given - (2 * score - 1) for given, score in scores if given is not None]

@@ -9,10 +9,9 @@ from typing import Any
 
 from rl.collect.importers import trace_file
 from rl.collect.importers.rows import Record
-from rl.collect.importers.trace_file import Raters
 from rl.collect.traces.imported import ImportedTrace, Rejected
 
-RATERS = Raters("user:toolbox", "system:toolbox")
+RATERS = trace_file.Raters("user:toolbox", "system:toolbox")
 
 
 def read(path: Path) -> Iterator[Record | Rejected]:

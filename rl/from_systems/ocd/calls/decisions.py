@@ -16,19 +16,9 @@ from rl.base.errors import UsageError
 from rl.collect.feedback import events, write
 from rl.collect.storable import unstorable
 from rl.collect.traces import imported
-from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
 from rl.from_systems.ocd import records
-from rl.from_systems.ocd.calls.base import (
-    DecisionBatch,
-    DecisionFeedbackIn,
-    DecisionIn,
-    DecisionOut,
-    DecisionOutcomesIn,
-    Recorded,
-    decision_call,
-)
-from rl.from_systems.ocd.records import read_decision
+from rl.from_systems.ocd.calls import base
 from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success
@@ -41,12 +31,12 @@ MAX_BATCH = 1000
 
 class DecisionList(ApiView):
     scopes = {"POST": INGEST}
-    serializer_class = DecisionIn
+    serializer_class = base.DecisionIn
 
-    @decision_call(
+    @base.decision_call(
         "store_decision",
         "Store one decision",
-        {200: DecisionOut, 201: DecisionOut},
+        {200: base.DecisionOut, 201: base.DecisionOut},
         *BAD_BODY,
         404,
         409,
@@ -62,14 +52,14 @@ class DecisionList(ApiView):
 
 class DecisionBulk(ApiView):
     scopes = {"POST": INGEST}
-    serializer_class = DecisionIn
+    serializer_class = base.DecisionIn
 
-    @decision_call(
+    @base.decision_call(
         "store_decisions",
         "Store many decisions",
-        {207: DecisionBatch},
+        {207: base.DecisionBatch},
         *BAD_BODY,
-        request=DecisionIn(many=True),
+        request=base.DecisionIn(many=True),
         description=f"At most {MAX_BATCH}; the answer says what became of each.",
     )
     def post(self, request: Request) -> Response:
@@ -112,7 +102,7 @@ class FollowUp(ApiView):
         about = trace.details.get("decision")
         return about.get("userId") if isinstance(about, dict) else None
 
-    def record(self, trace: Trace, entries: Sequence[ImportedFeedback], ignored: list[str]) -> Response:
+    def record(self, trace: Trace, entries: Sequence[imported.ImportedFeedback], ignored: list[str]) -> Response:
         new: list[Feedback] = []
         for entry in entries:
             try:
@@ -127,12 +117,12 @@ class FollowUp(ApiView):
 
 
 class DecisionFeedback(FollowUp):
-    serializer_class = DecisionFeedbackIn
+    serializer_class = base.DecisionFeedbackIn
 
-    @decision_call(
+    @base.decision_call(
         "judge_decision",
         "Say what a person made of a decision",
-        {200: Recorded, 201: Recorded},
+        {200: base.Recorded, 201: base.Recorded},
         *BAD_BODY,
         404,
         409,
@@ -140,7 +130,7 @@ class DecisionFeedback(FollowUp):
         "becomes a correction. The id is Ratchet's or your own.",
     )
     def post(self, request: Request, pk: str) -> Response:
-        data = _as_sent(self.check_body(DecisionFeedbackIn))
+        data = _as_sent(self.check_body(base.DecisionFeedbackIn))
         trace = self.find(pk, data.get("agentType"))
         entries = records.user_feedback({**data, "userId": data.get("userId") or self.user_of(trace)}, trace.action)
         known = data.get("userCorrection") is not None and all(entry.kind != "correction" for entry in entries)
@@ -148,19 +138,19 @@ class DecisionFeedback(FollowUp):
 
 
 class DecisionOutcomes(FollowUp):
-    serializer_class = DecisionOutcomesIn
+    serializer_class = base.DecisionOutcomesIn
 
-    @decision_call(
+    @base.decision_call(
         "observe_decision",
         "Report outcomes of a decision",
-        {200: Recorded, 201: Recorded},
+        {200: base.Recorded, 201: base.Recorded},
         *BAD_BODY,
         404,
         409,
         description="Each number, true (1) or false (0) becomes an outcome. The id is Ratchet's or your own.",
     )
     def post(self, request: Request, pk: str) -> Response:
-        data = _as_sent(self.check_body(DecisionOutcomesIn))
+        data = _as_sent(self.check_body(base.DecisionOutcomesIn))
         ignored = [f"{name}: neither a number nor true or false" for name in records.other_metrics(data)]
         return self.record(self.find(pk, data.get("agentType")), records.outcomes(data), ignored)
 
@@ -174,7 +164,7 @@ def _as_sent(checked: dict[str, Any]) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in checked.items()}
 
 
-def _event(trace: Trace, opinion: ImportedFeedback, key: Any) -> Feedback:
+def _event(trace: Trace, opinion: imported.ImportedFeedback, key: Any) -> Feedback:
     common: dict[str, Any] = {"rater": opinion.rater, "source": SOURCE, "api_key": key, "rated_at": opinion.rated_at}
     if opinion.kind == "rating":
         return events.rating(trace, scale=opinion.scale, value=float(opinion.value or 0), tags=opinion.tags, **common)
@@ -190,17 +180,17 @@ def store(items: Sequence[Any], key: ApiKey) -> list[Stored | APIException]:
     """What became of each, in order; what is new in one that was there already is added. Agents that an unbound key names
     are created. Raises RunConflict when others keep storing the same."""
     parsed = [_read(item, key) for item in items]
-    records = [record for record in parsed if isinstance(record, ImportedTrace)]
+    records = [record for record in parsed if isinstance(record, imported.ImportedTrace)]
     rows = by_external_id(visible_to(key, Trace.objects.order_by()), [record.external_id for record in records])
     here = {(name.lower(), own_id or "") for name, own_id in rows.values_list("agent__name", "external_id")}
     traces = TraceStore(SOURCE, agent=key.agent).take(records)
     stored = iter([_result(record, trace, here) for record, trace in zip(records, traces, strict=True)])
-    return [next(stored) if isinstance(record, ImportedTrace) else record for record in parsed]
+    return [next(stored) if isinstance(record, imported.ImportedTrace) else record for record in parsed]
 
 
-def _read(item: Any, key: ApiKey) -> ImportedTrace | APIException:
-    record = read_decision(item, "the decision")
-    if isinstance(record, Rejected):
+def _read(item: Any, key: ApiKey) -> imported.ImportedTrace | APIException:
+    record = records.read_decision(item, "the decision")
+    if isinstance(record, imported.Rejected):
         return BadRequest(record.reason)
     if reason := imported.problem(record):
         return BadRequest(reason)
@@ -211,7 +201,7 @@ def _read(item: Any, key: ApiKey) -> ImportedTrace | APIException:
     return replace(record, agent=key.agent.name)
 
 
-def _result(record: ImportedTrace, trace: Trace | None, here: set[tuple[str, str]]) -> Stored | APIException:
+def _result(record: imported.ImportedTrace, trace: Trace | None, here: set[tuple[str, str]]) -> Stored | APIException:
     """``here``: agent (lower case) and external id of those that are stored; it grows, as a list may name the same
     decision twice."""
     known = (record.agent.lower(), record.external_id)

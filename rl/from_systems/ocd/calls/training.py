@@ -15,18 +15,7 @@ from rl.collect.storable import unstorable
 from rl.collect.traces.records import with_feedback
 from rl.from_systems.ocd import figures, records, rows
 from rl.from_systems.ocd.calls import base
-from rl.from_systems.ocd.calls.base import (
-    AGENT_TYPE,
-    FILTERS,
-    LIMIT,
-    DecisionSelection,
-    OcdFeedbackIn,
-    OcdView,
-    decision_call,
-)
 from rl.from_systems.ocd.calls.decisions import FollowUp
-from rl.from_systems.ocd.figures import decisions
-from rl.from_systems.ocd.rows import components_of, decision_row, raw_reward
 from rl.models import ApiKey, Feedback, Trace
 from rl.models.traces import HELD_OUT, SPLIT, may_be_used
 from rl.scoring import stored as rewarding
@@ -37,11 +26,11 @@ from rl.web.api.serializers.fields import ShortListField, StrictSerializer, Text
 from rl.web.api.training import Nothing
 
 
-class OcdFeedback(OcdView, FollowUp):
+class OcdFeedback(base.OcdView, FollowUp):
     scopes = {"PATCH": INGEST}
-    serializer_class = OcdFeedbackIn
+    serializer_class = base.OcdFeedbackIn
 
-    @decision_call(
+    @base.decision_call(
         "confirm_decision",
         "Confirm, correct or override a decision, as OCD's pages do",
         {200: OpenApiTypes.OBJECT},
@@ -54,20 +43,20 @@ class OcdFeedback(OcdView, FollowUp):
         return self.judge(self.find(pk, None))
 
     def judge(self, trace: Trace) -> Response:
-        data = self.check_body(OcdFeedbackIn)
+        data = self.check_body(base.OcdFeedbackIn)
         feedback = {
             "userFeedback": data["feedback"],
             "userCorrection": data.get("correction"),
             "userId": self.user_of(trace),
         }
         self.record(trace, records.user_feedback(feedback, trace.action), [])
-        return Response(decision_row(with_feedback(Trace.objects.filter(pk=trace.pk)).get()))
+        return Response(rows.decision_row(with_feedback(Trace.objects.filter(pk=trace.pk)).get()))
 
 
 class StatusChangeFeedback(OcdFeedback):
     """A filing shows in OCD as a change of its item's status, and is judged by the id of that change."""
 
-    @decision_call(
+    @base.decision_call(
         "confirm_filing",
         "Confirm, correct or override the filing of an item, by its change of status",
         {200: OpenApiTypes.OBJECT},
@@ -101,41 +90,41 @@ class Limited(StrictSerializer):
     limit = serializers.IntegerField(required=False, min_value=1, help_text=f"{AT_ONCE} at most, and if left out.")
 
 
-class TrainingDecisions(OcdView):
+class TrainingDecisions(base.OcdView):
     scopes = {"GET": READ, "POST": TRAIN}
     serializer_class = Ids
 
-    @decision_call("list_decisions", "OCD's rows of decisions", LIST, 400, 404, parameters=FILTERS)
+    @base.decision_call("list_decisions", "OCD's rows of decisions", LIST, 400, 404, parameters=base.FILTERS)
     def get(self, request: Request) -> Response:
-        self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
-        selected = DecisionSelection.of(self.parameters).decisions(self.key)
+        self.refuse_unknown_parameters(*(parameter.name for parameter in base.FILTERS))
+        selected = base.DecisionSelection.of(self.parameters).decisions(self.key)
         return Response([rows.decision_row(trace) for trace in with_feedback(selected)])
 
-    @decision_call("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY)
+    @base.decision_call("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY)
     def post(self, request: Request) -> Response:
         ids = self.check_body(Ids)["decisionIds"]
-        known = list(by_external_id(decisions(self.key), ids).values_list("pk", flat=True))
+        known = list(by_external_id(figures.decisions(self.key), ids).values_list("pk", flat=True))
         rewarding.calculate(only=known, pending=False)
-        traces = [trace for trace in Trace.objects.filter(pk__in=known) if raw_reward(trace) is not None]
+        traces = [trace for trace in Trace.objects.filter(pk__in=known) if rows.raw_reward(trace) is not None]
         document = [
-            {"id": trace.external_id, "reward": raw_reward(trace), "components": components_of(trace)}
+            {"id": trace.external_id, "reward": rows.raw_reward(trace), "components": rows.components_of(trace)}
             for trace in traces
         ]
         return Response({"updated": len(document), "decisions": document})
 
 
-class PendingRewards(OcdView):
+class PendingRewards(base.OcdView):
     """Unlike Ratchet's own call, which ends with a slash and leaves it to the queue, it computes before it answers."""
 
     scopes = {"GET": READ, "POST": TRAIN}
     serializer_class = Nothing
 
-    @decision_call("count_pending_decisions", "Decisions whose reward waits", REPORT)
+    @base.decision_call("count_pending_decisions", "Decisions whose reward waits", REPORT)
     def get(self, request: Request) -> Response:
         count = _waiting(self.key).count()
         return Response({"pendingRewards": count, "message": f"{count} decisions wait for their reward"})
 
-    @decision_call("reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY)
+    @base.decision_call("reward_pending_decisions", "Compute rewards that wait", REPORT, *BAD_BODY)
     def post(self, request: Request) -> Response:
         self.check_body(Nothing)
         done = _reward(_waiting(self.key), AT_ONCE)
@@ -145,18 +134,18 @@ class PendingRewards(OcdView):
         )
 
 
-class Outcomes(OcdView):
+class Outcomes(base.OcdView):
     """Outcomes come in by ``/api/decisions/{id}/outcomes/``; these calls have their rewards computed."""
 
     scopes = {"GET": READ, "POST": TRAIN}
     serializer_class: type[StrictSerializer] = Limited
     count_name = "pendingCount"
 
-    @decision_call("count_pending_outcomes", "Decisions with new outcomes", REPORT)
+    @base.decision_call("count_pending_outcomes", "Decisions with new outcomes", REPORT)
     def get(self, request: Request) -> Response:
         return Response({self.count_name: _with_outcomes(_waiting(self.key)).count()})
 
-    @decision_call("reward_outcomes", "Reward decisions with new outcomes", REPORT, *BAD_BODY)
+    @base.decision_call("reward_outcomes", "Reward decisions with new outcomes", REPORT, *BAD_BODY)
     def post(self, request: Request) -> Response:
         limit = self.check_body(Limited).get("limit", AT_ONCE)
         return Response(self.answer(_reward(_with_outcomes(_waiting(self.key)), min(limit, AT_ONCE))))
@@ -169,16 +158,16 @@ class TrackOutcomes(Outcomes):
     serializer_class = Nothing
     count_name = "pendingOutcomes"
 
-    @decision_call("count_tracked_outcomes", "Decisions with new outcomes", REPORT)
+    @base.decision_call("count_tracked_outcomes", "Decisions with new outcomes", REPORT)
     def get(self, request: Request) -> Response:
         return super().get(request)
 
-    @decision_call(
+    @base.decision_call(
         "reward_tracked_outcomes",
         "Reward decisions with new outcomes",
         REPORT,
         *BAD_BODY,
-        parameters=[LIMIT],
+        parameters=[base.LIMIT],
     )
     def post(self, request: Request) -> Response:
         self.check_body(Nothing)
@@ -190,48 +179,48 @@ class TrackOutcomes(Outcomes):
         return {**super().answer(done), "message": f"{done['rewardsCalculated']} decisions have their reward"}
 
 
-class DecisionStats(OcdView):
+class DecisionStats(base.OcdView):
     scopes = {"GET": READ}
 
-    @decision_call("decision_stats", "OCD's figures", REPORT, 400, parameters=[AGENT_TYPE])
+    @base.decision_call("decision_stats", "OCD's figures", REPORT, 400, parameters=[base.AGENT_TYPE])
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters("agentType")
         return Response(figures.training_stats(self.key, self.parameters.get("agentType", "")))
 
 
-class CompareVersions(OcdView):
+class CompareVersions(base.OcdView):
     scopes = {"GET": READ}
 
-    @decision_call("compare_decisions", "Versions side by side", REPORT, 400, parameters=[AGENT_TYPE])
+    @base.decision_call("compare_decisions", "Versions side by side", REPORT, 400, parameters=[base.AGENT_TYPE])
     def get(self, request: Request) -> Response:
         self.refuse_unknown_parameters("agentType")
         return Response(figures.compare_versions(self.key, self.agent_type()))
 
 
-class ExportMessages(OcdView):
+class ExportMessages(base.OcdView):
     scopes = {"GET": READ}
 
-    @decision_call("export_decisions", "Decisions as messages", LIST, 400, parameters=FILTERS)
+    @base.decision_call("export_decisions", "Decisions as messages", LIST, 400, parameters=base.FILTERS)
     def get(self, request: Request) -> Response:
-        self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
-        selected = DecisionSelection.of(self.parameters).decisions(self.key)
+        self.refuse_unknown_parameters(*(parameter.name for parameter in base.FILTERS))
+        selected = base.DecisionSelection.of(self.parameters).decisions(self.key)
         return Response([rows.message_row(trace) for trace in _for_training(selected)])
 
 
-class ExportFile(OcdView):
+class ExportFile(base.OcdView):
     scopes = {"GET": READ}
 
-    @decision_call(
+    @base.decision_call(
         "export_decision_file",
         "Training rows as a file",
         {(200, LINES): OpenApiTypes.STR},
         400,
-        parameters=FILTERS,
+        parameters=base.FILTERS,
     )
     def get(self, request: Request) -> HttpResponse:
-        self.refuse_unknown_parameters(*(parameter.name for parameter in FILTERS))
+        self.refuse_unknown_parameters(*(parameter.name for parameter in base.FILTERS))
         asked = {"minReward": "-2", **{name: self.parameters[name] for name in self.parameters}}
-        selection = DecisionSelection.of(asked, needs_reward=True)
+        selection = base.DecisionSelection.of(asked, needs_reward=True)
         agent = self.agent_type().lower() or "decisions"
         name = "".join(character for character in agent if character.isalnum() or character in "-_")[:64]
         traces = _for_training(selection.decisions(self.key))
@@ -249,7 +238,7 @@ def _for_training(selected: QuerySet[Trace]) -> QuerySet[Trace]:
 
 
 def _waiting(key: ApiKey) -> QuerySet[Trace]:
-    return decisions(key).filter(reward_pending=True).order_by("created_at", "id")
+    return figures.decisions(key).filter(reward_pending=True).order_by("created_at", "id")
 
 
 def _with_outcomes(traces: QuerySet[Trace]) -> QuerySet[Trace]:

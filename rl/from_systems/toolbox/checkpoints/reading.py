@@ -30,28 +30,20 @@ from math import isfinite
 from typing import Any
 
 from rl.base.errors import BadFile
+from rl.from_systems.toolbox.checkpoints import opcodes
 from rl.from_systems.toolbox.checkpoints.extraction import extract
 from rl.from_systems.toolbox.checkpoints.machine import Machine
-from rl.from_systems.toolbox.checkpoints.opcodes import (
-    Global,
-    OpcodeRefused,
-    Operations,
-    Pairs,
-    PickledSet,
-    PickleLimits,
-    Record,
-)
 
 
-def read_pickle(data: bytes, name: object = "pickle", limits: PickleLimits | None = None) -> Any:
+def read_pickle(data: bytes, name: object = "pickle", limits: opcodes.PickleLimits | None = None) -> Any:
     """What the table says. Raises only BadFile, with the byte and the opcode."""
-    limits = limits or PickleLimits()
-    operations = Operations(data)
+    limits = limits or opcodes.PickleLimits()
+    operations = opcodes.Operations(data)
     try:
         if len(data) > limits.file_bytes:
-            raise OpcodeRefused(f"the file has more than {limits.file_bytes:,} bytes")
+            raise opcodes.OpcodeRefused(f"the file has more than {limits.file_bytes:,} bytes")
         return PlainValues(limits).value(Machine(limits).run(operations))
-    except OpcodeRefused as refused:
+    except opcodes.OpcodeRefused as refused:
         what = str(refused)
     except MemoryError:
         what = "needs more memory than it may have"
@@ -59,7 +51,7 @@ def read_pickle(data: bytes, name: object = "pickle", limits: PickleLimits | Non
 
 
 class PlainValues:
-    def __init__(self, limits: PickleLimits) -> None:
+    def __init__(self, limits: opcodes.PickleLimits) -> None:
         self._limit = limits.depth
         self._done: dict[int, tuple[Any, int]] = {}
         """By identity (every value lives as long as the pickle's root): what it became, and how many levels that has."""
@@ -94,20 +86,20 @@ class PlainValues:
 
     def _note(self, depth: int) -> None:
         if depth > self._limit:
-            raise OpcodeRefused(f"nested deeper than {self._limit} levels")
+            raise opcodes.OpcodeRefused(f"nested deeper than {self._limit} levels")
         self._seen = max(self._seen, depth)
 
     def _build(self, node: Any, depth: int) -> Any:
         match node:
             case list() | tuple():
                 return [self.value(item, depth) for item in node]
-            case PickledSet():
+            case opcodes.PickledSet():
                 return [self.value(item, depth) for item in node.items]
-            case Pairs():
+            case opcodes.Pairs():
                 return self._object(node, depth)
-            case Record():
+            case opcodes.Record():
                 return self._record(node, depth)
-            case Global():
+            case opcodes.Global():
                 return {"$type": str(node)}
             case bytes():
                 return {"$bytes": b64encode(node).decode()}
@@ -117,7 +109,7 @@ class PlainValues:
                 return node.isoformat()
         return str(node)
 
-    def _object(self, pairs: Pairs, depth: int) -> dict[str, Any]:
+    def _object(self, pairs: opcodes.Pairs, depth: int) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         types: dict[str, type] = {}
         for key, value in pairs.items:
@@ -128,7 +120,7 @@ class PlainValues:
             fields[text] = self.value(value, depth)
         return fields
 
-    def _record(self, record: Record, depth: int) -> Any:
+    def _record(self, record: opcodes.Record, depth: int) -> Any:
         fields: dict[str, Any] = {}
         for state in record.states:
             fields.update(self._fields(state, depth))
@@ -138,7 +130,7 @@ class PlainValues:
         fields.update(self._parts(record, depth))
         return fields
 
-    def _parts(self, record: Record, depth: int) -> Iterator[tuple[str, Any]]:
+    def _parts(self, record: opcodes.Record, depth: int) -> Iterator[tuple[str, Any]]:
         yield "$class", record.class_name
         arguments = [self.value(argument, depth) for argument in record.arguments]
         if len(arguments) == 1 and isinstance(arguments[0], (str, int, float)):
@@ -164,7 +156,7 @@ class PlainValues:
 
 
 def _is_fields(state: Any) -> bool:
-    return isinstance(state, Pairs) and all(isinstance(key, str) for key, _ in state.items)
+    return isinstance(state, opcodes.Pairs) and all(isinstance(key, str) for key, _ in state.items)
 
 
 def _key(plain: Any) -> str | None:
@@ -197,7 +189,7 @@ def main() -> None:
         with suppress(ValueError, OSError):  # a stricter limit is in force, or this system has no such one
             resource.setrlimit(limit, (value, value))
     gc.disable()  # it would look again and again at millions of live objects
-    for line in lines(sys.stdin.buffer.read(PickleLimits().file_bytes + 1)):
+    for line in lines(sys.stdin.buffer.read(opcodes.PickleLimits().file_bytes + 1)):
         sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
 
@@ -211,12 +203,12 @@ def lines(data: bytes) -> Iterator[bytes]:
             line = _line(conversation)
             written += len(line)
             if written > MOST_OUTPUT:
-                raise OpcodeRefused(f"its conversations take more than {MOST_OUTPUT // 2**20} MB")
+                raise opcodes.OpcodeRefused(f"its conversations take more than {MOST_OUTPUT // 2**20} MB")
             yield line
         yield _line({"end": True})
     except BadFile as error:
         yield _line({"refused": error.problem, "where": error.location})
-    except OpcodeRefused as error:
+    except opcodes.OpcodeRefused as error:
         yield _line({"refused": str(error), "where": ""})
     except MemoryError:
         yield _line({"refused": f"needs more than {MEMORY // 2**30} GB of memory", "where": ""})
