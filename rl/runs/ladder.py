@@ -14,7 +14,7 @@ from rl.base.errors import OutOfMemory, TrainingFailed
 from rl.base.files import write_text
 from rl.base.leaves import leaf
 from rl.base.records import Report, TrainingResult
-from rl.config import TrainingConfig, find_method
+from rl.config import TrainingConfig
 from rl.config.training_job import TrainingJob
 
 RESOURCES = "rl.lm.resources"
@@ -22,12 +22,12 @@ RESOURCES = "rl.lm.resources"
 Train = Callable[[TrainingJob, Report], TrainingResult]
 
 
-def train_within_memory(train: Train, job: TrainingJob, report: Report, method: str) -> TrainingResult:
-    """The result of ``train``; its ``changed`` says what was not as the job asked.
+def train_within_memory(train: Train, job: TrainingJob, report: Report, least_rows: int) -> TrainingResult:
+    """The result of ``train``; its ``changed`` says what was not as the job asked. ``least_rows``: the method's.
 
     Raises TrainingFailed at the bottom of the ladder, and otherwise what ``train`` raises.
     """
-    rungs = [job.config, *smaller(job.config, find_method(method).least_rows)]
+    rungs = [job.config, *smaller(job.config, least_rows)]
     steps_down, resume, file = 0, job.resume, job.output_dir / "memory.json"
     if not resume:
         file.unlink(missing_ok=True)

@@ -54,7 +54,7 @@ class RLTrainer:
             resume=resume,
             scorer=self.scorer,
         )
-        return train_within_memory(method(self.method).train, job, report, self.method)
+        return train_within_memory(method(self.method).train, job, report, find_method(self.method).least_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,17 +23,17 @@ from rl.base.errors import Interrupted, RatchetError, RunConflict, UsageError
 from rl.base.files import remove
 from rl.base.leaves import leaf
 from rl.base.locks import device_lock
-from rl.base.records import Report, Scorer, TrainingResult
-from rl.config import AgentConfig, TrainingConfig, config_class, find_method, find_rows
+from rl.base.records import Report, TrainingResult
+from rl.config import AgentConfig, TrainingConfig, find_method
 from rl.config.authority import Owner
 from rl.config.automatic import imitates
 from rl.config.training_job import TrainingJob
 from rl.dataset_builder.accepted_answers import choosing_of, folds_of, kind_of, schema_of, tested_of
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
-from rl.hardware import choose_gpu, detect_hardware
+from rl.hardware import choose_gpu
 from rl.lm import base_models
-from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
+from rl.models import Agent, Evaluation, ModelVersion, TrainingRun, TrainingSet
 from rl.operations import audit
 from rl.runs import choosing
 from rl.runs.after_gate import act_on_verdict
@@ -47,11 +47,11 @@ from rl.runs.settling import keep, settle_run
 from rl.runs.stage_log import StageClock, StageLog
 from rl.runs.supervisor import conclude
 from rl.runs.sweep import swept
+from rl.runs.terms import RunTerms, read_terms
 from rl.scoring import rollouts
 from rl.serving import machine
 from rl.serving.deploy import require_target
 from rl.serving.machine import memory_for_training
-from rl.training import method
 from rl.versions import versions
 
 TRACKERS = "rl.runs.report.trackers"
@@ -127,27 +127,23 @@ def execute(run: TrainingRun, report: Report) -> Evaluation:
 
 
 def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
-    choosing.require_origins(run)
-    options, config = RunOptions.from_dict(run.options), config_class(run.method)(**run.config)
-    hardware = detect_hardware(settings.DATA_DIR)
-    TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(hardware))
+    terms = read_terms(run)
+    options = terms.options
+    TrainingRun.objects.filter(pk=run.pk).update(hardware=asdict(terms.hardware))
     if options.deploy:
         require_target(options.deploy, options.model_name)
     if run.version is None:
-        base_models.require(options.base_model_of(run.agent))
+        base_models.require(terms.base_model)
     monitor("stage", {"name": "preparing data"})
-    by_rewards = rollouts.generates(run.method, config) and not options.reward_model
-    if by_rewards:  # checked before anything is frozen or loaded
+    if terms.scorer:  # checked before anything is frozen or loaded
         rollouts.require_rewards(run.agent, options.rewards)
-    if isinstance(config, AgentConfig):
-        choose_gpu(config.device)
-    training_set = _freeze_data(run, config, options, monitor)
-    device = "gpu" if hardware.gpus else "cpu"
-    with device_lock(settings.DATA_DIR / "locks", device, lambda: _wait(monitor)):
+    if isinstance(terms.config, AgentConfig):
+        choose_gpu(terms.config.device)
+    training_set = _freeze_data(run, terms, monitor)
+    with device_lock(settings.DATA_DIR / "locks", terms.device, lambda: _wait(monitor)):
         with memory_for_training(run, monitor):
             _leave_cores(monitor)
-            scorer = rollouts.AgentScorer(run.agent.name, options.rewards) if by_rewards else None
-            version = run.version or versions.register(run, _train(run, training_set, options, scorer, monitor))
+            version = run.version or _make_version(run, terms, training_set, monitor)
             versions.place_weights(run, version)
             monitor("stage", {"name": "evaluating"})
             evaluation = evaluate(version, training_set, monitor)
@@ -169,20 +165,20 @@ def _wait(monitor: Monitor) -> None:
     monitor.raise_if_stopped()
 
 
-def _freeze_data(run: TrainingRun, config: TrainingConfig, options: RunOptions, report: Report) -> TrainingSet:
+def _freeze_data(run: TrainingRun, terms: RunTerms, report: Report) -> TrainingSet:
     if run.training_set is not None:
         dataset_builder.reclaim(run.training_set)  # an attempt that failed had let its ratings go
         return run.training_set
-    kind = rollouts.row_kind(run.method, config)
+    options, kind = terms.options, terms.rows.name
     how: dict[str, Any] = {"method": kind, "report": report}
-    if find_rows(kind).of_tasks:
-        tasks = tasks_of(run.agent, config, options)
-        for text in tasks.remarks:
+    if terms.rows.of_tasks:
+        source = tasks_of(run.agent, terms.config, options)
+        for text in source.remarks:
             report("log", {"text": text})
-        frozen = dataset_builder.freeze(run.agent, options.data, tasks, **how)
+        frozen = dataset_builder.freeze(run.agent, options.data, source, **how)
     else:
         # whether the answers have right ones is seen while they are written
-        cross_fits = imitates(config, run.method, "closed") and not options.launch.is_needed
+        cross_fits = imitates(terms.config, run.method, "closed") and not options.launch.is_needed
         frozen = dataset_builder.freeze(run.agent, options.data, files_of(options), cross_fits=cross_fits, **how)
     keep(run, "its data was prepared", training_set=frozen)
     report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
@@ -206,25 +202,28 @@ def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> datas
     )
 
 
-def _train(
-    run: TrainingRun, training_set: TrainingSet, options: RunOptions, scorer: Scorer | None, monitor: Monitor
-) -> TrainingResult:
-    job = _job(run, training_set, options, scorer, monitor)
+def _make_version(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, monitor: Monitor) -> ModelVersion:
+    job = _job(run, terms, training_set, monitor)
+    _train(run, terms, job, monitor)
+    return versions.register(run, job.base_model)
+
+
+def _train(run: TrainingRun, terms: RunTerms, job: TrainingJob, monitor: Monitor) -> None:
+    options, method = terms.options, terms.method
     if options.launch.is_needed:
-        train: Train = partial(train_in_processes, run.method, options.launch)
+        alone: Train = partial(train_in_processes, run.method, options.launch)
     else:
-        train = method(run.method).train
-    within_memory = partial(train_within_memory, train)
+        alone = leaf(method.module).train
+    train = partial(train_within_memory, alone, least_rows=method.least_rows)
     if options.sweep:  # the best of three learning rates
-        job = replace(job, config=swept(partial(within_memory, method=run.method), job, monitor, run.method))
+        job = replace(job, config=swept(train, job, monitor, method.rows.name))
         keep(run, "rates were tried", config=job.config.as_dict())
     with _with_trackers(run, options, monitor) as tell:
-        result = within_memory(job, tell, run.method)
+        result = train(job, tell)
     monitor.complete(result.history)
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     result.save(run.directory / "result.json")
     draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", monitor)
-    return result
 
 
 @contextmanager
@@ -244,18 +243,16 @@ def _with_trackers(run: TrainingRun, options: RunOptions, report: Report) -> Ite
         yield tell
 
 
-def _job(
-    run: TrainingRun, training_set: TrainingSet, options: RunOptions, scorer: Scorer | None, report: Report
-) -> TrainingJob:
-    base_model = options.base_model_of(run.agent)
+def _job(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, report: Report) -> TrainingJob:
+    reward_model = terms.options.reward_model
     return TrainingJob(
         train_rows=training_set.directory / "train.jsonl",
-        base_model=base_models.resolve(base_model, report),
-        config=settle_run(run, training_set, options, base_model, report),
+        base_model=base_models.resolve(terms.base_model, report),
+        config=settle_run(run, terms, training_set, report),
         output_dir=run.directory,
         resume=run.attempt > 1,
-        scorer=scorer,
-        reward_model=versions.find(run.agent, options.reward_model) if options.reward_model else None,
+        scorer=terms.scorer,
+        reward_model=versions.find(run.agent, reward_model) if reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
         folds=folds_of(training_set),
         tested=tested_of(training_set),

@@ -12,7 +12,7 @@ from rl.base.errors import RunConflict, UsageError
 from rl.base.leaves import leaf
 from rl.base.records import Report
 from rl.collect.feedback.kept_answers import read_kept_answers
-from rl.config import DPOConfig, TrainingConfig, config_class
+from rl.config import DPOConfig, TrainingConfig
 from rl.config.automatic import OF_SIZE, Repeats, settle
 from rl.dataset_builder.accepted_answers import IMITATED, for_choosing, kind_of
 from rl.dataset_builder.plan.plan import TrainingPlan
@@ -21,16 +21,15 @@ from rl.lm.base_models import local_folder
 from rl.lm.model_path import MODEL_CONFIG
 from rl.models import Agent, TrainingRun, TrainingSet
 from rl.runs.choosing import RunOptions
+from rl.runs.terms import RunTerms
 
 HUB = "rl.lm.hub"
 
 
-def settle_run(
-    run: TrainingRun, training_set: TrainingSet, options: RunOptions, base_model: str, report: Report
-) -> TrainingConfig:
-    """The run's configuration, with nothing left to choose. ``base_model``: resolved before. Raises RunConflict when the run
-    belongs to another process, and UsageError for a model that cannot be fetched."""
-    config = config_class(run.method)(**run.config)
+def settle_run(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, report: Report) -> TrainingConfig:
+    """The run's configuration, with nothing left to choose; its base model was resolved before. Raises RunConflict when the
+    run belongs to another process, and UsageError for a model that cannot be fetched."""
+    config = terms.config
     if config.thinks and not thinks_before(run.agent, config.thinks):
         report("log", {"text": "its answers keep to a form from their first word on, so it does not think before them"})
         config = replace(config, thinks=False)
@@ -39,10 +38,10 @@ def settle_run(
         return config
     size = None
     if set(config.automatic) & set(OF_SIZE):
-        if not (local_folder(base_model) / MODEL_CONFIG).is_file():
-            leaf(HUB).fetch_config(base_model)  # of a model of the hub: its weights come when they are trained
-        size = model_shape(local_folder(base_model))
-    repeats = repeats_for(run.agent, config, options)
+        if not (local_folder(terms.base_model) / MODEL_CONFIG).is_file():
+            leaf(HUB).fetch_config(terms.base_model)  # of a model of the hub: its weights come when they are trained
+        size = model_shape(local_folder(terms.base_model))
+    repeats = repeats_for(run.agent, config, terms.options)
     answers = for_choosing(kind_of(training_set), training_set.stats.get(IMITATED, 0))
     settled, reason = settle(config, run.method, training_set.train_rows, size, repeats, answers)
     if reason:

@@ -18,7 +18,7 @@ from rl.base.files import remove, write_json, write_text
 from rl.base.leaves import leaf
 from rl.base.measurements import PairScore
 from rl.base.records import Report
-from rl.config import TrainingConfig, find_method
+from rl.config import TrainingConfig
 from rl.config.automatic import in_words
 from rl.config.training_job import TrainingJob
 from rl.dataset_builder import is_held_out
@@ -81,13 +81,13 @@ def describe_sweep(config: TrainingConfig, rows: int) -> str:
     return f"{trial_steps(config, rows)} steps each at {tried}, without the {ASIDE:.0%} of the prompts they are measured on"
 
 
-def swept(train: Train, job: TrainingJob, report: Report, method: str) -> TrainingConfig:
-    """The job's configuration with the best of three rates. ``train``: the method's. Raises UsageError as ``trial_steps``,
-    NotEnoughData, and what ``train`` raises."""
+def swept(train: Train, job: TrainingJob, report: Report, kind: str) -> TrainingConfig:
+    """The job's configuration with the best of three rates. ``train``: the method's; ``kind``: the name of its kind of rows.
+    Raises UsageError as ``trial_steps``, NotEnoughData, and what ``train`` raises."""
     folder = job.output_dir / "sweep"
     rows = [json.loads(line) for line in job.train_rows.read_text(encoding="utf-8").splitlines()]
     steps = trial_steps(job.config, len(rows))
-    trained, aside = _split(rows, method)
+    trained, aside = _split(rows, kind)
     tried, findings = _read(job)
     for rate in tried[len(findings) :]:
         trial_job = _trial_job(job, folder / in_words(rate), trained, rate, steps)
@@ -108,11 +108,11 @@ def best_of(trials: Iterable[Trial]) -> Trial:
     )
 
 
-def _split(rows: Sequence[Mapping[str, Any]], method: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def _split(rows: Sequence[Mapping[str, Any]], kind: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Rows to train on, and contrasts to measure on."""
     is_aside = [is_held_out("sweep", row.get("split_key") or row["prompt_key"], ASIDE) for row in rows]
     trained = [row for row, aside in zip(rows, is_aside, strict=True) if not aside]
-    pairs = contrasts(find_method(method).rows.name, [row for row, aside in zip(rows, is_aside, strict=True) if aside])
+    pairs = contrasts(kind, [row for row, aside in zip(rows, is_aside, strict=True) if aside])
     if not trained or not pairs:
         raise NotEnoughData(
             f"--sweep sets {ASIDE:.0%} of the training prompts aside, and these are too few: leave it out"

@@ -15,10 +15,9 @@ from django.db.models import QuerySet
 from rl.base.errors import RunConflict, UsageError
 from rl.base.export_records import ExportedFile
 from rl.base.files import publish_directory, remove, sha256_of, staged_directory
-from rl.base.records import TrainingResult, silent
 from rl.config import find_method
 from rl.config.methods import scoring_methods
-from rl.lm import base_models, checkpoints
+from rl.lm import checkpoints
 from rl.lm.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG, check_weights, is_reward_model
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.versions import versions
@@ -69,9 +68,9 @@ _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
 """Folder to the file that makes it one; the folders are named as the kinds of Artifact."""
 
 
-def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
+def register(run: TrainingRun, base_model: str) -> ModelVersion:
     """Names the version by the next free number of its agent (``v1``, ``v2``, …; a reward model's ``reward-v1``, …) and ties
-    it to the run, in one transaction.
+    it to the run, in one transaction. ``base_model``: what ``base_models.resolve`` gave.
 
     Raises RunConflict when the run has been taken over: two attempts must not make two versions.
     """
@@ -80,7 +79,7 @@ def register(run: TrainingRun, result: TrainingResult) -> ModelVersion:
     names = _names(run, count)
     while True:
         try:
-            return _register(run, next(names), count)
+            return _register(run, next(names), base_model, count)
         except IntegrityError:
             continue  # the name is taken
 
@@ -95,15 +94,14 @@ def _names(run: TrainingRun, feedback: int) -> Iterator[str]:
     yield from (f"{start}{number}" for number in itertools.count(made + 1))
 
 
-def _register(run: TrainingRun, name: str, count: int) -> ModelVersion:
+def _register(run: TrainingRun, name: str, base_model: str, count: int) -> ModelVersion:
     method = find_method(run.method)
-    base = run.options.get("base_model") or run.agent.base_model
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
             name=name,
             parent=None if method.scores else Deployment.champion(run.agent),
-            base_model=base_models.resolve(base, silent),
+            base_model=base_model,
             feedback_count=count,
         )
         own_run = TrainingRun.objects.filter(pk=run.pk, attempt=run.attempt, state=TrainingRun.State.RUNNING)

@@ -79,7 +79,7 @@ def test_a_run_that_does_not_fit_trains_in_smaller_passes(tiny_base, tmp_path, t
     asked = job(tiny_base, tmp_path / "asked", max_steps=1)
     tight(dpo._Trainer, lambda config, step: config.batch_size <= 2, error)
     listener = Listener()
-    result = train_within_memory(dpo.train, asked, listener, "dpo")
+    result = train_within_memory(dpo.train, asked, listener, 1)
     assert result.changed == {"batch_size": 2, "gradient_accumulation": 2}
     assert asked.config.batch_size == 4
     assert "out of memory: once more with batch_size 2, gradient_accumulation 2" in listener.log
@@ -93,9 +93,9 @@ def test_the_smaller_passes_give_what_a_run_gives_that_asked_for_them(tiny_base,
     from rl.training import dpo
 
     tight(dpo._Trainer, lambda config, step: config.batch_size <= 2, MESSAGES[0])
-    fell = train_within_memory(dpo.train, job(tiny_base, tmp_path / "fell", max_steps=2), silent, "dpo")
+    fell = train_within_memory(dpo.train, job(tiny_base, tmp_path / "fell", max_steps=2), silent, 1)
     small = job(tiny_base, tmp_path / "small", max_steps=2, batch_size=2, gradient_accumulation=2)
-    asked = train_within_memory(dpo.train, small, silent, "dpo")
+    asked = train_within_memory(dpo.train, small, silent, 1)
     assert same_weights(fell, asked)
     assert asked.changed == {}
 
@@ -105,7 +105,7 @@ def test_a_step_that_runs_out_late_goes_on_from_the_checkpoint_one_rung_at_a_tim
 
     done = tight(dpo._Trainer, lambda config, step: step < 3 or config.activation_checkpointing, MESSAGES[0])
     listener = Listener()
-    result = train_within_memory(dpo.train, job(tiny_base, tmp_path, save_steps=2), listener, "dpo")
+    result = train_within_memory(dpo.train, job(tiny_base, tmp_path, save_steps=2), listener, 1)
     assert result.changed == {"batch_size": 1, "gradient_accumulation": 4, "activation_checkpointing": True}
     assert listener.log.count("once more") == 3
     assert done.count(0) == 1
@@ -119,7 +119,7 @@ def test_the_bottom_of_the_ladder_says_what_is_left_to_do(tiny_base, tmp_path, t
     tight(dpo._Trainer, lambda config, step: False, MESSAGES[0])
     listener = Listener()
     with pytest.raises(TrainingFailed, match=r"out of memory, with 1 row in a forward pass.*lower max_length \(128\)"):
-        train_within_memory(dpo.train, job(tiny_base, tmp_path, batch_size=2), listener, "dpo")
+        train_within_memory(dpo.train, job(tiny_base, tmp_path, batch_size=2), listener, 1)
     assert listener.log.count("once more") == 2
 
 
@@ -128,13 +128,13 @@ def test_a_later_attempt_begins_where_the_last_one_fitted(tiny_base, tmp_path, t
 
     asked = job(tiny_base, tmp_path, epochs=1.0)
     tight(dpo._Trainer, lambda config, step: config.batch_size <= 2, MESSAGES[0])
-    train_within_memory(dpo.train, asked, silent, "dpo")
+    train_within_memory(dpo.train, asked, silent, 1)
     again = Listener()
-    result = train_within_memory(dpo.train, replace(asked, resume=True), again, "dpo")
+    result = train_within_memory(dpo.train, replace(asked, resume=True), again, 1)
     assert result.changed["batch_size"] == 2
     assert "once more" not in again.log
     fresh = Listener()
-    train_within_memory(dpo.train, asked, fresh, "dpo")
+    train_within_memory(dpo.train, asked, fresh, 1)
     assert "once more" in fresh.log
 
 
@@ -152,7 +152,7 @@ def test_kto_keeps_two_rows_in_a_pass(tiny_base, tmp_path, tight):
     ]
     asked = job(tiny_base, tmp_path, rows, max_steps=1)
     tight(kto._Trainer, lambda config, step: config.activation_checkpointing, MESSAGES[0])
-    result = train_within_memory(kto.train, asked, silent, "kto")
+    result = train_within_memory(kto.train, asked, silent, 2)
     assert result.changed == {"batch_size": 2, "gradient_accumulation": 2, "activation_checkpointing": True}
 
 
@@ -166,7 +166,7 @@ def test_a_base_model_that_does_not_fit_is_no_matter_of_smaller_steps(tiny_base,
     monkeypatch.setattr(loading, "read_model", refuse)
     listener = Listener()
     with pytest.raises(TrainingFailed, match=r"the base model .*tiny does not fit") as caught:
-        train_within_memory(dpo.train, job(tiny_base, tmp_path), listener, "dpo")
+        train_within_memory(dpo.train, job(tiny_base, tmp_path), listener, 1)
     assert not isinstance(caught.value, OutOfMemory)
     assert "once more" not in listener.log
 
@@ -186,5 +186,5 @@ def test_nothing_of_the_attempt_that_failed_stays_in_memory(tiny_base, tmp_path,
 
     gc.collect()
     tight(dpo._Trainer, lambda config, step: config.batch_size <= 2, MESSAGES[0])
-    train_within_memory(dpo.train, job(tiny_base, tmp_path, max_steps=1), count, "dpo")
+    train_within_memory(dpo.train, job(tiny_base, tmp_path, max_steps=1), count, 1)
     assert alive == [0, 0]

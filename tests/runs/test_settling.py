@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from rl.base.errors import RunConflict, UsageError
-from rl.base.records import silent
+from rl.base.records import Report, silent
 from rl.collect.feedback.write import compare, correct
-from rl.config import DPOConfig, preset
+from rl.config import DPOConfig, TrainingConfig, preset
 from rl.dataset_builder import DataOptions, freeze, training_plan
 from rl.management.training import _agree
-from rl.models import Agent, Trace, TrainingRun
+from rl.models import Agent, Trace, TrainingRun, TrainingSet
 from rl.runs.choosing import RunOptions
 from rl.runs.dry_run import dry_run, require_data
 from rl.runs.settling import foresee, repeats_for, settle_run
+from rl.runs.terms import read_terms
 from tests.conftest import make_trace
 from tests.dataset_builder.ratings import rate, rate_prompts, rated
 from tests.training.conftest import Listener
@@ -42,6 +43,10 @@ def running(agent: Agent, config: DPOConfig) -> TrainingRun:
     return run
 
 
+def settle(run: TrainingRun, frozen: TrainingSet, base_model: str, report: Report) -> TrainingConfig:
+    return settle_run(run, replace(read_terms(run), base_model=base_model), frozen, report)
+
+
 def test_new_agents_leave_the_numbers_to_the_rows(agent: Agent):
     assert (agent.preset, Agent(name="x", preset="cpu").training_config().learning_rate) == ("auto", 5e-5)
     assert "learning_rate" in agent.training_config("kto").automatic
@@ -52,13 +57,13 @@ def test_new_agents_leave_the_numbers_to_the_rows(agent: Agent):
 def test_a_run_stores_what_it_chose_and_does_not_choose_again(agent: Agent, data_dir, base: str):
     rate_prompts(agent, 39)
     run, listener = running(agent, agent.training_config()), Listener()
-    settled = settle_run(run, freeze(agent, DATA), OPTIONS, base, listener)
+    settled = settle(run, freeze(agent, DATA), base, listener)
     assert (settled.learning_rate, settled.train_layers, settled.steps(39)) == (2e-4, 10, 60)
     assert "39 rows on a" in listener.log
     run.refresh_from_db()
     assert DPOConfig(**run.config) == settled
     rate_prompts(agent, 400, start=39)
-    assert settle_run(run, freeze(agent, DATA), OPTIONS, base, listener) == settled
+    assert settle(run, freeze(agent, DATA), base, listener) == settled
 
 
 @pytest.mark.parametrize(("keeps", "thinks"), [(True, False), (False, True)])
@@ -71,7 +76,7 @@ def test_a_run_of_answers_that_keep_to_a_form_is_one_without_thoughts(
     rate_prompts(agent, 4)
     run, listener = running(agent, agent.training_config()), Listener()
     assert run.config["thinks"]
-    assert settle_run(run, freeze(agent, DATA), OPTIONS, base, listener).thinks is thinks
+    assert settle(run, freeze(agent, DATA), base, listener).thinks is thinks
     run.refresh_from_db()
     assert run.config["thinks"] is thinks
     assert ("does not think" in listener.log) is not thinks
@@ -89,7 +94,7 @@ def test_a_run_that_was_taken_over_stores_nothing(agent: Agent, data_dir, base: 
     run, frozen = running(agent, agent.training_config()), freeze(agent, DATA)
     TrainingRun.objects.filter(pk=run.pk).update(attempt=5)
     with pytest.raises(RunConflict, match="was taken over while its settings were chosen"):
-        settle_run(run, frozen, OPTIONS, base, silent)
+        settle(run, frozen, base, silent)
 
 
 @pytest.mark.learn
@@ -105,9 +110,9 @@ def test_the_size_of_a_model_of_the_hub_is_fetched_where_it_is_needed(
     rate_prompts(agent, 4)
     run, frozen = running(agent, agent.training_config()), freeze(agent, DATA)
     with pytest.raises(UsageError, match="cannot fetch nobody/has-this-model"):
-        settle_run(run, frozen, OPTIONS, "nobody/has-this-model", silent)
+        settle(run, frozen, "nobody/has-this-model", silent)
     run.config = agent.training_config("dpo", "cpu").as_dict()
-    assert settle_run(run, frozen, OPTIONS, "nobody/has-this-model", silent).automatic == ()
+    assert settle(run, frozen, "nobody/has-this-model", silent).automatic == ()
 
 
 def test_the_dry_run_says_the_same(agent: Agent, data_dir, base: str, monkeypatch: pytest.MonkeyPatch):
@@ -129,7 +134,7 @@ def test_robust_reads_how_often_people_disagree(agent: Agent, data_dir, base: st
     assert repeats_for(agent, agent.training_config(), OPTIONS) is None
     assert repeats_for(agent, robust, OPTIONS).judgements == 20
     run, listener = running(agent, robust), Listener()
-    settled = settle_run(run, freeze(agent, DATA), OPTIONS, base, listener)
+    settled = settle(run, freeze(agent, DATA), base, listener)
     assert isinstance(settled, DPOConfig)
     assert 0 < settled.label_smoothing == repeats_for(agent, robust, OPTIONS).flip_rate < 0.3
     assert "from 20 repeated ratings" in listener.log
@@ -153,7 +158,7 @@ def test_disliked_and_repeated_answers_take_no_steps_from_those_that_are_imitate
     run = TrainingRun.objects.create(agent=agent, method="mpo", config=config.as_dict(), options=OPTIONS.as_dict())
     assert run.claim()
     frozen, listener = freeze(agent, DATA, method="mpo"), Listener()
-    settled = settle_run(run, frozen, OPTIONS, base, listener)
+    settled = settle(run, frozen, base, listener)
     assert (frozen.train_rows, frozen.stats["imitated"]) == (61, 10)
     assert "10 rows on a" in listener.log
     assert settled.steps(10) >= 40

@@ -7,7 +7,6 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.base.records import silent
-from rl.base.training_result import TrainingResult
 from rl.export import release
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
@@ -16,7 +15,6 @@ from tests.admin.records import make_training_set
 from tests.evaluation.task_sets import task_set, version_from
 
 pytestmark = pytest.mark.django_db
-RESULT = TrainingResult(Path("adapter"), 1, 0.5, {}, 1.0)
 
 
 @pytest.fixture
@@ -35,26 +33,23 @@ def make_next(agent: Agent, method: str = "dpo", feedback: int = 286, **options)
     rows.refresh_from_db()
     run = TrainingRun.objects.create(agent=agent, method=method, training_set=rows, options=options)
     run.claim()
-    name = versions.register(run, RESULT).name
+    name = versions.register(run, "tiny").name
     assert run.finish(TrainingRun.State.SUCCEEDED)
     return name
 
 
-@pytest.mark.learn
 def test_versions_count_up_for_each_agent_and_kind(agent: Agent):
     assert [make_next(agent), make_next(agent), make_next(agent, "reward_model")] == ["v1", "v2", "reward-v1"]
     assert make_next(Agent.objects.create(name="other", base_model="tiny")) == "v1"
 
 
 @pytest.mark.database
-@pytest.mark.learn
 def test_versions_that_are_called_otherwise_keep_their_names_and_count(agent: Agent):
     for name in ("v286", "v4"):
         ModelVersion.objects.create(agent=agent, name=name, base_model="tiny", feedback_count=1)
     assert [make_next(agent), make_next(agent)] == ["v3", "v5"]
 
 
-@pytest.mark.learn
 def test_n3s_versions_have_the_number_of_what_they_learned_from(agent: Agent):
     assert [make_next(agent, name_by_feedback=True) for _ in range(3)] == ["v286", "v286.2", "v286.3"]
 
