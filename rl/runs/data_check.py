@@ -8,14 +8,14 @@ from rl import dataset_builder
 from rl.base.errors import NotEnoughData
 from rl.base.messages import characters
 from rl.base.records import Message, silent
-from rl.config import TrainingConfig, find_method, find_rows
+from rl.config import TrainingConfig, find_method
 from rl.dataset_builder import Survey
 from rl.dataset_builder.plan.survey import answers_of
 from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, TokenLimits
 from rl.models import Agent
 from rl.runs.run import RunOptions, files_of, tasks_of
 from rl.runs.settling import model_config
-from rl.scoring.rollouts import check_rollouts, generates, require_rewards, row_kind
+from rl.scoring.rollouts import check_rollouts, require_rewards
 
 BUDGET = 4_000_000
 """Characters of long prompts that are tokenised, which takes seconds; the tokens of more are estimated from these."""
@@ -36,19 +36,19 @@ def checked_survey(
     """``directory``: of the base model, which need not be there; ``others``: are shown each row to train on. Raises
     NotEnoughData and UsageError as the run would."""
     check_rollouts(agent, method, config, options.rewards, options.reward_model)
-    fresh = generates(method, config)
+    record = find_method(method)
+    fresh, rows = record.generates_with(config), record.rows_with(config)
     if fresh and not options.reward_model:
         require_rewards(agent, options.rewards)
-    answer = int(getattr(config, "max_new_tokens", 0)) if fresh or find_method(method).rows.of_tasks else 0
+    answer = int(getattr(config, "max_new_tokens", 0)) if fresh or rows.of_tasks else 0
     prompts = LongPrompts(directory, TokenLimits(int(config.max_length), context_of(directory), answer))
 
     def see(row: Mapping[str, Any]) -> None:
         for saw in (prompts.saw, *others):
             saw(row)
 
-    kind = row_kind(method, config)
-    source = tasks_of(agent, config, options) if find_rows(kind).of_tasks else files_of(options)
-    survey = dataset_builder.survey(agent, options.data, source, method=kind, see=see)
+    source = tasks_of(agent, config, options) if rows.of_tasks else files_of(options)
+    survey = dataset_builder.survey(agent, options.data, source, method=rows.name, see=see)
     if survey.shortage:
         raise NotEnoughData(survey.shortage)
     prompts.lengths.check(prompts.limits, silent, "about ")

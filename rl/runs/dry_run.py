@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from rl.base.records import Report, silent
-from rl.config import DPOConfig, TrainingConfig, config_class
+from rl.config import DPOConfig, TrainingConfig, config_class, find_method
 from rl.config.automatic import AnswerTraits, describe_losses, imitates, settle
 from rl.dataset_builder import LengthSpread, Survey
 from rl.dataset_builder.accepted_answers import for_choosing
@@ -23,7 +23,6 @@ from rl.runs.run import RunOptions
 from rl.runs.settling import model_shape, repeats_for, thinks_before
 from rl.runs.sweep import describe_sweep
 from rl.runs.workload import Run, Texts, past_run
-from rl.scoring.rollouts import row_kind
 
 SAMPLE = 200
 """Answers that are tokenised to learn how many characters a token has."""
@@ -107,8 +106,8 @@ def dry_run(
     """``measures``: first times this machine with the base model where that was not done yet, in a process of its own, and
     keeps what it learns. Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one."""
     config = replace(config, thinks=thinks_before(agent, config.thinks))
-    base, texts, kinds = options.base_model_of(agent), Texts(), ChatKinds(row_kind(method, config), config.thinks)
-    directory, cost, learned = local_folder(base), None, None
+    texts, kinds = Texts(), ChatKinds(find_method(method).rows_with(config).name, config.thinks)
+    directory, cost, learned = local_folder(options.base_model_of(agent)), None, None
     survey = checked_survey(agent, config, options, method, directory, texts.saw, kinds.saw)
     ratio, measured = _characters_per_token(agent, directory)
     hardware, shape = detect_hardware(settings.DATA_DIR), model_shape(directory)
@@ -122,14 +121,14 @@ def dry_run(
             timed.measure(config, method, report)
         estimator = _Estimator(timed, ratio)
         cost = estimator.estimate(_planned_run(agent, config, options, method, survey, tested), texts)
-        learned = experience(method, loaded_name(base), hardware, estimator.estimate_past)
+        learned = experience(method, loaded_name(options.base_model_of(agent)), hardware, estimator.estimate_past)
         cost = learned.correct(cost) if learned else cost
     agent.note_plan_seen()
     longest = _in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)}
     return Plan(
         agent=agent.name,
         method=method,
-        base_model=base,
+        base_model=options.base_model_of(agent),
         survey=survey,
         refused=kinds.count_refused(directory),
         tokens=Tokens(_in_tokens(survey.prompt_lengths, ratio), longest, ratio, measured),

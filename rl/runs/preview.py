@@ -21,7 +21,7 @@ from django.conf import settings
 
 from rl.base.errors import NotEnoughData, UsageError
 from rl.base.messages import Message
-from rl.config import TrainingConfig, find_rows
+from rl.config import TrainingConfig, find_method, find_rows
 from rl.config.methods import Column
 from rl.dataset_builder.first_row import METHOD, FirstRow
 from rl.dataset_builder.plan.survey import answers_of
@@ -31,7 +31,6 @@ from rl.runs.child_environment import library_variables
 from rl.runs.data_check import checked_survey, context_of
 from rl.runs.run import RunOptions
 from rl.runs.settling import thinks_before
-from rl.scoring.rollouts import row_kind
 
 SHOWN: Final = 20
 """Rows of a page."""
@@ -134,12 +133,12 @@ class Preview:
 def preview(agent: Agent, config: TrainingConfig, options: RunOptions, method: str, count: int = SHOWN) -> Preview:
     """The first ``count`` rows of a run; none of a method that makes its answers itself. Reads all of the agent's ratings.
     Raises UsageError, for a tokenizer that cannot be used too."""
-    kind = row_kind(method, config)
-    if not find_rows(kind).has_answers:
+    rows = find_method(method).rows_with(config)
+    if not rows.has_answers:
         return Preview()
     source = local_folder(options.base_model_of(agent))
     thinks = thinks_before(agent, config.thinks)
-    kinds, counts, problem = ChatKinds(kind, thinks, count), Counter[str](), ""
+    kinds, counts, problem = ChatKinds(rows.name, thinks, count), Counter[str](), ""
     try:
         counts += checked_survey(agent, config, options, method, source, kinds.saw).skipped
         counts += kinds.count_refused(source)

@@ -24,15 +24,6 @@ PROBED = 20
 """Stored answers that are looked at to see whether a reward applies."""
 
 
-def generates(method: str, config: TrainingConfig) -> bool:
-    return find_method(method).generates_with(config)
-
-
-def row_kind(method: str, config: TrainingConfig) -> str:
-    """What rows the training set has, as ``find_rows`` finds them."""
-    return find_method(method).rows_with(config).name
-
-
 @dataclass(frozen=True)
 class AgentScorer:
     """The agent's rewards; only what can judge fresh answers. Other processes make the same one from its fields. Raises
@@ -55,11 +46,12 @@ class AgentScorer:
 
 def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: str, reward_model: str) -> None:
     """Raises UsageError for rewards and generators that cannot be used, before there is a run."""
-    if find_method(method).rows.of_tasks and not getattr(config, "environment", None):
+    record = find_method(method)
+    if record.rows.of_tasks and not getattr(config, "environment", None):
         raise UsageError("agents with tools learn from tasks in an environment: use train_agent --config FILE")
     if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
         raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
-    if not generates(method, config):
+    if not record.generates_with(config):
         if rewards or reward_model:
             what = "--rewards" if rewards else "--reward-model"
             raise UsageError(f"{what} is for answers that are generated while training, and none are here")
@@ -67,7 +59,7 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
     if config.sft_epochs:
         raise UsageError(
             f"--sft-first imitates stored answers, and {method} makes its own: leave it out"
-            + (", or use --rollouts offline" if find_method(method).generates == "online" else "")
+            + (", or use --rollouts offline" if record.generates == "online" else "")
         )
     if rewards and reward_model:
         raise UsageError("--rewards and --reward-model are two ways to reward an answer: choose one")

@@ -3,11 +3,11 @@ import pytest
 from rl import auto_labels
 from rl.auto_labels import predicting
 from rl.base.errors import NotEnoughData, RewardFailed, UsageError
-from rl.config import AgentConfig, GRPOConfig, PPOConfig, TrainingConfig
+from rl.config import AgentConfig, GRPOConfig, PPOConfig, TrainingConfig, find_method
 from rl.data_formatter.fresh import fresh_trace
 from rl.models import Agent
 from rl.rewards import REWARDS, reward_class
-from rl.scoring.rollouts import AgentScorer, check_rollouts, generates, require_rewards, row_kind
+from rl.scoring.rollouts import AgentScorer, check_rollouts, require_rewards
 from tests.auto_labels.labelled import BAD, GOOD, make_labelled
 from tests.conftest import make_trace
 
@@ -29,8 +29,8 @@ OFFLINE = GRPOConfig().with_overrides({"rollouts": "offline"})
 )
 def test_methods_that_generate_start_from_prompts(method: str, config: TrainingConfig, kind: str):
     if method != "reward_model":  # whose rows are its own affair
-        assert row_kind(method, config) == kind
-    assert generates(method, config) == (kind == "prompts")
+        assert find_method(method).rows_with(config).name == kind
+    assert find_method(method).generates_with(config) == (kind == "prompts")
 
 
 def test_fresh_answers_are_judged_by_what_needs_no_record_of_them():

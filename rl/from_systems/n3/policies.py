@@ -73,7 +73,7 @@ def _settings(
     require_trainers(values)
     config, options = pipeline.chosen_settings(method, values, base_model, {"min_samples": 1})
     options = _with_reward_model(agent, method, options, scorer)
-    if rollouts.generates(method, config) and not options.reward_model:
+    if find_method(method).generates_with(config) and not options.reward_model:
         try:
             rollouts.require_rewards(agent)
         except NotEnoughData as error:
