@@ -71,7 +71,7 @@ def evaluate_pairs(
     labels = Labels(PAIRS.name, sample_rows(held_out.rows))
     measured_on = measure_preference(subject, held_out, labels, report, own_data=True)
     outcome = _complete(measured_on, subject, held_out)
-    return {"agent": agent.name, **origin, **_as_document(outcome)}
+    return {**origin, **_as_document(outcome)}
 
 
 def evaluate_answers(
@@ -87,7 +87,7 @@ def evaluate_answers(
     guards = skip("answers are compared with those of a file", agent, subject.task)
     outcome = _complete(_judge(earnings, held_out, "fields", guards, subject), subject, held_out)
     figures = fields.describe(earnings, held_out.rows, agent.name)
-    return {"agent": agent.name, **origin, **_as_document(outcome), **figures}
+    return {**origin, **_as_document(outcome), **figures}
 
 
 def _find_unstored(
@@ -95,8 +95,8 @@ def _find_unstored(
 ) -> tuple[Subject, dict[str, str]]:
     """And what it is, for the document."""
     if isinstance(measured, Path):
-        return of_checkpoint(agent, measured, options, report), {"checkpoint": str(measured)}
-    return of_version(measured, options, report), {"version": measured.name}
+        return of_checkpoint(agent, measured, options, report), {"agent": agent.name, "checkpoint": str(measured)}
+    return of_version(measured, options, report), {"agent": agent.name, "version": measured.name}
 
 
 def _measure(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
@@ -170,10 +170,8 @@ def reward_fresh_answers(evaluation: Evaluation, report: Report) -> None:
     if version.is_reward_model:
         usable = evaluation.verdict != Evaluation.Verdict.REJECT
         # one of each of the newest versions that answer
-        answering = version.agent.versions.exclude(run__method__in=scoring_methods()).order_by("-created_at")[
-            :MOST_VERSIONS
-        ]
-        newest = (version.evaluations.filter(artifact=None).first() for version in answering)
+        answering = version.agent.versions.exclude(run__method__in=scoring_methods()).order_by("-created_at")
+        newest = (version.evaluations.filter(artifact=None).first() for version in answering[:MOST_VERSIONS])
         judge, judged = (version if usable else None), [evaluation for evaluation in newest if evaluation]
     else:
         trained = versions.list_trained(version.agent).exclude(stage=ModelVersion.Stage.REJECTED)

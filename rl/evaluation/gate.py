@@ -197,7 +197,8 @@ def _settle(case: _Case) -> Verdict | None:
 def _ask_for_prompts(case: _Case, most_prompts: int) -> Verdict:
     planned, ask = _plan(case) if case.held_out_share else None, ""
     if planned and len(case.changes) + planned.more <= most_prompts:
-        ask = _would_show(case, planned.gain, round_up(planned.more / case.held_out_share), f"{case.words.thing}s")
+        more = f"{round_up(planned.more / case.held_out_share):,} more {case.words.thing}s"
+        ask = f"; a version that is better by {case.words.amount(planned.gain)} would show with about {more}"
     elif planned:
         gain = gain_of_prompts(variance(case.changes), most_prompts, case.look.next_level) - case.margin
         most = f"{case.words.number_of(most_prompts)}, the most that are asked"
@@ -209,10 +210,6 @@ def _plan(case: _Case) -> SampleSizePlan | None:
     if sum(change != 0 for change in case.changes) < FEWEST_DIFFERENT or not all(map(math.isfinite, case.changes)):
         return None
     return plan(variance(case.changes), len(case.changes), case.look.next_level, case.margin)
-
-
-def _would_show(case: _Case, gain: float, more: int, things: str) -> str:
-    return f"; a version that is better by {case.words.amount(gain)} would show with about {more:,} more {things}"
 
 
 def _why_undecided(case: _Case, ask: str) -> str:

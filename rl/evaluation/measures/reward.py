@@ -1,7 +1,7 @@
 """How much reward a version's answers to held-out prompts earn, and how many held-out tasks it solves, beside its base model
 and the version in use."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -63,9 +63,7 @@ def compare(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Repor
     def reward(row: Row, answer: GeneratedAnswer | None) -> float | None:
         return scorer(fresh_trace(row, answer.text, answer.tokens_in, answer.tokens_out)).value if answer else None
 
-    return earn(
-        candidates, texts_of(answers), {name: list(map(reward, candidates, of)) for name, of in answers.items()}
-    )
+    return earn_by_answers(candidates, answers, reward)
 
 
 def compare_success(contest: Contest, rows: Sequence[Row], config: AgentConfig, report: Report) -> Earnings:
@@ -91,8 +89,14 @@ def thin_out(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: stable_hash(row["prompt_key"]))[:MOST_PROMPTS]
 
 
-def texts_of(answers: Mapping[str, Sequence[GeneratedAnswer | None]]) -> dict[str, list[str]]:
-    return {name: [answer.text if answer else "" for answer in of_model] for name, of_model in answers.items()}
+def earn_by_answers(
+    rows: Sequence[Row],
+    answers: Mapping[str, Sequence[GeneratedAnswer | None]],
+    reward: Callable[[Row, GeneratedAnswer | None], float | None],
+) -> Earnings:
+    """``answers``: of the models, in the order of the rows."""
+    texts = {name: [answer.text if answer else "" for answer in of_model] for name, of_model in answers.items()}
+    return earn(rows, texts, {name: list(map(reward, rows, of_model)) for name, of_model in answers.items()})
 
 
 def earn(rows: Sequence[Row], answers: dict[str, list[str]], rewards: dict[str, list[Any]]) -> Earnings:

@@ -25,7 +25,7 @@ from rl.dataset_builder.read.ratings import DatabaseSource
 from rl.evaluation import MODELS, SCORERS, of_each
 from rl.evaluation.gate import FEWEST_PROMPTS
 from rl.evaluation.measures.fields import shares_right
-from rl.evaluation.measures.reward import Earnings, describe, earn, judge, texts_of, thin_out
+from rl.evaluation.measures.reward import Earnings, describe, earn_by_answers, judge, thin_out
 from rl.evaluation.subject import Measured, Subject
 from rl.models import ModelVersion, TrainingRun, TrainingSet
 
@@ -129,9 +129,7 @@ def count_right(
     def reward(row: Row, answer: GeneratedAnswer | None) -> float | None:
         return float(kind.is_right(answer.text, row["accepted"])) if answer else None
 
-    return earn(
-        rows, texts_of(answers), {name: list(map(reward, rows, of_model)) for name, of_model in answers.items()}
-    )
+    return earn_by_answers(rows, answers, reward)
 
 
 def describe_right(earnings: Earnings, kind: AnswerKind) -> dict[str, Any]:
