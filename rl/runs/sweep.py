@@ -149,7 +149,7 @@ def _try(train: Train, job: TrainingJob, aside: Sequence[Mapping[str, Any]], rep
     logits = [config.beta * margin for margin in margins]
     losses = [max(-logit, 0.0) + math.log1p(math.exp(-abs(logit))) for logit in logits]
     accuracy = fmean([score.credit for score in relative]) if margins else 0.5
-    return Trial(config.learning_rate, fmean(losses) if losses else math.inf, accuracy, speaker.divergence)
+    return Trial(config.learning_rate, fmean(losses) if losses else math.inf, accuracy, speaker.meter.divergence)
 
 
 def _read(job: TrainingJob) -> tuple[list[float], list[Trial]]:

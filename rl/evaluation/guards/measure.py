@@ -93,7 +93,7 @@ class GuardWatch:
             current=all_models["current"],
             preferred=[str(row["chosen"][-1].get("content") or "") for row in rows if row.get("chosen")],
             questions=[str(row["prompt"][-1].get("content") or "") for row in rows],
-            distance=self.speaker.distance,
+            distance=self.speaker.meter.distance,
             has_format=any(asks_for_format(row, self.agent.answer_format) for row in rows),
             task=self.task,
             chosen=self.chosen,

@@ -2,17 +2,18 @@
 and how far the new one has moved from its base."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rl.base.measurements import Distance
+from rl.base.measurements import Distance, Fit
 from rl.base.records import Choosing, GeneratedAnswer, Report
-from rl.evaluation.torch.distance import DistanceMeter
 from rl.lm import loading
 from rl.lm.choosing import choose_for_rows
+from rl.lm.divergence import LogProbs, Sequences, divergence, fit_to_prompts, log_probs_of, mean_of, without_adapter
 from rl.lm.encoding import PAIR, answer_text, encode
 from rl.lm.generating import Ids, likeliest
 from rl.lm.lengths import room_for_an_answer
@@ -34,7 +35,6 @@ def answer_versions(
     max_length: int,
     max_new_tokens: int,
     report: Report,
-    precision: str = "auto",
     thinks: bool = False,
     also: WhileLoaded | None = None,
 ) -> dict[str, list[GeneratedAnswer | None]]:
@@ -48,7 +48,7 @@ def answer_versions(
     loading.quiet()
     loading.leave_a_core_free()
     report("stage", {"name": "loading the base model"})
-    tokenizer, model = loading.load_tokenizer(base_model, thinks), loading.load_base(base_model, precision).eval()
+    tokenizer, model = loading.load_tokenizer(base_model, thinks), loading.load_base(base_model).eval()
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
     prompts = _fitting(encode(tokenizer, rows, len(rows), report, ()), room)
     if too_long := len(rows) - len(prompts):
@@ -106,6 +106,49 @@ def _read(
     ]
 
 
+@dataclass(slots=True)
+class DistanceMeter:
+    """How far a new model has moved from its base model, by its own answers, those of the base, and those that people
+    prefer: takes the token ids of prompts and answers while the models are loaded."""
+
+    measures_fit: bool
+    """Whether to tell how well answers fit their prompts, for which the base model reads each answer some times more."""
+    divergence: float | None = field(default=None, init=False)
+    """How far the new model has moved, in nats a token; None before it has answered, and without an answer."""
+    _likelihoods: dict[str, float | None] = field(default_factory=dict, init=False)
+    """How likely the base model finds the answers of "new", of "base", and those "chosen"."""
+    _fits: dict[str, float | None] = field(default_factory=dict, init=False)
+
+    def take_new(self, base: PreTrainedModel, model: torch.nn.Module, sequences: Sequences) -> None:
+        if moved := divergence(base, model, sequences):
+            self.divergence, own = moved
+            with without_adapter(model):
+                self._take("new", base, sequences, own)
+
+    def take_base(self, base: PreTrainedModel, own: Sequences, chosen: Sequences) -> None:
+        """What the base model answers itself, and what people prefer."""
+        for whose, sequences in (("base", own), ("chosen", chosen)):
+            self._take(whose, base, sequences, log_probs_of(base, sequences))
+
+    def _take(self, whose: str, base: PreTrainedModel, sequences: Sequences, own: LogProbs) -> None:
+        self._likelihoods[whose] = mean_of(own)
+        if self.measures_fit:
+            self._fits[whose] = fit_to_prompts(base, sequences, own)
+
+    @property
+    def distance(self) -> Distance | None:
+        """None before both have answered, and without an answer."""
+        new, base, chosen = (self._likelihoods.get(whose) for whose in ("new", "base", "chosen"))
+        if self.divergence is None or new is None or base is None:
+            return None
+        return Distance(self.divergence, new, base, chosen, self._fit)
+
+    @property
+    def _fit(self) -> Fit | None:
+        new, base, chosen = (self._fits.get(whose) for whose in ("new", "base", "chosen"))
+        return None if new is None or base is None or chosen is None else Fit(new, base, chosen)
+
+
 class Speaker:
     """Asks each model once, for its likeliest tokens."""
 
@@ -128,7 +171,7 @@ class Speaker:
         """The answers of each model, one for each row; None where the prompt leaves no room."""
         self.most: dict[str, int] = {}
         """Tokens that each model was given for an answer."""
-        self._meter = DistanceMeter(measures_fit)
+        self.meter = DistanceMeter(measures_fit)
         self._rows, self._max_length, self._most, self._report = rows, max_length, most, report
         self._measured = len(rows) if measured is None else measured
         self._choosing, self._schema = choosing, schema
@@ -155,21 +198,11 @@ class Speaker:
         # while both models are loaded
         sequences = [(prompts[number], ids) for number, ids in answers.items() if number < self._measured]
         if name == "new":
-            self._meter.take_new(base, model, sequences)
+            self.meter.take_new(base, model, sequences)
         elif name == "base":
             preferred = [
                 (ids, plain(answer))
                 for number, ids in prompts.items()
                 if number < self._measured and (answer := encoded[number].get("chosen_ids"))
             ]
-            self._meter.take_base(base, sequences, preferred)
-
-    @property
-    def divergence(self) -> float | None:
-        """How far the model "new" is from its base, in nats a token; None before it has answered, and without an answer."""
-        return self._meter.divergence
-
-    @property
-    def distance(self) -> Distance | None:
-        """How far the model "new" is from its base; None before both have answered, and without an answer."""
-        return self._meter.distance
+            self.meter.take_base(base, sequences, preferred)

@@ -83,10 +83,10 @@ def test_the_divergence_is_that_of_both_models_at_each_token(ask_models, tiny_ba
         with adapted.disable_adapter():
             old = adapted(input_ids=whole).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
     expected = (new.exp() * (new - old)).sum(-1).mean().item()
-    assert watched.speaker.distance.kl == pytest.approx(expected, rel=1e-3)
+    assert watched.speaker.meter.distance.kl == pytest.approx(expected, rel=1e-3)
     assert expected > 0
     said = old.gather(1, answer[0][:, None]).mean().item()
-    assert watched.speaker.distance.likelihood == pytest.approx(said, rel=1e-3)
+    assert watched.speaker.meter.distance.likelihood == pytest.approx(said, rel=1e-3)
 
 
 def test_the_base_finds_its_own_answers_as_likely_as_it_said_them(ask_models, tiny_base, adapter):
@@ -101,7 +101,7 @@ def test_the_base_finds_its_own_answers_as_likely_as_it_said_them(ask_models, ti
         return_dict_in_generate=True,
     )
     steps = [logits[0].log_softmax(-1).max().item() for logits in output.logits]
-    assert watched.speaker.distance.base_likelihood == pytest.approx(sum(steps) / len(steps), rel=1e-3)
+    assert watched.speaker.meter.distance.base_likelihood == pytest.approx(sum(steps) / len(steps), rel=1e-3)
 
 
 def measure(model: Any, adapted: Any, sequences: list) -> list[float]:
@@ -147,7 +147,7 @@ def test_how_answers_fit_is_measured_where_it_is_asked_for(agent, tiny_base, ada
     ]
     watched = watch_of(agent, [row | {"prompt_key": f"q{number}"} for number, row in enumerate(rows)], most=4)
     score_versions(str(tiny_base), {"base": None, "new": adapter}, rows, also=watched.speaker, **LENGTHS)
-    fit = watched.speaker.distance.fit
+    fit = watched.speaker.meter.distance.fit
     assert (fit is not None) is measures
     assert not measures or all(0 <= share <= 1 for share in (fit.new, fit.base, fit.chosen))
     rails = {rail["name"]: rail for rail in watched.guards().report["rails"]}

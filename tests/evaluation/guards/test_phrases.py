@@ -1,6 +1,6 @@
 import pytest
 
-from rl.evaluation.guards.phrases import most_overused, own_words
+from rl.evaluation.guards.rails import most_overused, own_words
 
 
 def test_what_is_furthest_above_the_usual_is_told_and_not_what_is_said_most():
