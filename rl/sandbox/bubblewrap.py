@@ -134,9 +134,7 @@ class _Box:
         if self._pidfd is not None:
             watching.end(self._pidfd, seconds)
             return
-        for pid in reversed(list(watching.descendants(self._process.pid))):  # bwrap's child would wait for it for ever
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        watching.kill_tree(self._process.pid)  # bwrap's child would wait for it for ever
 
     def _end(self) -> None:
         self._kill(_START_SECONDS)

@@ -68,11 +68,7 @@ def restore_signals() -> None:
 
 def be_first_out_of_memory() -> None:
     """Better this process, and those it starts, than a training run beside it."""
-    descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-    try:
-        os.write(descriptor, b"1000")
-    finally:
-        os.close(descriptor)
+    _write("/proc/self/oom_score_adj", "1000")
 
 
 _with_gil = ctypes.PyDLL(None, use_errno=True)

@@ -13,7 +13,6 @@ import ctypes
 import marshal
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -28,10 +27,9 @@ from rl.base.errors import SandboxUnavailable
 from rl.sandbox import plumbing, programs, seccomp, watching
 from rl.sandbox.contract import ENVIRONMENT, UNPRIVILEGED_ID, Limits, Result
 from rl.sandbox.plumbing import make_sealed_file, pipe, read_status, resource_limits, result, unforked
-from rl.sandbox.watching import Stream, Watch
+from rl.sandbox.watching import GONE, Stream, Watch
 
 _BLOCK_BYTES: Final = 512
-_GONE: Final = (FileNotFoundError, ProcessLookupError)
 MOST_ENTRIES: Final = 200_000
 """The most entries of a folder that is looked at."""
 
@@ -54,7 +52,7 @@ def disk_usage(folder: Path, pids: Collection[int], known: Collection[FileId], f
             raise PermissionError(f"more than {MOST_ENTRIES} files and folders")
     held: dict[FileId, int] = {}
     for pid in pids:
-        with suppress(*_GONE):
+        with suppress(*GONE):
             _add_held(pid, held, file_bytes)
     removed = {file: size for file, size in held.items() if file not in known}
     return entries + len(removed), size + sum(removed.values())
@@ -88,7 +86,7 @@ def _blocks(folder: Path) -> Iterator[int]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     yield entry.stat(follow_symlinks=False).st_blocks
-        except (*_GONE, NotADirectoryError, PermissionError):
+        except (*GONE, NotADirectoryError, PermissionError):
             continue
         except OSError as error:
             raise PermissionError(str(error)) from error
@@ -101,9 +99,9 @@ def _add_held(pid: int, held: dict[FileId, int], file_bytes: int) -> None:
     for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
         task = f"/proc/{pid}/task/{thread}"
         try:
-            with suppress(*_GONE):
+            with suppress(*GONE):
                 for name in os.listdir(f"{task}/fd"):  # noqa: PTH208
-                    with suppress(*_GONE):
+                    with suppress(*GONE):
                         status = os.stat(f"{task}/fd/{name}")  # noqa: PTH116
                         if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
                             held[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK_BYTES
@@ -119,8 +117,8 @@ def _add_held(pid: int, held: dict[FileId, int], file_bytes: int) -> None:
 
 def _has_ended(task: str) -> bool:
     try:
-        return Path(f"{task}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
-    except _GONE:
+        return watching.stat_of(task)[0] in "ZX"
+    except GONE:
         return True
 
 
@@ -234,7 +232,5 @@ class _Box:
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
-            for pid in reversed(list(watching.descendants(self._process.pid))):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            watching.kill_tree(self._process.pid)
             self._process.wait()

@@ -34,14 +34,14 @@ def usage(root: int) -> ResourceUsage:
     memory, cpu, pids = 0, 0.0, []
     for pid in descendants(root):
         with suppress(*GONE):
-            stat = _stat(f"/proc/{pid}")
+            stat = stat_of(f"/proc/{pid}")
             cpu += sum(int(stat[field - _FIRST_FIELD]) for field in (14, 15, 16, 17)) / _TICKS
             memory += _resident_pages(pid, stat) * _PAGE_BYTES
             pids.append(pid)
     return ResourceUsage(memory, cpu, tuple(pids))
 
 
-def _stat(folder: str) -> list[str]:
+def stat_of(folder: str) -> list[str]:
     """The fields after the command's name, which stands in brackets and may hold anything (proc(5))."""
     return Path(f"{folder}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
@@ -53,7 +53,7 @@ def _resident_pages(pid: int, stat: list[str]) -> int:
     held = [0]
     for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
         with suppress(*GONE):
-            held.append(int(_stat(f"/proc/{pid}/task/{task}")[_RESIDENT - _FIRST_FIELD]))
+            held.append(int(stat_of(f"/proc/{pid}/task/{task}")[_RESIDENT - _FIRST_FIELD]))
     return max(held)
 
 
@@ -64,6 +64,13 @@ def descendants(root: int) -> Iterator[int]:
         pid = waiting.pop()
         yield pid
         waiting += children(pid)
+
+
+def kill_tree(root: int) -> None:
+    """The last first: a parent may wait for its child for ever."""
+    for pid in reversed(list(descendants(root))):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def files_in(pid: int, folder: str, size: int) -> int:

@@ -92,9 +92,8 @@ class Zygote:
         with self._lock, unforked, ExitStack() as theirs:
             descriptors = box.open(theirs, code, stdin)
             for _ in range(_ATTEMPTS):
-                if (
-                    not self._servers or not self._servers[-1].is_open
-                ):  # those before it end with the last of their boxes
+                if not self._servers or not self._servers[-1].is_open:
+                    # those before it end with the last of their boxes
                     self._servers = [server for server in self._servers if not server.is_over]
                     self._servers.append(_Server())
                 server = self._servers[-1]

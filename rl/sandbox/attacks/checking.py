@@ -20,6 +20,7 @@ from rl.base.errors import SandboxUnavailable
 from rl.sandbox.attacks import ATTACKS, Attack, AttackResult
 from rl.sandbox.backends import run
 from rl.sandbox.contract import UNPRIVILEGED_ID
+from rl.sandbox.watching import stat_of
 
 _SECONDS: Final = 120
 """The victim ends by itself after that."""
@@ -85,7 +86,7 @@ class World:
         ]
         if self.victim.poll() is not None:
             findings.append("the victim was killed")
-        elif Path(f"/proc/{self.victim.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt":
+        elif stat_of(f"/proc/{self.victim.pid}")[0] in "Tt":
             findings.append("the victim was stopped or traced")
         findings += [f"{name} was reached" for name, listener in self._listeners() if _was_reached(listener)]
         for folder in Path("/proc").glob("[0-9]*"):
