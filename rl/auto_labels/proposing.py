@@ -89,13 +89,10 @@ def _chunks(rows: QuerySet[Trace], limit: int | None) -> Iterator[list[Trace]]:
     """Each chunk starts behind the last trace of the one before, so that nothing is walked over twice."""
     left, last = limit, None
     while left is None or left > 0:
-        behind = (
-            rows
-            if last is None
-            else rows.filter(created_at__lte=last.created_at).filter(
-                Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, id__gt=last.pk)
-            )
-        )
+        behind = rows
+        if last is not None:
+            older = Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, id__gt=last.pk)
+            behind = rows.filter(older, created_at__lte=last.created_at)
         traces = list(behind[: CHUNK if left is None else min(CHUNK, left)])
         if not traces:
             return

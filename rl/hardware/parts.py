@@ -117,19 +117,15 @@ class Seconds:
 
     def _trunk(self) -> float:
         """States that are computed in the first pass over the rows."""
-        keeps = self._below and self._keeps_trunk
-        return (
-            min(self._answers, self._trained_rows) * self._sequences * self._tokens * self._below * self._layer
-            if keeps
-            else 0.0
-        )
+        if not self._keeps_trunk:
+            return 0.0
+        return min(self._answers, self._trained_rows) * self._sequences * self._tokens * self._below * self._layer
 
     def _steps(self) -> float:
         method, passes = self.method.work, getattr(self.config, self.method.work.passes, 1)
         flops = method.flops - (method.once if self._scores_first else 0)
-        flops += method.flops_a_pass * getattr(self.config, method.passes, 0) + 2 * bool(
-            self.config.activation_checkpointing
-        )
+        flops += method.flops_a_pass * getattr(self.config, method.passes, 0)
+        flops += 2 * bool(self.config.activation_checkpointing)
         # units of a forward and backward pass (4) with an adapter, and of forward passes (2)
         trained = passes if method.flops_a_pass else 1
         forward = max(0.0, flops - 4 * trained) / 2 + (passes if self.config.full else 0)
@@ -245,6 +241,5 @@ class Seconds:
         if not tokens:
             return 0.0
         prompt = max(0.0, self._tokens - self.work.answer_tokens)
-        return prompt * self.model.layers * self._layer + tokens * (
-            self.model.layers * self.speed.generation + self.speed.head
-        )
+        a_token = self.model.layers * self.speed.generation + self.speed.head
+        return prompt * self.model.layers * self._layer + tokens * a_token

@@ -96,9 +96,8 @@ def _precision(hardware: HardwareConfig, device: str, careful: bool) -> Reasoned
     if device == "mps":
         return ReasonedChoice("fp32", "bf16 is not in every Apple processor")
     if careful or not hardware.cpu_bf16:
-        return ReasonedChoice(
-            "fp32", "runs on every CPU" if hardware.cpu_bf16 else "this CPU only emulates bf16, which is slower"
-        )
+        why = "runs on every CPU" if hardware.cpu_bf16 else "this CPU only emulates bf16, which is slower"
+        return ReasonedChoice("fp32", why)
     return ReasonedChoice(
         "bf16", "the CPU multiplies bf16 itself: measured to be half as fast again, and half the memory"
     )
@@ -140,11 +139,9 @@ def _generations(memory: int, device: str, careful: bool) -> ReasonedChoice:
         )
     if device == "cpu":
         return ReasonedChoice(6, "a steadier mean than 4 gives, at the price that a strong CPU can pay")
-    return (
-        ReasonedChoice(8, "GRPO's usual group")
-        if memory >= 8 * GIB
-        else ReasonedChoice(4, "the answers' cache must fit in too")
-    )
+    if memory >= 8 * GIB:
+        return ReasonedChoice(8, "GRPO's usual group")
+    return ReasonedChoice(4, "the answers' cache must fit in too")
 
 
 def _model(hardware: HardwareConfig, memory: int, device: str, config: TrainingConfig) -> dict[str, ReasonedChoice]:

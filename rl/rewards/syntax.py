@@ -85,9 +85,8 @@ def is_sql(text: str) -> bool:
     import sqlglot
     from sqlglot import exp
 
-    logging.getLogger("sqlglot").setLevel(
-        logging.ERROR
-    )  # it warns with the text of statements that it does not look into
+    # it warns with the text of statements that it does not look into
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     # what sqlglot makes of plain words: ``hello world`` is a column with an alias
     words = (exp.Condition, exp.Alias, exp.Aliases, exp.Identifier, exp.Tuple, exp.Star, exp.Interval)
     for dialect in SQL_DIALECTS:
