@@ -33,7 +33,7 @@ from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
 from rl.hardware import choose_gpu
 from rl.lm import base_models
-from rl.models import Agent, Evaluation, ModelVersion, TrainingRun, TrainingSet
+from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
 from rl.operations import audit
 from rl.runs import choosing
 from rl.runs.after_gate import act_on_verdict
@@ -143,7 +143,7 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
     with device_lock(settings.DATA_DIR / "locks", terms.device, lambda: _wait(monitor)):
         with memory_for_training(run, monitor):
             _leave_cores(monitor)
-            version = run.version or _make_version(run, terms, training_set, monitor)
+            version = run.version or versions.register(run, _train(run, terms, training_set, monitor))
             versions.place_weights(run, version)
             monitor("stage", {"name": "evaluating"})
             evaluation = evaluate(version, training_set, monitor)
@@ -202,14 +202,10 @@ def tasks_of(agent: Agent, config: TrainingConfig, options: RunOptions) -> datas
     )
 
 
-def _make_version(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, monitor: Monitor) -> ModelVersion:
-    job = _job(run, terms, training_set, monitor)
-    _train(run, terms, job, monitor)
-    return versions.register(run, job.base_model)
-
-
-def _train(run: TrainingRun, terms: RunTerms, job: TrainingJob, monitor: Monitor) -> None:
+def _train(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, monitor: Monitor) -> str:
+    """Returns the base model that it trained, as ``base_models.resolve`` gave it."""
     options, method = terms.options, terms.method
+    job = _job(run, terms, training_set, monitor)
     if options.launch.is_needed:
         alone: Train = partial(train_in_processes, run.method, options.launch)
     else:
@@ -224,6 +220,7 @@ def _train(run: TrainingRun, terms: RunTerms, job: TrainingJob, monitor: Monitor
     gc.collect()  # trainer and model refer to each other, and the next model may not fit beside this one
     result.save(run.directory / "result.json")
     draw_report(result, run.directory / "report.png", f"{run.agent.name}, run {run.pk}: {run.method}", monitor)
+    return job.base_model
 
 
 @contextmanager
