@@ -36,11 +36,7 @@ class Reader:
     """A base model that stays in memory. Raises UsageError or TrainingFailed for one that cannot be loaded."""
 
     def __init__(self, base_model: str, *, max_length: int, report: Report, precision: str = "auto") -> None:
-        loading.quiet()
-        loading.leave_a_core_free()
-        report("stage", {"name": "loading the base model"})
-        self.tokenizer = loading.load_tokenizer(base_model)
-        self.model = loading.load_base(base_model, precision).eval()
+        self.tokenizer, self.model = loading.open_model(base_model, report, precision=precision)
         self.max_length = min(max_length, loading.context_length(self.model.config))
 
     @property

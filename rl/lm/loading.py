@@ -16,6 +16,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
+from rl.base.records import Report
 from rl.hardware import choose_gpu, cpu_runs_bf16, detect_hardware, in_4bit, precision_on, usable_cores
 from rl.lm import processes
 from rl.lm.lengths import UNKNOWN_CONTEXT
@@ -115,6 +116,16 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
             f"out of memory: the base model {base} does not fit; choose a smaller one, precision bf16, "
             "or quantize_base 4bit on an NVIDIA GPU"
         ) from error
+
+
+def open_model(
+    base: str, report: Report, *, precision: str = "auto", thinks: bool = False
+) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    """What measures and judges begin with: the model in evaluation mode. Raises as ``load_tokenizer`` and ``load_base``."""
+    quiet()
+    leave_a_core_free()
+    report("stage", {"name": "loading the base model"})
+    return load_tokenizer(base, thinks), load_base(base, precision).eval()
 
 
 def context_length(config: PretrainedConfig) -> int:

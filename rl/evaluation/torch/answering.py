@@ -45,10 +45,7 @@ def answer_versions(
     it is loaded. Raises UsageError for a base model that is none, and TrainingFailed for a model or an adapter that cannot
     be loaded.
     """
-    loading.quiet()
-    loading.leave_a_core_free()
-    report("stage", {"name": "loading the base model"})
-    tokenizer, model = loading.load_tokenizer(base_model, thinks), loading.load_base(base_model).eval()
+    tokenizer, model = loading.open_model(base_model, report, thinks=thinks)
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
     prompts = _fitting(encode(tokenizer, rows, len(rows), report, ()), room)
     if too_long := len(rows) - len(prompts):

@@ -53,11 +53,8 @@ def score_versions(
     for a score. ``also`` is called for each model while it is loaded. Raises UsageError for a base model that is none, and
     TrainingFailed for a model or an adapter that cannot be loaded.
     """
-    loading.quiet()
-    loading.leave_a_core_free()
+    tokenizer, model = loading.open_model(base_model, report, precision=precision, thinks=thinks)
     use_compact_head()
-    report("stage", {"name": "loading the base model"})
-    tokenizer, model = loading.load_tokenizer(base_model, thinks), loading.load_base(base_model, precision).eval()
     add_fused_lm_head(model)
     answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
     scores: dict[str, list[float | None]] = {}

@@ -36,14 +36,8 @@ def solve_versions(
     order of the tasks. Raises UsageError for a base model that is none or an environment that cannot be made, and
     TrainingFailed for a model or an adapter that cannot be loaded.
     """
-    loading.quiet()
-    loading.leave_a_core_free()
     loading.use_device(config.device)
-    report("stage", {"name": "loading the base model"})
-    tokenizer, model = (
-        loading.load_tokenizer(base_model, config.thinks),
-        loading.load_base(base_model, config.precision).eval(),
-    )
+    tokenizer, model = loading.open_model(base_model, report, precision=config.precision, thinks=config.thinks)
     # room of an episode: its tokens in all, of which a turn needs max_new_tokens
     room = TokenLimits(int(config.max_length), loading.context_length(model.config), int(config.max_new_tokens))
     settings = EnvironmentSettings(**config.environment)
