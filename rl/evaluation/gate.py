@@ -122,9 +122,8 @@ class _Case:
     def figures(self) -> str:
         write = self.words.write
         value, low, high = map(write, (self.shown.value, self.shown.low, self.shown.high))
-        figures = (
-            f"{value} {self.words.gain} on {self.words.number_of(len(self.changes))}, 95% interval {low} to {high}"
-        )
+        prompts = self.words.number_of(len(self.changes))
+        figures = f"{value} {self.words.gain} on {prompts}, 95% interval {low} to {high}"
         if self.look.number is None or self.shown.low <= -self.margin:
             return figures
         if self.sure.low > -self.margin and not self.holds:

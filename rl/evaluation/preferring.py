@@ -87,9 +87,8 @@ def _decide(picked: Picks | None, fresh: Fresh | Unheard | None, terms: Terms, p
     if picked and len(picked.shares) >= FEWEST_PROMPTS:
         return "picks", judge_picks(picked, terms.stake, terms.margin, terms.sides)
     if isinstance(fresh, Unheard):
-        return "fresh", _open(
-            f"Fresh answers could not be compared: {fresh.problem}. Evaluate again when that is mended."
-        )
+        mend = "Evaluate again when that is mended."
+        return "fresh", _open(f"Fresh answers could not be compared: {fresh.problem}. {mend}")
     if fresh and fresh.judge.beats_chance and len(fresh.sides) >= FEWEST_JUDGED:
         return "fresh", _forecast(fresh, terms)
     return "", _open(f"Nobody can tell yet, and people have to pick: {_why_open(fresh, prompts)}.")

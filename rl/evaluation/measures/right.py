@@ -7,6 +7,7 @@ asked once of each model, so the versions are compared pair by pair, by an exact
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from statistics import fmean
 from typing import Any
 
@@ -135,18 +136,15 @@ def count_right(
 def describe_right(earnings: Earnings, kind: AnswerKind) -> dict[str, Any]:
     """Beside the figures of rewards: the kind of the answers, right ones of each model, by class or by field, and what the
     new version takes for what."""
-    parts = (
-        {"classes": _by_class(earnings)}
-        if kind.kind == "closed"
-        else {"fields": shares_right(lambda row, text: kind.compare(text, row["accepted"][0]), earnings)}
-    )
+    if kind.kind == "closed":
+        parts: dict[str, Any] = {"classes": _by_class(earnings)}
+    else:
+        parts = {"fields": shares_right(lambda row, text: kind.compare(text, row["accepted"][0]), earnings)}
     figures = {
         "answers": {"kind": kind.kind, "reason": kind.reason},
         "right": {name: int(sum(earnings.rewards[name])) for name in MODELS},
         "prompts": len(earnings.rows),
-        "of_kind": {name: fmean(map(kind.is_of_kind, earnings.answers[name])) for name in MODELS}
-        if earnings.rows
-        else {},
+        "of_kind": {name: fmean(map(kind.is_of_kind, texts)) for name, texts in earnings.answers.items() if texts},
         **parts,
     }
     return {**figures, "said": in_words(figures)}
@@ -159,18 +157,10 @@ def _by_class(earnings: Earnings) -> dict[str, Any]:
         for right, text, hit in zip(wanted, earnings.answers["new"], earnings.rewards["new"], strict=True)
         if not hit
     )
+    hits = {model: Counter(compress(wanted, earnings.rewards[model])) for model in MODELS}
     return {
         "rows": [
-            {
-                "name": name,
-                "prompts": prompts,
-                "right": {
-                    model: int(
-                        sum(hit for right, hit in zip(wanted, earnings.rewards[model], strict=True) if right == name)
-                    )
-                    for model in MODELS
-                },
-            }
+            {"name": name, "prompts": prompts, "right": {model: hits[model][name] for model in MODELS}}
             for name, prompts in Counter(wanted).most_common(MOST_CLASSES)
         ],
         "confused": [
