@@ -20,7 +20,6 @@ from rl.config.methods import scoring_methods
 from rl.lm import checkpoints
 from rl.lm.model_path import ADAPTER, ADAPTER_CONFIG, MODEL, MODEL_CONFIG, check_weights, is_reward_model
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
-from rl.versions import versions
 
 
 def artifact_fields(path: Path, files: Sequence[ExportedFile] = ()) -> dict[str, Any]:
@@ -53,7 +52,7 @@ def find(agent: Agent, name: str) -> Path:
         version = agent.versions.filter(name__iexact=name).first()
         if version is None:
             raise UsageError(f"there is no reward model {name}: no such folder, and {agent.name} has no such version")
-        directory = versions.weights_directory(version)
+        directory = weights_directory(version)
     if not is_reward_model(check_weights(directory, UsageError)):
         raise UsageError(f"{name} is not a reward model: 'manage.py train_reward_model --agent {agent.name}' makes one")
     return directory
