@@ -37,10 +37,8 @@ class ExecCode(BaseTool):
         if result.stopped:
             raise ToolFailed(f"the program reached the {result.stopped} limit")
         ending = f"exit code {result.exit}" if result.exit else ""
-        return (
-            "\n".join(part for part in (result.stdout.rstrip(), result.stderr.rstrip(), ending) if part)
-            or "(no output)"
-        )
+        parts = (result.stdout.rstrip(), result.stderr.rstrip(), ending)
+        return "\n".join(filter(None, parts)) or "(no output)"
 
 
 TEST_SECONDS = 5.0
@@ -111,12 +109,8 @@ class CodeExecEnv(AgentEnv):
         return self._judge_program("" if blocks is None else program_of(answer, blocks, ("python", "")))
 
     def judge_call(self, call: ToolRequest) -> Judgement | None:
-        code = call.arguments.get("code")
-        if (
-            self._reward_on == "answer"
-            or not isinstance(self.tools.find(call.name), ExecCode)
-            or not isinstance(code, str)
-        ):
+        code, runs_code = call.arguments.get("code"), isinstance(self.tools.find(call.name), ExecCode)
+        if self._reward_on == "answer" or not runs_code or not isinstance(code, str):
             return None
         return self._judge_program(dedent(code)) if self.task.get("tests") else self._judge_output()
 

@@ -68,11 +68,8 @@ def choose(
         parting = tree.parting(answers)
         asked = [] if accepted is None else [*prompts[:MOST_MEANT]]
         scores = _scores(model, tokenizer, [*asked, *(prompts[number] for number in numbers)], parting)
-        means = (
-            {option: fmean(of_prompt[option] for of_prompt in scores[: len(asked)]) for option in parting.options}
-            if asked
-            else {}
-        )
+        first = scores[: len(asked)]
+        means = {option: fmean(of[option] for of in first) for option in parting.options} if asked else {}
         if accepted and len(answers) == len(tree.tokens):
             trust = fit_trust(parting, [*zip(scores, supports, accepted, strict=False)][: len(asked)], means)
         for number, of_prompt in zip(numbers, scores[len(asked) :], strict=True):

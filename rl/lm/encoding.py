@@ -78,9 +78,8 @@ def _batches(rows: Iterable[Mapping[str, Any]], answers: Sequence[str]) -> Itera
 def _is_run(row: Mapping[str, Any], answers: Sequence[str]) -> bool:
     """Also a conversation of several turns: the words of others are told apart in runs."""
     texts = [row[name] for name in answers if row.get(name)]
-    return (
-        bool(row.get("tools")) or any(map(has_calls, (row["prompt"], *texts))) or any(len(text) > 1 for text in texts)
-    )
+    has_turns = any(len(text) > 1 for text in texts)
+    return bool(row.get("tools")) or has_turns or any(map(has_calls, (row["prompt"], *texts)))
 
 
 def _encode_run(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], answers: Sequence[str]) -> EncodedRow:
@@ -89,9 +88,8 @@ def _encode_run(tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], answ
     try:
         ids = {f"{name}_ids": chat.answer_ids(row[name]) for name in answers if row.get(name)}
         prompt = chat.prompt_ids(row["prompt"], row.get("tools") or ())
-        return {"prompt_ids": prompt, **ids, "dropped_texts": chat.dropped_texts - dropped} | _flag_lost(
-            answer_form(tokenizer), row, answers
-        )
+        lost = _flag_lost(answer_form(tokenizer), row, answers)
+        return {"prompt_ids": prompt, **ids, "dropped_texts": chat.dropped_texts - dropped, **lost}
     except ChatRefused as refused:
         return {"refused": str(refused)}
 

@@ -147,10 +147,8 @@ def with_origins(agent: Agent, config: TrainingConfig, options: RunOptions, by: 
     if not options.base_model:
         options, origins["base_model"] = replace(options, base_model=agent.base_model), OF_AGENT
     if by is Owner.OPERATOR:
-        origins = (
-            dict.fromkeys(_operators_settings(type(config)(), config.as_dict(), options.as_dict()), COMMAND_LINE)
-            | origins
-        )
+        own = _operators_settings(type(config)(), config.as_dict(), options.as_dict())
+        origins = dict.fromkeys(own, COMMAND_LINE) | origins
     return replace(options, origins=origins)
 
 

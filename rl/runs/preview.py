@@ -70,9 +70,8 @@ class ChatKinds:
             self._bytes += len(json.dumps(own))
             self.first += [own] if self._bytes < MOST_BYTES else []
         chats, tools = [row["prompt"], *answers_of(row)], row.get("tools")
-        kind = "|".join(_REPEATED.sub("uaua", "".join(map(_mark, chat))) for chat in chats) + (
-            "+tools" if tools else ""
-        )
+        kind = "|".join(_REPEATED.sub("uaua", "".join(map(_mark, chat))) for chat in chats)
+        kind += "+tools" if tools else ""
         self.counts[kind] += 1
         if self.counts[kind] == 1 and len(self.examples) < _KINDS and not _SIMPLE.fullmatch(kind):
             prompt, *answers = [

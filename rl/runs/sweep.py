@@ -102,10 +102,9 @@ def swept(train: Train, job: TrainingJob, report: Report, kind: str) -> Training
 def best_of(trials: Iterable[Trial]) -> Trial:
     """The least loss of those that stay near to the base model; where none does, the smallest rate."""
     trials = list(trials)
-    sound = [trial for trial in trials if trial.is_sound]
-    return (
-        min(sound, key=lambda trial: (trial.loss, trial.rate)) if sound else min(trials, key=lambda trial: trial.rate)
-    )
+    if sound := [trial for trial in trials if trial.is_sound]:
+        return min(sound, key=lambda trial: (trial.loss, trial.rate))
+    return min(trials, key=lambda trial: trial.rate)
 
 
 def _split(rows: Sequence[Mapping[str, Any]], kind: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:

@@ -114,14 +114,11 @@ def _verdict_problems(row: Mapping[str, Any]) -> Iterator[FieldProblem]:
         yield FieldProblem("field 'task'", "is missing: what the environment judges answers by")
         return
     kind = leaf(_ENVIRONMENTS).environment_class(name).tasks
-    yield from (
-        FieldProblem(f"field 'task', {problem.field}".rstrip(", "), problem.what) for problem in kind.problems(task)
-    )
-    options = row.get("options")
+    for problem in kind.problems(task):
+        yield FieldProblem(f"field 'task', {problem.field}".rstrip(", "), problem.what)
+    options = row["options"] if isinstance(row.get("options"), dict) else {}
     try:
-        leaf(f"{_ENVIRONMENTS}.settings").EnvironmentSettings(
-            name, options if isinstance(options, dict) else {}
-        ).check()
+        leaf(f"{_ENVIRONMENTS}.settings").EnvironmentSettings(name, options).check()
     except UsageError as error:
         yield FieldProblem("field 'options'", str(error))
 

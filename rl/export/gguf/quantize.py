@@ -95,11 +95,8 @@ def _quantize_rows(values: Array, kind: Type) -> NDArray[np.uint8]:
 
     def quantize_part(bounds: tuple[int, int]) -> int:
         first, last = bounds
-        return int(
-            library.ggml_quantize_chunk(
-                kind, source.ctypes.data, packed.ctypes.data, first * width, last - first, width, None
-            )
-        )
+        buffers = source.ctypes.data, packed.ctypes.data
+        return int(library.ggml_quantize_chunk(kind, *buffers, first * width, last - first, width, None))
 
     edges = np.linspace(0, rows, min(torch.get_num_threads(), rows) + 1, dtype=int).tolist()
     with ThreadPoolExecutor(len(edges) - 1) as pool:

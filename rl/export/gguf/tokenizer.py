@@ -200,8 +200,7 @@ def _write_special_tokens(writer: gguf.GGUFWriter, tokenizer: Any, model_eos: ob
     writer.add_add_eos_token(False)
     if tokenizer.chat_template:
         template = tokenizer.get_chat_template()
-        if (
-            "date_string" in template
-        ):  # llama.cpp would fill in the day on which it answers, not the date of the training
+        if "date_string" in template:
+            # llama.cpp would fill in the day on which it answers, not the date of the training
             template = f'{{%- set date_string = "{DATE}" -%}}{template}'
         writer.add_chat_template(template)

@@ -55,9 +55,8 @@ def unpack(file: Path, target_dir: Path, report: Report) -> Path:
         read_architecture(reader, file.name)
         config = read_config(reader)  # transformers' reader of tokenizers believes it
     target_dir.parent.mkdir(parents=True, exist_ok=True)
-    if problem := shortage(
-        target_dir.parent, sum(int(tensor.n_elements) for tensor in reader.tensors) * _BYTES_PER_WEIGHT
-    ):
+    weights = sum(int(tensor.n_elements) for tensor in reader.tensors)
+    if problem := shortage(target_dir.parent, weights * _BYTES_PER_WEIGHT):
         raise UsageError(f"the model does not fit: {problem}")
     report("stage", {"name": f"unpacking {file.name}"})
     with staged_directory(target_dir) as unfinished, errors_as(UsageError, f"{file} cannot be unpacked"):
@@ -104,10 +103,8 @@ def read_tokenizer(reader: gguf.GGUFReader, file: Path) -> PreTrainedTokenizerBa
     with redirect_stderr(StringIO()):  # gguf draws a bar of its own, whatever the libraries were asked
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
     # SentencePiece's vocabularies are read by llama.cpp with a space before each text, unless the file says otherwise
-    if (
-        metadata.whole("tokenizer.ggml.model") == "llama"
-        and metadata.whole("tokenizer.ggml.add_space_prefix") is not False
-    ):
+    prefixes = metadata.whole("tokenizer.ggml.add_space_prefix") is not False
+    if prefixes and metadata.whole("tokenizer.ggml.model") == "llama":
         # also where the text begins with a space, which transformers' reader leaves as it is
         backend = tokenizer.backend_tokenizer
         backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

@@ -81,9 +81,8 @@ class _KeptGradient(torch.autograd.Function):
         is_top1 = torch.empty_like(targets, dtype=torch.bool) if "is_top1" in outputs else None
         expected = torch.empty_like(states) if ctx.needs_input_grad[0] else None  # p W, (N, H)
         tokens = min(max(_BYTES // (4 * len(words)), _FEWEST), len(states))
-        memory = hidden.new_empty(
-            (2, tokens, len(words)), dtype=torch.float32
-        )  # one for all chunks: new pages are slow
+        # one for all chunks: new pages are slow
+        memory = hidden.new_empty((2, tokens, len(words)), dtype=torch.float32)
         for start in range(0, len(states), tokens):
             part = slice(start, start + tokens)
             logits, powers = memory[:, : len(states[part])]  # (C, V) each
@@ -101,9 +100,8 @@ class _KeptGradient(torch.autograd.Function):
                 expected[part] /= sums[:, None]
         mean_logits = None
         if "mean_logits" in outputs:
-            total = torch.mm(words.new_ones(1, len(words)), words)[
-                0
-            ].float()  # (H,): a product, which bfloat16 is fast at
+            # (H,): a product, which bfloat16 is fast at
+            total = torch.mm(words.new_ones(1, len(words)), words)[0].float()
             mean_logits = states.float() @ total * (scale / len(words))
         if expected is not None:
             ctx.save_for_backward((words[targets] - expected).mul_(scale))  # d log p[target] / d h, (N, H)

@@ -80,9 +80,8 @@ def _sharing(model: PreTrainedModel) -> Callable[..., Any]:
         if given.get("return_dict"):
             del given["return_dict"]
         understood = _OF_ROWS if scores_rows else _OF_ANSWERS
-        is_taken = (
-            (scores_rows or given.get("fused_lm_head")) and "input_ids" in given and not given.keys() - understood
-        )
+        is_of_trl = scores_rows or given.get("fused_lm_head")
+        is_taken = is_of_trl and "input_ids" in given and not given.keys() - understood
         rows = None
         if not arguments and is_taken and not model.is_activation_checkpointing:
             rows = Rows.of(given["input_ids"], given.get("attention_mask"))

@@ -143,9 +143,7 @@ class _Connections:
             self._loop, self._by_server = None, {}
         if loop is not None:
             with suppress(TimeoutError):  # a server that does not go is killed before, by the package
-                asyncio.run_coroutine_threadsafe(_close(connections), loop).result(
-                    15.0
-                )  # a server that does not go is killed before, by the package
+                asyncio.run_coroutine_threadsafe(_close(connections), loop).result(15.0)
             loop.call_soon_threadsafe(loop.stop)
 
 
