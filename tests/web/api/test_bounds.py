@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final
+from uuid import uuid4
 
 import pytest
 from django.http import HttpResponse
@@ -20,8 +21,11 @@ from rl.from_systems.command_center import api as command_center
 from rl.from_systems.n3 import calls as n3
 from rl.from_systems.ocd.calls import base as ocd
 from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, WaitingRating
+from rl.serving.dialects.known import DIALECTS
 from rl.serving.gateway import app as gateway
+from rl.serving.gateway import retrieval
 from rl.serving.gateway.routing import KnownAgent, Served, Snapshot
+from rl.serving.gateway.stored import StoredAnswer
 from rl.web.api import feedback, pagination, parsers
 from rl.web.api.auth import forget
 from tests.collect.otlp.make_spans import body, chat, span
@@ -193,6 +197,30 @@ def read_statistics(world: World) -> None:
     assert world.server.get(path).json()["total_traces"] == 4
 
 
+def list_items(world: World) -> None:
+    messages = [{"role": "user", "content": str(at)} for at in range(151)]
+    answer = StoredAnswer(uuid4(), Trace(), messages, None)
+
+    async def find(request: Any) -> StoredAnswer:
+        return answer
+
+    def ask(**query: str) -> dict[str, Any]:
+        request = SimpleNamespace(query_params=query)
+        document: dict[str, Any] = json.loads(asyncio.run(retrieval.input_items(request)).body)  # type: ignore[arg-type]
+        return document
+
+    world.patch(retrieval, "_find", find)
+    first = ask(limit="100", order="asc")
+    rest = ask(limit="100", order="asc", after=first["last_id"])
+    assert ([len(page["data"]) for page in (first, rest)], first["has_more"], rest["has_more"]) == (
+        [100, 50],
+        True,
+        False,
+    )
+    with pytest.raises(gateway.Refusal, match="1 to 100"):
+        ask(limit="101")
+
+
 def list_models(world: World) -> None:
     served = Served(1, "v1", upstream=SimpleNamespace())  # type: ignore[arg-type]
     known = {f"a{at}": KnownAgent(at, f"a{at}", timezone.now(), "", 1, (served,)) for at in range(3)}
@@ -352,6 +380,7 @@ BOUNDS: dict[str, Callable[[World], None]] = {
     "POST TrackOutcomes": reward_pending("/api/training/track-outcomes"),
     "POST OtlpTraces": export_spans,
     "GET /v1/models": list_models,
+    "GET /v1/responses/{name}/input_items": list_items,
 }
 SINGLE: dict[str, str] = {
     "POST TokenList": "one token",
@@ -377,7 +406,11 @@ SINGLE: dict[str, str] = {
     "GET DecisionStats": "figures, and a count for each agent with decisions",
     "GET Description": "a document that the code alone determines",
     "GET DescriptionPage": "a page that the code alone determines",
-    "POST /v1/chat/completions": "one answer",
+    **{f"POST {dialect.path}": "one answer" for dialect in DIALECTS},
+    "POST /v1/messages/count_tokens": "a number",
+    "POST /v1/conversations": "a name",
+    "GET /v1/responses/{name}": "one answer",
+    "DELETE /v1/responses/{name}": "one answer",
     "GET /v1/models/{name}": "one model",
 }
 
@@ -389,7 +422,7 @@ def addresses() -> list[str]:
             walked[f"{method} {view.__name__}"] = None
     for route in gateway.application.routes:
         for method in sorted(set(route.methods or ()) - {"HEAD"}):  # type: ignore[attr-defined]
-            walked[f"{method} {route.path}"] = None  # type: ignore[attr-defined]
+            walked[f"{method} {route.path.rstrip('/')}"] = None  # type: ignore[attr-defined]
     return list(walked)
 
 
