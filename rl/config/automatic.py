@@ -10,14 +10,6 @@ and 50 to 60 steps teach what people see; 5e-4 breaks the model, and 8 steps at 
 - layers: the top third, at least 4, of a model with 12 or more, below 2,000 rows; else all;
 - dropout of the adapter: none below 2,000 rows.
 
-Answers that are rewarded while it trains (GRPO) teach less each. Measured on SmolLM2-135M with a reward for Markdown and 32
-answers a step: 0.69 becomes 1 in 12 steps at 1e-3 and in 17 at 5e-4, 0.83 in 20 at 2e-4, 0.75 with the top ten layers alone.
-
-- learning rate: 5e-4 x 576 / hidden size, between 2e-5 and 1e-3;
-- a step: 4 prompts with all their answers;
-- passes: as many as make 30 steps, at most 10;
-- layers: all.
-
 Imitation of accepted answers (SFT) bears far more, and jobs that have right answers need it. Measured on SmolLM2-135M with
 three jobs of 12 to 200 rows, five draws: at 1e-3 all of them are learned whatever the number of rows, in steps and not in
 passes; at 3e-4 in two passes a third of the rows is.
@@ -33,24 +25,22 @@ import math
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-from rl.config.base import FULL_LEARNING_RATE, TrainingConfig
+from rl.config.base import TrainingConfig
 from rl.config.method_configs import SMOOTHED, DPOConfig, GRPOConfig, MPOConfig
 from rl.config.methods import find_method
+from rl.config.ppo_config import PPOConfig
+from rl.config.steps_and_rates import choose_for_rewards, cut, scale_rate, step_in_words
 
 LEAST_STEPS, MOST_PASSES = 60, 10
 LEAST_REPEATS = 20
 """Repeated ratings from which on their disagreement says more than a guess."""
 OF_SIZE = ("learning_rate", "train_layers")
 """What depends on the model's size."""
-_RATE, _HIDDEN_SIZE = 2e-4, 576
-_RATES = (2e-5, 1e-3)
+_RATE, _RIGHT_RATE, _FREE_RATE = 2e-4, 1e-3, 3e-4
 _FASTER = {"mpo": 1.5}
 """Methods that bear a higher rate, and how much."""
-_ROWS_A_PASS = 4
 _ROWS_A_STEP = 8
 """What imitation takes."""
-_RIGHT_RATE, _FREE_RATE, _REWARDED_RATE = 1e-3, 3e-4, 5e-4
-_PROMPTS_A_STEP, _REWARDED_STEPS = 4, 30
 _CLOSED_STEPS, _STEPS_AN_ANSWER, _CLOSED_PASSES = 40, 6, 4
 _STRUCTURED_STEPS, _STRUCTURED_PASSES = 80, 6
 _FEW_ROWS, _SOME_ROWS, _MANY_ROWS = 256, 1024, 2000
@@ -111,8 +101,8 @@ def settle(
     if imitates(config, method, answers.kind):
         rows = min(rows, answers.rows or rows)
         chosen |= _for_imitation(config, rows, answers) | _size_for_imitation(config, rows, size, answers)
-    elif isinstance(config, GRPOConfig):
-        chosen |= _for_rewards(config, rows, size)
+    elif isinstance(config, (GRPOConfig, PPOConfig)):
+        chosen |= choose_for_rewards(config, rows, size.hidden_size if size else None)
     else:
         chosen |= _by_rows(config, method, rows) | _by_size(config, method, rows, size)
     if isinstance(config, DPOConfig):
@@ -136,14 +126,17 @@ def imitates(config: TrainingConfig, method: str, kind: str) -> bool:
 
 def settle_warm_up(config: TrainingConfig, rows: int, hidden_size: int, answers: AnswerTraits) -> TrainingConfig:
     """The imitation that comes before a method: at its own rate, and for so many passes as it would take by itself where
-    the configuration has no number of them."""
+    the configuration has no number of them. Steps of whole groups are none of its own."""
+    if isinstance(config, GRPOConfig):
+        batch = min(_ROWS_A_STEP, int(config.batch_size))
+        config = replace(config, batch_size=batch, gradient_accumulation=round(_ROWS_A_STEP / batch))
     rate = config.sft_learning_rate or _imitation_rate(config, hidden_size, answers.kind)
     epochs = config.sft_epochs if config.sft_epochs > 0 else _for_imitation(config, rows, answers)["epochs"]
     return replace(config, learning_rate=rate, epochs=epochs, max_steps=0)
 
 
 def _for_imitation(config: TrainingConfig, rows: int, answers: AnswerTraits) -> dict[str, Any]:
-    batch, passes = _cut(config, _ROWS_A_STEP, 1, _ROWS_A_STEP)
+    batch, passes = cut(config, _ROWS_A_STEP, 1, _ROWS_A_STEP)
     of_a_pass = math.ceil(math.ceil(rows / batch) / passes) if rows else 1
     steps = {
         "closed": max(_CLOSED_STEPS, _STEPS_AN_ANSWER * answers.distinct),
@@ -169,23 +162,8 @@ def _size_for_imitation(config: TrainingConfig, rows: int, size: Size | None, an
     return {**chosen, "learning_rate": rate, "train_layers": layers}
 
 
-def _for_rewards(config: GRPOConfig, rows: int, size: Size | None) -> dict[str, Any]:
-    """``rows``: prompts."""
-    prompts = min(_PROMPTS_A_STEP, max(1, rows))
-    batch, passes = _cut(config, prompts * int(config.num_generations), 1)
-    epochs = min(MOST_PASSES, max(1, math.ceil(_REWARDED_STEPS / math.ceil(rows / prompts)))) if rows else 1
-    chosen = {"batch_size": batch, "gradient_accumulation": passes, "epochs": float(epochs)}
-    return chosen | ({"learning_rate": _rate(_REWARDED_RATE, config, size.hidden_size)} if size else {})
-
-
 def _imitation_rate(config: TrainingConfig, hidden_size: int, kind: str) -> float:
-    return _rate(_FREE_RATE if kind == "free" else _RIGHT_RATE, config, hidden_size)
-
-
-def _rate(measured: float, config: TrainingConfig, hidden_size: int) -> float:
-    """``measured``: at the hidden size of SmolLM2-135M."""
-    rate = min(max(measured * _HIDDEN_SIZE / hidden_size, _RATES[0]), _RATES[1])
-    return float(f"{rate * (FULL_LEARNING_RATE if config.full else 1):.2g}")
+    return scale_rate(_FREE_RATE if kind == "free" else _RIGHT_RATE, config, hidden_size)
 
 
 def _imitation_line(config: TrainingConfig, automatic: tuple[str, ...], answers: AnswerTraits) -> str:
@@ -197,7 +175,7 @@ def _imitation_line(config: TrainingConfig, automatic: tuple[str, ...], answers:
 def _by_rows(config: TrainingConfig, method: str, rows: int) -> dict[str, Any]:
     """Passes are counted by people's ratings: what a run adds to them takes further steps, and none of theirs."""
     rows_a_step = 4 if rows <= _FEW_ROWS else 8 if rows <= _SOME_ROWS else 16
-    batch, passes = _cut(config, rows_a_step, find_method(method).least_rows)
+    batch, passes = cut(config, rows_a_step, find_method(method).least_rows)
     of_a_pass = math.ceil(math.ceil(rows / batch) / passes) if rows else 1
     least = 2 if rows < _SEVERAL_PASSES_BELOW else 1
     return {
@@ -208,23 +186,12 @@ def _by_rows(config: TrainingConfig, method: str, rows: int) -> dict[str, Any]:
     }
 
 
-def _cut(config: TrainingConfig, rows_a_step: int, least_rows: int, rows_a_pass: int = _ROWS_A_PASS) -> tuple[int, int]:
-    """``batch_size`` and ``gradient_accumulation``, either as it is given."""
-    batch, passes = int(config.batch_size), int(config.gradient_accumulation)
-    if "batch_size" in config.automatic:
-        given = "gradient_accumulation" not in config.automatic
-        batch = max(least_rows, rows_a_step // passes if given else rows_a_pass)
-    if "gradient_accumulation" in config.automatic:
-        passes = max(1, round(rows_a_step / batch))
-    return batch, passes
-
-
 def _by_size(config: TrainingConfig, method: str, rows: int, size: Size | None) -> dict[str, Any]:
     if size is None:
         return {}
     top = not config.full and size.layers >= _LAYERS_TO_CHOOSE_FROM and rows < _MANY_ROWS
     return {
-        "learning_rate": _rate(_RATE * _FASTER.get(method, 1), config, size.hidden_size),
+        "learning_rate": scale_rate(_RATE * _FASTER.get(method, 1), config, size.hidden_size),
         "train_layers": max(_LEAST_LAYERS, round(size.layers / 3)) if top else 0,
     }
 
@@ -241,7 +208,7 @@ def _numbers(config: TrainingConfig, rows: int, size: Size | None, automatic: tu
         return ""
     layers = f"the top {config.train_layers} of {size.layers} layers" if size and config.train_layers else "all layers"
     parts = {
-        "batch_size": _step_in_words(config),
+        "batch_size": step_in_words(config),
         "epochs": f"{config.epochs:g} pass{'es' if config.epochs != 1 else ''} ({config.steps(rows):,} steps)",
         "learning_rate": f"learning rate {in_words(config.learning_rate)}",
         "train_layers": layers,
@@ -251,13 +218,6 @@ def _numbers(config: TrainingConfig, rows: int, size: Size | None, automatic: tu
     if unknown:
         known.append(f"{' and '.join(unknown)} as usual, since the model's size is not known here")
     return f"{rows:,} rows on {_describe(size)}: {', '.join(known)}"
-
-
-def _step_in_words(config: TrainingConfig) -> str:
-    if not isinstance(config, GRPOConfig):
-        return f"{config.rows_a_step} rows a step"
-    prompts = math.ceil(config.rows_a_step / config.num_generations)
-    return f"{prompts} prompt{'s' * (prompts != 1)} with {config.num_generations} answers each a step"
 
 
 def in_words(rate: float) -> str:

@@ -222,6 +222,7 @@ METHODS: dict[str, Method] = {
             of_tasks=True,
         ),
         work=RowWork(1, 6, answers="num_generations", copies=1),
+        automatic=("epochs", "batch_size", "gradient_accumulation", "learning_rate"),
         version="tasks-v",
     ),
     "ppo": Method(
@@ -231,6 +232,7 @@ METHODS: dict[str, Method] = {
         rows=PROMPTS,
         work=RowWork(1, 8, passes="ppo_epochs", flops_a_pass=8, copies=1),  # four scores; policy and value
         generates="always",
+        automatic=PPOConfig.LISTS["automatic"],
     ),
     "reward_model": Method(
         module="rl.training.reward_model",

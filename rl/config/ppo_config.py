@@ -13,6 +13,9 @@ from rl.config.base import TrainingConfig, within
 class PPOConfig(TrainingConfig):
     """Proximal policy optimisation of a language model (Schulman et al., 2017; Ziegler et al., 2019)."""
 
+    LISTS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "automatic": (*TrainingConfig.LISTS["automatic"], "mini_batch_size", "ppo_epochs", "lam", "init_kl_coef")
+    }
     OF_PRESETS: ClassVar[Mapping[str, str]] = {"batch_size": "mini_batch_size", "gradient_accumulation": ""}
 
     batch_size: int = 8

@@ -156,22 +156,3 @@ def test_imitation_of_a_large_model_takes_a_smaller_rate_and_all_weights_a_tenth
     assert settle(preset("auto", "sft"), "sft", 30, LARGE, answers=answers).config.learning_rate == 1.6e-4
     full = preset("auto", "sft").with_overrides({"full": True})
     assert settle(full, "sft", 30, SMALL, answers=answers).config.learning_rate == 1e-4
-
-
-def test_what_is_rewarded_while_it_trains_takes_four_prompts_a_step_and_thirty_steps():
-    config, reason = settle(preset("auto", "grpo"), "grpo", 80, SMALL)
-    assert (config.learning_rate, config.rows_a_step, config.epochs, config.steps(80)) == (5e-4, 32, 2, 40)
-    assert (config.train_layers, config.automatic) == (0, ())
-    assert reason == (
-        "80 rows on a 135M model: 4 prompts with 8 answers each a step, 2 passes (40 steps), learning rate 5e-4"
-    )
-    few = settle(preset("auto", "grpo"), "grpo", 3, SMALL).config
-    assert (few.rows_a_step, few.epochs) == (24, 10)
-    assert settle(preset("auto", "grpo"), "grpo", 80, LARGE).config.learning_rate == 8e-5
-
-
-@pytest.mark.parametrize("rollouts", ["online", "offline"])
-def test_groups_of_answers_are_whole_whatever_their_number(rollouts: str):
-    given = preset("auto", "grpo").with_overrides({"num_generations": 6, "rollouts": rollouts})
-    config = settle(given, "grpo", 80, SMALL).config
-    assert (config.batch_size, config.gradient_accumulation, config.rows_a_step) == (4, 6, 24)
