@@ -22,7 +22,8 @@ class RatchetConfig(AppConfig):
 
         from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
         from rl.base.leaves import import_name
-        from rl.collect.importers import AGENT_DEFAULTS, IMPORTERS
+        from rl.collect.importers import IMPORTERS
+        from rl.collect.importers.newcomers import AGENT_DEFAULTS
         from rl.config.lengths import LENGTHS, Lengths
         from rl.config.reward_weights import DECISION_WEIGHTS
         from rl.data_formatter import wording

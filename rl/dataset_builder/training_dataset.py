@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Count, Max, Q
 
 from rl.base.errors import UsageError
-from rl.collect.importers import settle_in
+from rl.collect.importers.newcomers import settle_in
 from rl.dataset_builder.frozen.freezing import freeze
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.plan import TrainingPlan, training_plan

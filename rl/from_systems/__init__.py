@@ -26,7 +26,7 @@ AGENT_DEFAULTS: dict[str, dict[str, Any]] = {
         "export_quantization": "q4_k_m",
     },
 }
-"""Name of a file format to fields of an agent that comes with it, as ``rl.collect.importers`` wants it."""
+"""Name of a file format to fields of an agent that comes with it, as ``rl.collect.importers.newcomers`` wants it."""
 
 PROMPT_TEMPLATES: dict[str, str] = {"command_center": "rl.from_systems.command_center.wording.PROMPTS"}
 ANSWER_TEMPLATES: dict[str, str] = {"command_center": "rl.from_systems.command_center.wording.ANSWERS"}

@@ -8,7 +8,8 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 
 from rl.base.errors import GateRejected, Interrupted, RunConflict, UsageError
-from rl.collect.importers import BY_ITSELF, settle_in
+from rl.collect.importers import BY_ITSELF
+from rl.collect.importers.newcomers import settle_in
 from rl.config import TrainingConfig, find_method
 from rl.config.authority import Owner
 from rl.dataset_builder.training_dataset import AGENT, new_agent_of_files

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from rl.base.errors import BadFile, UsageError
 from rl.collect.feedback.imported_feedback import OLDER
 from rl.collect.feedback.write import retract
-from rl.collect.importers import IMPORTERS, command_center, reader
+from rl.collect.importers import IMPORTERS, command_center, importer
 from rl.collect.importers.command_center import NO_ENTRY, OTHER_ANSWER, OTHER_QUESTION, RATED_TWICE, run
 from rl.collect.importers.report import EXAMPLES, OTHER, REASONS, ImportCount
 from rl.collect.traces.rows import TraceRows
@@ -358,9 +358,9 @@ def test_chunks_of_any_size_give_the_same(panel, tmp_path, monkeypatch):
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones(db):
-    assert reader("command_center").run is run
+    assert importer("command_center") is run
     with pytest.raises(UsageError, match="unknown format 'csv'; known: command_center"):
-        reader("csv")
+        importer("csv")
     assert set(IMPORTERS) >= {"command_center"}
 
 

@@ -15,7 +15,6 @@ from typing import Any, cast
 from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.collect.importers.report import ImportReport
-from rl.models import Agent
 
 Read = Callable[[Path], Iterator[Any]]
 
@@ -35,31 +34,14 @@ BY_ITSELF = "command_center"
 """The format whose module has ``run``."""
 
 
-AGENT_DEFAULTS: dict[str, dict[str, Any]] = {"command_center": {"pair_type": Agent.PairType.BOTH}}
-"""Format to fields of an agent that comes from there, as its documents say; ``rl.from_systems`` adds its own when the app
-starts."""
-
-
-def settle_in(agent: Agent, form: str, *, keep: bool = True) -> list[str]:
-    """Gives an agent that has neither answers nor training sets these fields, where it has what every new agent has.
-
-    ``keep``: saves it, where it is stored. Names of the fields that changed.
-    """
-    if agent.pk is not None and (agent.traces.exists() or agent.training_sets.exists()):
-        return []
-    usual, changed = Agent(), {}
-    for name, value in AGENT_DEFAULTS.get(form, {}).items():
-        if getattr(agent, name) == getattr(usual, name) != value:
-            changed[name] = value
-            setattr(agent, name, value)
-    if changed and keep and agent.pk is not None:
-        agent.save(update_fields=[*changed])
-    return [*changed]
+def importer(name: str) -> Any:
+    """The ``run`` of a module that has one. Raises UsageError that lists the known formats."""
+    return reader(name).run
 
 
 def reader(name: str) -> ModuleType:
     """A module with ``read(path)``, which yields records; ``SUFFIXES``, where it has them, are those that it looks for in a
-    folder, and a module without takes folders itself. Raises UsageError that lists the known formats."""
+    folder, and a module without takes folders itself. Raises UsageError."""
     require_known("format", name, IMPORTERS)
     return import_module(IMPORTERS[name])
 

@@ -32,7 +32,7 @@ from rl.collect.command_center import (
 )
 from rl.collect.feedback import events, waiting, write
 from rl.collect.feedback.imported_feedback import count_recorded
-from rl.collect.importers import settle_in
+from rl.collect.importers.newcomers import settle_in
 from rl.collect.importers.report import KEPT, NOT_READ, ImportCount, ImportReport, Ledger, read_as
 from rl.collect.json_stream import open_json
 from rl.collect.traces.rows import (

@@ -9,7 +9,7 @@ from rest_framework.exceptions import ValidationError
 from rl import online_learner
 from rl.base.errors import RatchetError, UsageError
 from rl.base.records import silent
-from rl.collect.importers import settle_in
+from rl.collect.importers.newcomers import settle_in
 from rl.from_systems.command_center.callers import PageCaller
 from rl.from_systems.command_center.rows import SOURCE, OneRating, store, thumb_of
 from rl.from_systems.command_center.trainer import the_agent

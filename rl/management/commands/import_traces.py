@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rl.base.errors import RatchetError, UsageError
-from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, reader
+from rl.collect.importers import BY_ITSELF, IMPORTERS, ImportReport, importer, reader
 from rl.collect.importers.report import Ledger
 from rl.collect.ingest.importing import import_files
 from rl.dataset_builder.first_row import first_row, stored_row
@@ -74,7 +74,7 @@ class Command(RatchetCommand):
                 f"for other files say their --format: {others}"
             )
         files = (options.data_file, options.ratings_file)
-        report: ImportReport = reader(BY_ITSELF).run(agent, *files, dry_run=options.dry_run, report=self.report)
+        report: ImportReport = importer(BY_ITSELF)(agent, *files, dry_run=options.dry_run, report=self.report)
         return report
 
     def _import_files(self, agent: Agent | None, options: Options) -> ImportReport:

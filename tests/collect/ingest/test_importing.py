@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from rl.base.errors import BadFile, Interrupted, UsageError
-from rl.collect.importers import reader
+from rl.collect.importers import importer
 from rl.collect.importers import rows as importing_rows
 from rl.collect.ingest.importing import import_files
 from rl.models import Agent, Feedback, Trace
@@ -52,7 +52,7 @@ def test_a_pipe_is_refused_before_anything_is_taken_from_it(agent, tmp_path):
         with pytest.raises(BadFile, match="cannot be read twice"):
             import_files(format_name, [tmp_path / "pipe"], agent=agent)
     with pytest.raises(BadFile, match="cannot be read twice"):
-        reader("command_center").run(agent, tmp_path / "pipe", None)
+        importer("command_center")(agent, tmp_path / "pipe", None)
 
 
 def test_places_name_the_file_where_there_are_several(agent, tmp_path):

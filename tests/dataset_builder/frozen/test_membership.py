@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rl.collect.feedback.write import compare, correct
-from rl.collect.importers import reader
+from rl.collect.importers import importer
 from rl.dataset_builder import DataOptions, FileSource, freeze
 from rl.dataset_builder.frozen.freezing import Members, enroll
 from rl.models import Agent, TrainingSetTrace
@@ -45,7 +45,7 @@ def test_answers_in_the_same_words_are_all_members(agent, data_dir):
 def test_answers_that_chose_the_widgets_of_a_pair_are_members(db, data_dir, tmp_path):
     panel = Agent.objects.create(name="panel", pair_type="both")
     files = write_files(tmp_path, questions=4)
-    reader("command_center").run(panel, files.entries, files.ratings)
+    importer("command_center")(panel, files.entries, files.ratings)
     frozen = freeze(panel, DataOptions(pair_type="widget", min_samples=1))
     assert members(frozen) <= set(panel.traces.filter(feedback__isnull=False))
     assert frozen.members.count() > frozen.train_rows

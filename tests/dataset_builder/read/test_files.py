@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from rl.base.errors import BadFile, NotEnoughData, UsageError
-from rl.collect.importers import reader
+from rl.collect.importers import importer
 from rl.dataset_builder import DataOptions, FileSource, freeze, prepare_training_dataset, survey
 from rl.dataset_builder.read.groups import Tally
 from rl.models import Agent, Feedback, Trace
@@ -29,7 +29,7 @@ def panel(db) -> Agent:
 def test_files_give_the_same_rows_as_the_database_they_were_imported_into(panel, files, data_dir, pair_type):
     options = DataOptions(pair_type=pair_type)
     from_files = freeze(panel, options, FileSource(files.entries, files.ratings))
-    reader("command_center").run(panel, files.entries, files.ratings)
+    importer("command_center")(panel, files.entries, files.ratings)
     from_database = freeze(panel, options)
     plain = [{**row, "feedback": []} for row in all_rows(from_database)]
     assert all_rows(from_files) == plain
@@ -110,7 +110,7 @@ def test_the_command_center_way_makes_the_agent(db, files, data_dir):
 
 
 def test_the_command_center_way_reads_the_database(panel, files, data_dir):
-    reader("command_center").run(panel, files.entries, files.ratings)
+    importer("command_center")(panel, files.entries, files.ratings)
     assert prepare_training_dataset(agent="Panel") == freeze(panel, BOTH)
 
 

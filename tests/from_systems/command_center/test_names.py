@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.collect.importers import reader
+from rl.collect.importers import importer
 from rl.from_systems import command_center
 from rl.models import Agent, Feedback, Trace, TrainingRun, WaitingRating
 from tests.collect.make_command_center import write_files
@@ -64,7 +64,7 @@ def test_a_dataset_has_two_sides_with_four_columns(db, data_dir, tmp_path: Path)
     assert min(len(train), len(validation)) > 0
     with pytest.raises(ValueError, match="are needed"):
         command_center.prepare_training_dataset("file", files.entries, files.ratings, min_samples=9_999)
-    reader("command_center").run(Agent(name="selector"), files.entries, files.ratings)
+    importer("command_center")(Agent(name="selector"), files.entries, files.ratings)
     assert command_center.prepare_training_dataset(min_samples=5)["train"]
     assert command_center.get_fixture_descriptions()["kpi"]["kpi_live-sparkline"] == "kpi live sparkline"
 
@@ -112,7 +112,7 @@ def test_the_learner_takes_feedback_on_entries_and_says_how_it_stands(db, tmp_pa
     assert command_center.get_online_learner() is None
     files = write_files(tmp_path, questions=3)
     agent = Agent(name="selector")
-    reader("command_center").run(agent, files.entries)
+    importer("command_center")(agent, files.entries)
     own = command_center.init_online_learner(min_samples=2, retrain_interval_hours=6, auto_export=False)
     assert command_center.get_online_learner().agent == own.agent == agent
     assert [own.add_feedback({"entry_id": f"e0000{n}", "rating": "up"}) for n in (1, 2)] == [False, True]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rl.collect.importers import reader
+from rl.collect.importers import importer
 from rl.data_formatter import build_fixture_dpo_pairs, build_widget_dpo_pairs
 from rl.data_formatter.wording.contract import Wording
 from rl.dataset_builder import DataOptions, freeze
@@ -55,7 +55,7 @@ def test_fixtures_are_asked_for_among_all_that_there_are():
 def test_whatever_is_trained_on_its_import_is_asked_and_answered_so(db, tmp_path, data_dir, method: str):
     files = write_files(tmp_path, questions=12)
     agent = Agent.objects.create(name="widget-selector")  # as 'agent create' or 'api_key create --make-agent' makes it
-    reader("command_center").run(agent, files.entries, files.ratings)
+    importer("command_center")(agent, files.entries, files.ratings)
     frozen = freeze(agent, DataOptions(pair_type=agent.pair_type, min_samples=1), method=method)
     rows = list(all_rows(frozen))
     assert rows
@@ -71,15 +71,15 @@ def test_whatever_is_trained_on_its_import_is_asked_and_answered_so(db, tmp_path
 def test_an_agent_that_comes_from_there_gets_its_defaults_once(db, tmp_path):
     files = write_files(tmp_path, questions=2)
     own = Agent.objects.create(name="own", export_quantization="q6_k")
-    reader("command_center").run(own, files.entries, dry_run=True)
+    importer("command_center")(own, files.entries, dry_run=True)
     own.refresh_from_db()
     assert own.pair_type == "preference"
-    reader("command_center").run(own, files.entries)
+    importer("command_center")(own, files.entries)
     own.refresh_from_db()
     assert (own.pair_type, own.prompt_template, own.context_length) == ("both", "command_center", 2048)
     assert own.export_quantization == "q6_k"
     own.prompt_template, own.pair_type = "", "preference"
     own.save()
-    reader("command_center").run(own, files.entries)
+    importer("command_center")(own, files.entries)
     own.refresh_from_db()
     assert (own.pair_type, own.prompt_template) == ("preference", "")
