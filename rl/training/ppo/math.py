@@ -49,9 +49,14 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
+def centre(values: Tensor, mask: Tensor) -> Tensor:
+    """Values of mean 0 over the tokens, of the size that they had."""
+    return (values - masked_mean(values, mask)) * mask
+
+
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
     """Values of mean 0 and variance 1 (of a sample) over the tokens. A single one has no spread and is only centred."""
-    centred = (values - masked_mean(values, mask)) * mask  # (B, T)
+    centred = centre(values, mask)  # (B, T)
     variance = (centred**2).sum() / (mask.sum() - 1).clamp(min=1)
     return centred * torch.rsqrt(variance + 1e-8)
 

@@ -43,7 +43,7 @@ class Rollout:
     values: Tensor
     """(B, T)"""
     advantages: Tensor
-    """(B, T), whitened."""
+    """(B, T), whitened; only centred where all answers earned the same."""
     returns: Tensor
     """(B, T)"""
     metrics: Mapping[str, float]
@@ -93,11 +93,13 @@ class Collector:
         advantages, returns = ppo_math.generalised_advantages(
             rewards, values, sequences.mask, self._config.gamma, self._config.lam
         )
+        # where all answers earn the same, the rest is noise, which must not become steps of the usual size
+        normalise = ppo_math.whiten if penalised.std(correction=0) > 0 else ppo_math.centre
         return Rollout(
             sequences=sequences,
             log_probs=log_probs,
             values=values,
-            advantages=ppo_math.whiten(advantages, sequences.mask),
+            advantages=normalise(advantages, sequences.mask),
             returns=returns,
             metrics={
                 **{name: fmean(s.components[name] for s in all_scores if name in s.components) for name in names},

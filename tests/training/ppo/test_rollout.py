@@ -23,7 +23,8 @@ ROW = {"prompt": [{"role": "user", "content": "Question?"}], "details": {"city":
 class Made:
     """A collector whose policy gave three answers: nothing, "Thank you", and one that goes on and on."""
 
-    def __init__(self, base: Path, **overrides: Any) -> None:
+    def __init__(self, base: Path, score: float = 0.5, **overrides: Any) -> None:
+        self.score = score
         config = PPOConfig(max_new_tokens=TOKENS, lora_r=4, mini_batch_size=2, init_kl_coef=0.0, **overrides)
         tokenizer = loading.load_tokenizer(str(base))
         torch.manual_seed(1)
@@ -36,7 +37,7 @@ class Made:
 
     def _score(self, trace: TraceRecord) -> AnswerScore:
         self.asked.append(trace)
-        return AnswerScore(0.5, {"polite": 0.25 * len(self.asked)})
+        return AnswerScore(self.score, {"polite": 0.25 * len(self.asked)})
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,22 @@ def test_nothing_is_learned_at_padding(sample: Made):
         sample.rollout.log_probs,
     ):
         assert not tensor[outside].any()
+
+
+@pytest.mark.parametrize(("score", "spread"), [(0.5, 1.0), (0.0, 0.005)])
+def test_noise_keeps_its_size_where_all_answers_earn_the_same(
+    tiny_base: Path, monkeypatch: pytest.MonkeyPatch, score: float, spread: float
+):
+    """An empty answer earns 0."""
+
+    def wrong_values(networks: Networks, part: Any) -> torch.Tensor:
+        return 0.001 * torch.arange(part.mask.shape[1]) * part.mask
+
+    monkeypatch.setattr(Networks, "values", wrong_values)
+    rollout = Made(tiny_base, score).rollout
+    advantages = rollout.advantages[rollout.sequences.mask.bool()]
+    assert float(advantages.std()) <= spread * 1.001
+    assert float(advantages.abs().max()) > 0
 
 
 def test_before_it_has_learned_the_policy_is_the_reference(sample: Made):
