@@ -67,13 +67,13 @@ def find_earlier(key: KnownKey, names: Iterable[str], model: str) -> Earlier:
 
 
 def delete_answer(key: KnownKey, name: str) -> None:
-    """Raises Refusal where it is not here, or where somebody has said or learned something of it."""
+    """Raises Refusal where it is not here, where somebody has said or learned something of it, or where its run went on."""
     answer = find_answers(key, [name]).get(name)
     if answer is None:
         raise not_here(name)
-    here = Trace.objects.filter(pk=answer.trace.pk)
-    if not here.filter(feedback=None, compared=None, memberships=None).delete()[0]:
-        message = f"{name} was rated, or a model learned of it: it stays (people are forgotten by 'manage.py forget')"
+    here = Trace.objects.filter(pk=answer.id, feedback=None, compared=None, memberships=None)
+    if not here.delete()[0]:
+        message = f"{name} was rated, a model learned of it, or its run went on: it stays"
         raise Refusal(409, message, code="response_in_use")
 
 

@@ -110,7 +110,9 @@ def test_a_tool_is_called_and_its_result_goes_on_with_the_run(
     trace = trace_of(gateway, again)
     assert trace["llm_calls"] == 2
     assert [(step["tool_name"], step["result"]) for step in trace["tool_calls"]] == [("track", "it left")]
-    # the first answer is a part of the run now, and can be read and gone on from as it was
+    # the first answer is a part of the run now: it can be read and gone on from as it was, and stays
+    with pytest.raises(openai.ConflictError, match="its run went on"):
+        client.responses.delete(first.id)
     assert [item.type for item in client.responses.retrieve(first.id).output] == [call.type]
     ask(gateway, [{**result, "output": "it is here"}], previous_response_id=first.id, tools=[tool])
     assert upstream.last["messages"][-1]["content"] == "it is here"

@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 
 from rl.serving.gateway.best_of import as_events
 from rl.serving.gateway.exchange import Exchange
-from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.tools_in_words import schema_of_call
 from tests.serving.gateway.test_forms import ServerDouble, ask, complete, exchange
 
 TOOL = {"name": "weather", "description": "Looks.", "parameters": {"type": "object", "properties": {"city": {}}}}
@@ -107,10 +108,41 @@ def test_a_stream_with_a_call_comes_whole():
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
-def test_a_call_that_is_demanded_cannot_be_promised(choice: object):
-    with pytest.raises(Refusal, match="tool_choice can be auto or none") as raised:
-        complete(ServerDouble(lambda body: SAID), ours(tools=TOOLS, tool_choice=choice))
-    assert (raised.value.status, raised.value.param, raised.value.blames_version) == (400, "tool_choice", False)
+def test_a_call_that_is_demanded_is_kept_to_a_schema_and_read(choice: object):
+    called = '{"name": "weather", "arguments": {"city": "Köln"}}'
+    server = ServerDouble(lambda body: called)
+    [answer] = complete(server, ours(tools=TOOLS, tool_choice=choice))
+    [call] = answer["message"]["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])) == ("weather", {"city": "Köln"})
+    assert (answer["finish_reason"], answer["message"]["content"]) == ("tool_calls", None)
+    schema = server.bodies[0]["response_format"]["json_schema"]["schema"]
+    jsonschema.validate(json.loads(called), schema)
+    for wrong in ({"name": "other", "arguments": {}}, {"name": "weather"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+def test_a_demanded_call_that_was_cut_off_stays_text():
+    [answer] = complete(ServerDouble(lambda body: '{"name": "wea'), ours(tools=TOOLS, tool_choice="required"))
+    assert answer["message"]["content"] == '{"name": "wea'
+
+
+def test_parameters_with_parts_of_their_own_stay_what_they_are():
+    """Such as pydantic writes them."""
+    city = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    of_cities = {"type": "object", "properties": {"city": {"$ref": "#/$defs/City"}}, "$defs": {"City": city}}
+    tree = {"type": "object", "properties": {"below": {"type": "array", "items": {"$ref": "#"}}}}
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": parameters}}
+        for name, parameters in (("find", of_cities), ("grow", tree))
+    ]
+    schema = schema_of_call(tools)["response_format"]["json_schema"]["schema"]
+    jsonschema.validate({"name": "find", "arguments": {"city": {"name": "Köln"}}}, schema)
+    jsonschema.validate({"name": "grow", "arguments": {"below": [{"below": []}]}}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "find", "arguments": {"city": {}}}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "grow", "arguments": {"below": [3]}}, schema)
 
 
 def test_without_a_choice_of_tools_none_are_described_and_none_are_read():
