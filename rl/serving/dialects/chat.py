@@ -64,7 +64,7 @@ def _from_text(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
         )
     if isinstance(sent.get("logprobs"), int):  # a number here, true or false in chats
         sent["top_logprobs"], sent["logprobs"] = sent["logprobs"], True
-    echo = {"echo": prompt} if sent.pop("echo", None) is True else {}
+    echo = {"echo": True} if sent.pop("echo", None) is True else {}
     return ChatForm({**sent, "messages": [{"role": "user", "content": prompt}]}, echo)
 
 
@@ -81,7 +81,7 @@ def _text_head(head: AnswerHead) -> dict[str, Any]:
 
 
 def _text_choice(head: AnswerHead, choice: Document, text: str | None, number: int, begins: bool = True) -> Document:
-    echo = head.kept.get("echo", "") if begins else ""
+    echo = head.document["messages"][-1]["content"] if begins and head.kept.get("echo") else ""
     return {
         "text": echo + (text or ""),
         "index": choice.get("index", number),

@@ -10,6 +10,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import httpx
 from django.conf import settings
+from django.db import DatabaseError
 from starlette.requests import Request
 
 from rl.base.errors import UsageError
@@ -19,7 +20,7 @@ from rl.serving.dialects.dialect import ApiDialect, Earlier, UntranslatableReque
 from rl.serving.gateway.chat_request import ChatRequest, parse_request, read_body
 from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.forms import Forms
-from rl.serving.gateway.refusals import Refusal, untranslatable
+from rl.serving.gateway.refusals import Refusal, unread, untranslatable
 from rl.serving.gateway.routing import KnownKey, Route, route
 from rl.serving.gateway.stored import find_earlier
 from rl.serving.gateway.table import Table, own_connection
@@ -37,8 +38,12 @@ log = logging.getLogger(__name__)
 
 
 async def in_database(work: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Result:
-    """What ``work`` returns, in a thread of its own."""
-    return await asyncio.to_thread(own_connection()(work), *arguments, **named)
+    """What ``work`` returns, in a thread of its own. Raises Refusal where the database does not answer."""
+    try:
+        return await asyncio.to_thread(own_connection()(work), *arguments, **named)
+    except DatabaseError as error:
+        log.error("stored answers cannot be read now: %s", error)
+        raise unread() from None
 
 
 def not_served(route: Route) -> Refusal:

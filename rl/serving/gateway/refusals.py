@@ -91,6 +91,12 @@ def unkept(error: OSError) -> Refusal:
     return Refusal(503, f"the answer cannot be kept: {error.strerror}", code="storage_unavailable", headers=wait)
 
 
+def unread() -> Refusal:
+    """An earlier answer could not be looked up."""
+    wait = {"Retry-After": str(DISK_FULL.retry_seconds)}
+    return Refusal(503, "stored answers cannot be read at the moment", code="storage_unavailable", headers=wait)
+
+
 def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     body = json.dumps(document, separators=(",", ":")).encode()
     all_headers = {"Cache-Control": "no-store", **(headers or {})}
