@@ -12,6 +12,7 @@ Chunk = Mapping[str, Any]
 Earlier = Mapping[str, Sequence[Document]]
 """By the id that a request names: the chat up to the answer, which is its last message; empty for one that is unknown."""
 SIGN_OF_LIFE: Final = b":\n\n"
+DATA: Final = b"data: "
 
 
 class UntranslatableRequest(Exception):
@@ -75,8 +76,8 @@ class ApiDialect:
 
 def event(document: Document, name: str = "") -> bytes:
     """One server-sent event."""
-    data = json.dumps(document, separators=(",", ":"))
-    return (f"event: {name}\n" if name else "").encode() + f"data: {data}\n\n".encode()
+    head = f"event: {name}\n".encode() if name else b""
+    return head + DATA + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
 
 
 def openai_error(status: int, error: Document) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from django.conf import settings
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rl.serving.dialects.dialect import SIGN_OF_LIFE, event
+from rl.serving.dialects.chat import CHAT
+from rl.serving.dialects.dialect import DATA, SIGN_OF_LIFE, event
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.refusals import Refusal, too_slow, unkept
 from rl.serving.gateway.turns import Turns
@@ -70,9 +71,10 @@ class EventStream(Response):
                 async with asyncio.timeout(settings.GATEWAY_TIMEOUT):
                     async for piece in pieces(self._exchange, self._upstream):
                         piece = self._exchange.answer.take(piece)
+                        written = self._write(piece)
                         if piece:
-                            await self._record(piece)
-                        if written := self._write(piece):
+                            await self._record(piece, written)
+                        if written:
                             await send({"type": "http.response.body", "body": written, "more_body": True})
                         now = time.monotonic()
                         if now - self._noted > NOTE_SECONDS:
@@ -98,9 +100,12 @@ class EventStream(Response):
     def _fail(self, fault: Refusal) -> bytes:
         return self._writer.fail(fault.status, fault.error)
 
-    async def _record(self, piece: Piece) -> None:
+    async def _record(self, piece: Piece, written: bytes) -> None:
         """The first one before it goes out, the others RECORD_SECONDS later at most. Raises Refusal."""
-        line = json.dumps(piece, separators=(",", ":")).encode()
+        if written and self._exchange.request.dialect is CHAT and not self._exchange.is_blind:
+            line = written.removeprefix(DATA).rstrip()  # the same, which need not be written twice
+        else:
+            line = json.dumps(piece, separators=(",", ":")).encode()
         if self._lines is None:
             self._lines = []
             if error := await self._recorder.begin(self._exchange, line):
