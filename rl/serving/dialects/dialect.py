@@ -11,6 +11,8 @@ Chunk = Mapping[str, Any]
 """A piece of a stream of chat completions."""
 Earlier = Mapping[str, Sequence[Document]]
 """By the id that a request names: the chat up to the answer, which is its last message; empty for one that is unknown."""
+CONVERSATION: Final = "conversation "
+"""Stands before the name of a conversation among the ids that a request names: it may look like that of an answer."""
 SIGN_OF_LIFE: Final = b":\n\n"
 DATA: Final = b"data: "
 

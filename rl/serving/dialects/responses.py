@@ -25,6 +25,8 @@ def _whole(head: AnswerHead, completion: Document) -> dict[str, Any]:
 
 def _end(head: AnswerHead, finish_reason: str, output: list[Any], usage: Document) -> dict[str, Any]:
     reason = _INCOMPLETE.get(finish_reason)
+    if reason and output:
+        output[-1]["status"] = "incomplete"
     return {
         **_response(head, "incomplete" if reason else "completed", output),
         "incomplete_details": {"reason": reason} if reason else None,

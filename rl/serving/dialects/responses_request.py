@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rl.base.messages import as_data
 from rl.serving.dialects.dialect import (
+    CONVERSATION,
     ChatForm,
     Document,
     Earlier,
@@ -34,7 +35,9 @@ _ANSWER = "resp_"
 
 def ids_in(sent: Document) -> list[str]:
     """Answers by the ids of responses, and of parts of them; a conversation by its own."""
-    given = [sent.get(PREVIOUS), conversation_of(sent)]
+    given = [sent.get(PREVIOUS)]
+    if isinstance(conversation := conversation_of(sent), str) and conversation:
+        given.append(f"{CONVERSATION}{conversation}")
     items = sent.get("input")
     for item in items if isinstance(items, list) else ():
         if isinstance(item, dict) and item.get("type") == "item_reference" and (match := _match(item.get("id"))):
@@ -88,7 +91,7 @@ def _before(sent: dict[str, Any], earlier: Earlier, chat: dict[str, Any], kept: 
     if conversation:
         name = kept["conversation"] = check_text(conversation, "conversation")
         chat["metadata"] = {**check_object(sent.pop("metadata", None) or {}, "metadata"), "session_id": name}
-        return [dict(message) for message in earlier.get(name, ())]
+        return [dict(message) for message in earlier.get(f"{CONVERSATION}{name}", ())]
     return []
 
 

@@ -113,6 +113,15 @@ def with_system_prompt(messages: Sequence[Any], texts: Sequence[Message], route:
 
 def read_body(body: bytes) -> dict[str, Any]:
     """Raises Refusal for anything but a JSON object that names a model and can be stored."""
+    sent = read_object(body)
+    model = sent.get("model")
+    if not isinstance(model, str) or not model:
+        raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
+    return sent
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """Raises Refusal for anything but a JSON object that can be stored."""
     try:
         sent = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -122,9 +131,6 @@ def read_body(body: bytes) -> dict[str, Any]:
     if problem := unstorable(sent):
         field = pointer_to_unstorable(sent)
         raise Refusal(400, f"{field or 'the body'} {problem}", code="invalid_json")
-    model = sent.get("model")
-    if not isinstance(model, str) or not model:
-        raise Refusal(400, "model must be the name of an agent", param="model", code="missing_model")
     return sent
 
 
@@ -132,7 +138,11 @@ def parse_request(form: ChatForm, headers: Mapping[str, str], key: KnownKey, dia
     """``form``: what the dialect has made of the body. Raises Refusal."""
     document, left_out = choose_fields(form.document)
     messages = tuple(_message(given, f"messages[{index}]") for index, given in enumerate(document["messages"]))
-    session = _check_label(headers.get(SESSION_HEADER) or document.get("metadata", {}).get("session_id"), "session_id")
+    conversation = form.kept.get("conversation")
+    session = _check_label(
+        conversation or headers.get(SESSION_HEADER) or document.get("metadata", {}).get("session_id"),
+        "conversation" if conversation else "session_id",
+    )
     unit = headers.get("x-ratchet-unit") or document.get("user") or document.get("safety_identifier")
     unit = _check_label(unit, "user") or session or _conversation(key, messages)
     text = headers.get(RATERS_HEADER, "1")

@@ -11,6 +11,7 @@ from rl.models import ApiKey
 from rl.serving.dialects.dialect import AnswerHead, Document
 from rl.serving.dialects.known import dialect_at
 from rl.serving.dialects.responses import RESPONSES
+from rl.serving.gateway.chat_request import read_object
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.gateway import Gateway, in_database, not_served
 from rl.serving.gateway.refusals import Refusal, json_response
@@ -20,6 +21,8 @@ MOST_ITEMS: Final = 100
 
 
 async def one_response(request: Request) -> Response:
+    if request.query_params.get("stream") == "true":
+        raise Refusal(400, "stream: a stored response is read whole", param="stream", code="unsupported_parameter")
     return json_response(as_response(await _find(request)))
 
 
@@ -48,9 +51,13 @@ async def input_items(request: Request) -> Response:
 
 
 async def new_conversation(request: Request) -> Response:
-    """A name for a conversation that begins with the first response that gives it."""
+    """A name for a conversation, which begins with the first response that gives it."""
     gateway: Gateway = request.app.state.gateway
     await gateway.caller(request, ApiKey.Scope.INGEST)
+    sent = read_object(await request.body() or b"{}")
+    if given := [name for name in ("items", "metadata") if sent.get(name)]:
+        message = f"{given[0]} is not kept: a conversation begins with its first response"
+        raise Refusal(400, message, param=given[0], code="unsupported_parameter")
     created = int(datetime.now(UTC).timestamp())
     body = {"id": f"conv_{uuid4().hex}", "object": "conversation", "created_at": created, "metadata": {}}
     return json_response(body)
@@ -89,7 +96,11 @@ def as_response(answer: StoredAnswer) -> dict[str, Any]:
     usage = {"prompt_tokens": trace.tokens_in, "completion_tokens": trace.tokens_out}
     choice = {"index": 0, "message": message, "finish_reason": details.get("finish_reason")}
     known = {name: count for name, count in usage.items() if count is not None}
-    return RESPONSES.whole(head, {"choices": [choice], "usage": known})
+    response = RESPONSES.whole(head, {"choices": [choice], "usage": known})
+    if not details.get("complete"):
+        error = {"code": "server_error", "message": details.get("error", "")}
+        response |= {"status": "failed", "incomplete_details": None, "error": error}
+    return response
 
 
 def _items(message: Document, answer: StoredAnswer, number: int) -> list[dict[str, Any]]:

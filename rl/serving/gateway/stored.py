@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -12,12 +12,15 @@ from rl.base.messages import as_data, requested_calls, without_calls
 from rl.collect.traces.rows import run_ids
 from rl.models import Trace
 from rl.models.traces import GATEWAY
-from rl.serving.dialects.dialect import Document, Earlier
+from rl.serving.dialects.dialect import CONVERSATION, Document, Earlier
 from rl.serving.gateway import pending
 from rl.serving.gateway.answer_rows import RUN
 from rl.serving.gateway.exchange import DIALECT
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.routing import KnownKey
+
+MOST_UNREAD: Final = 100
+"""How many answers of a conversation in a row may be none to read again, for the next one to be found."""
 
 
 class StoredAnswer(NamedTuple):
@@ -46,24 +49,29 @@ def find_answers(key: KnownKey, names: Iterable[str]) -> dict[str, StoredAnswer]
     return {
         name: _read(traces[given], given)
         for name, given in ids.items()
-        if given in traces and traces[given].details.get("parameters", {}).get("store") is not False
+        if given in traces and _is_to_be_read(traces[given])
     }
 
 
 def find_earlier(key: KnownKey, names: Iterable[str], model: str) -> Earlier:
-    """The chats up to these answers; any other name is that of a conversation with the agent ``model``. Raises
+    """The chats up to these answers, and of CONVERSATIONs with the agent ``model`` those up to the newest. Raises
     DatabaseError and OSError."""
     given = list(names)
     chats: dict[str, list[dict[str, Any]]] = {
         name: answer.messages for name, answer in find_answers(key, given).items()
     }
     for name in given:
-        if as_id(name) is None:
+        if name.startswith(CONVERSATION):
             pending.deliver_all()
             of_agent = _visible_to(key).filter(agent__name__iexact=model.partition("@")[0])
-            newest = of_agent.filter(session_id=name).order_by("-occurred_at", "-pk").first()
+            answers = of_agent.filter(session_id=name.removeprefix(CONVERSATION)).order_by("-occurred_at", "-pk")
+            newest = next(filter(_is_to_be_read, answers[:MOST_UNREAD]), None)
             chats[name] = _read(newest, newest.pk).messages if newest else []
     return chats
+
+
+def _is_to_be_read(trace: Trace) -> bool:
+    return trace.details.get("parameters", {}).get("store") is not False
 
 
 def delete_answer(key: KnownKey, name: str) -> None:

@@ -130,17 +130,35 @@ def test_a_response_goes_on_from_an_earlier_one_without_its_instructions(gateway
     assert upstream.last["messages"][0] == {"role": "system", "content": "Be kind."}  # the agent's own
 
 
-def test_a_conversation_goes_on_by_its_name(gateway: Gateway, upstream: UpstreamDouble):
-    conversation = gateway.client().conversations.create()
-    first = ask(gateway, "I am Anna.", conversation=conversation.id)
-    second = ask(gateway, "Who am I?", conversation={"id": conversation.id})
-    assert second.conversation.id == conversation.id
+@pytest.mark.parametrize("name", ["", "Anna's, today", "2960873e-6280-49c7-af78-33e8429bb9aa", "resp_" + 32 * "a"])
+def test_a_conversation_goes_on_by_its_name(gateway: Gateway, upstream: UpstreamDouble, name: str):
+    """Whatever it looks like, and whatever session a header names; an answer that is not to be stored is passed over."""
+    name = name or gateway.client().conversations.create().id
+    first = ask(gateway, "I am Anna.", conversation=name)
+    ask(gateway, "Keep this to yourself.", conversation=name, store=False)
+    second = ask(gateway, "Who am I?", conversation={"id": name}, extra_headers={"X-Ratchet-Session": "another"})
+    assert second.conversation.id == name
     assert [message["content"] for message in upstream.last["messages"][-3:]] == [
         "I am Anna.",
         first.output_text,
         "Who am I?",
     ]
-    assert trace_of(gateway, second)["session_id"] == conversation.id
+    assert trace_of(gateway, second)["session_id"] == name
+
+
+def test_a_conversation_that_would_begin_with_items_is_refused(gateway: Gateway):
+    with pytest.raises(openai.BadRequestError, match="begins with its first response"):
+        gateway.client().conversations.create(items=[{"role": "user", "content": "I am Anna."}])
+
+
+def test_a_response_that_broke_off_is_read_as_failed(gateway: Gateway):
+    stream = gateway.client().responses.create(model="support-chat", input="break off", stream=True)
+    last = list(stream)[-1].response
+    read = gateway.client().responses.retrieve(last.id)
+    assert (read.status, read.output_text) == ("failed", last.output_text)
+    assert "out of memory" in read.error.message
+    with pytest.raises(openai.BadRequestError, match="read whole"):
+        gateway.client().responses.retrieve(last.id, stream=True)
 
 
 def test_items_of_an_earlier_response_can_be_named(gateway: Gateway, upstream: UpstreamDouble):
