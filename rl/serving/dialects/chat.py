@@ -80,12 +80,15 @@ def _text_head(head: AnswerHead) -> dict[str, Any]:
     return {"id": f"cmpl-{head.id}", "object": "text_completion", "created": head.created, "model": head.model}
 
 
-def _text_choice(head: AnswerHead, choice: Document, text: str | None, number: int, begins: bool = True) -> Document:
+def _text_choice(
+    head: AnswerHead, choice: Document, text: str | None, number: int, begins: bool = True, offset: int = 0
+) -> Document:
+    """``offset``: characters that were given before it."""
     echo = head.document["messages"][-1]["content"] if begins and head.kept.get("echo") else ""
     return {
         "text": echo + (text or ""),
         "index": choice.get("index", number),
-        "logprobs": _text_logprobs(choice, len(echo)),
+        "logprobs": _text_logprobs(choice, offset + len(echo)),
         "finish_reason": choice.get("finish_reason"),
     }
 
@@ -111,14 +114,14 @@ def _text_logprobs(choice: Document, offset: int) -> Document | None:
 
 
 class TextStream(ChatStream):
-    _begins = True
+    _begins, _offset = True, 0
 
     def _write_chunk(self, chunk: Chunk) -> dict[str, Any]:
         choices = []
         for number, choice in enumerate(chunk.get("choices") or ()):
             text = (choice.get("delta") or {}).get("content")
-            choices.append(_text_choice(self._head, choice, text, number, self._begins))
-            self._begins = False
+            choices.append(_text_choice(self._head, choice, text, number, self._begins, self._offset))
+            self._begins, self._offset = False, self._offset + len(choices[-1]["text"])
         usage = {"usage": chunk["usage"]} if chunk.get("usage") else {}
         return {**_text_head(self._head), "choices": choices, **usage}
 

@@ -67,6 +67,8 @@ def as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
     move(sent, chat, _SAME)
     for name in check_list(sent.pop("include", None) or [], "include"):
         chat["logprobs" if name == _LOGPROBS else f"include.{str(name)[:40]}"] = True
+    if "logprobs" not in chat:  # nobody would see them
+        sent.pop("top_logprobs", None)
     return ChatForm({**sent, **chat}, kept, sent.get("store") is not False)
 
 
