@@ -49,7 +49,7 @@ def find_answers(key: KnownKey, names: Iterable[str]) -> dict[str, StoredAnswer]
     return {
         name: _read(traces[given], given)
         for name, given in ids.items()
-        if given in traces and _is_to_be_read(traces[given])
+        if given in traces and traces[given].details.get("parameters", {}).get("store") is not False
     }
 
 
@@ -65,13 +65,11 @@ def find_earlier(key: KnownKey, names: Iterable[str], model: str) -> Earlier:
             pending.deliver_all()
             of_agent = _visible_to(key).filter(agent__name__iexact=model.partition("@")[0])
             answers = of_agent.filter(session_id=name.removeprefix(CONVERSATION)).order_by("-occurred_at", "-pk")
-            newest = next(filter(_is_to_be_read, answers[:MOST_UNREAD]), None)
-            chats[name] = _read(newest, newest.pk).messages if newest else []
+            marks = answers.values_list("pk", "details__parameters__store")[:MOST_UNREAD]
+            newest = [pk for pk, stores in marks if stores is not False][:1]
+            last = of_agent.filter(pk__in=newest).first()
+            chats[name] = _read(last, last.pk).messages if last else []
     return chats
-
-
-def _is_to_be_read(trace: Trace) -> bool:
-    return trace.details.get("parameters", {}).get("store") is not False
 
 
 def delete_answer(key: KnownKey, name: str) -> None:
