@@ -121,7 +121,7 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
 def open_model(
     base: str, report: Report, *, precision: str = "auto", thinks: bool = False
 ) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
-    """What measures and judges begin with: the model in evaluation mode. Raises as ``load_tokenizer`` and ``load_base``."""
+    """Opens a model in evaluation mode, for measures and judges. Raises as ``load_tokenizer`` and ``load_base``."""
     quiet()
     leave_a_core_free()
     report("stage", {"name": "loading the base model"})

@@ -191,8 +191,8 @@ class Trace(models.Model):
 
     @classmethod
     def by_external_id(cls, external_id: str) -> models.QuerySet[Trace]:
-        """Those of all agents, also by the id that the gateway gave. Their index begins with the agent, so the agents are
-        named."""
+        """Finds those of all agents, also by the id that the gateway gave. Their index begins with the agent, so the agents
+        are named."""
         agents = list(Agent.objects.order_by().values_list("pk", flat=True))
         return cls.objects.filter(agent__in=agents, external_id=stored_name(external_id)).order_by()
 

@@ -21,7 +21,7 @@ _lock = threading.RLock()
 
 
 class Slot:
-    """Where a function is found: in ``owner`` under a name, or as an item."""
+    """A place where a function is found: in ``owner`` under a name, or as an item."""
 
     def __init__(self, owner: Any, name: Any) -> None:
         self.owner, self.name = owner, name

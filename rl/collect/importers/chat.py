@@ -18,7 +18,7 @@ RATER = "import"
 """The rater of feedback whose file does not name one."""
 ROLES = {"developer": "system", "function": "tool", **{name: name for name in ("system", "user", "assistant", "tool")}}
 BESIDE = ("reasoning_content", "reasoning", "thinking")
-"""What servers call thoughts that stand beside the content."""
+"""Fields in which servers give thoughts beside the content."""
 _THOUGHTS, _CALLS = ("thinking", "reasoning"), ("tool_call", "tool_use")
 """Types of parts."""
 _SAID = frozenset({"role", "content"})

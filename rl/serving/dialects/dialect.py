@@ -32,7 +32,6 @@ class ChatForm:
     document: dict[str, Any]
     kept: Mapping[str, Any] = field(default_factory=dict)
     """What the answer says again and chat completions have no place for; stored with it."""
-    is_retrievable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +104,6 @@ def check_text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise UntranslatableRequest(f"{name} must be text", name)
     return value
-
-
-def move(sent: dict[str, Any], chat: dict[str, Any], names: Mapping[str, str]) -> None:
-    """Takes fields of a request that are the same in chats under another name. ``names``: theirs to the chat's."""
-    for name, chat_name in names.items():
-        if (value := sent.pop(name, None)) is not None:
-            chat[chat_name] = value
 
 
 def join_parts(parts: Sequence[dict[str, Any]]) -> str | list[dict[str, Any]]:

@@ -19,10 +19,8 @@ from rl.serving.dialects.dialect import (
     check_object,
     check_text,
     join_parts,
-    move,
 )
 
-_SAME: Final = {"stop_sequences": "stop"}
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 _THINKS: Final = {"enabled": True, "disabled": False}
 _THOUGHTS: Final = ("thinking", "redacted_thinking")
@@ -39,7 +37,8 @@ def as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
         _add_message(messages, check_object(message, f"messages[{number}]"), f"messages[{number}]", chat)
     _take_tools(sent, chat)
     _take_thinking(sent, chat)
-    move(sent, chat, _SAME)
+    if (stops := sent.pop("stop_sequences", None)) is not None:
+        chat["stop"] = stops
     _take_user(sent, chat)
     return ChatForm({**sent, **chat, "messages": messages})
 

@@ -20,11 +20,9 @@ from rl.serving.dialects.dialect import (
     check_object,
     check_text,
     join_parts,
-    move,
 )
 
 _CUSTOM: Final = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-_SAME: Final = {"max_output_tokens": "max_tokens"}
 _TEXTS: Final = ("input_text", "output_text", "text", "refusal", "reasoning_text", "summary_text")
 _LOGPROBS: Final = "message.output_text.logprobs"
 _ITEM: Final = re.compile(r"(msg|rs|fc|ctc)_([0-9a-f]{32})(?:_([0-9]{1,4}))?")
@@ -64,12 +62,13 @@ def as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
     _add_input(messages, sent.pop("input", None), earlier, chat)
     _take_tools(sent, chat, kept)
     _take_form(sent, chat)
-    move(sent, chat, _SAME)
+    if (most := sent.pop("max_output_tokens", None)) is not None:
+        chat["max_tokens"] = most
     for name in check_list(sent.pop("include", None) or [], "include"):
         chat["logprobs" if name == _LOGPROBS else f"include.{str(name)[:40]}"] = True
     if "logprobs" not in chat:  # nobody would see them
         sent.pop("top_logprobs", None)
-    return ChatForm({**sent, **chat}, kept, sent.get("store") is not False)
+    return ChatForm({**sent, **chat}, kept)
 
 
 def _refuse_what_waits(sent: dict[str, Any]) -> None:

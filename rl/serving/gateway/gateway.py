@@ -85,7 +85,7 @@ class Gateway:
         self._warned: set[str] = set()
 
     async def caller(self, request: Request, *scopes: ApiKey.Scope) -> KnownKey:
-        """Whose request it is; he must have one of the scopes. Raises Refusal."""
+        """Returns whose request it is, where that key has one of the scopes. Raises Refusal."""
         key: KnownKey = request.scope.get(CALLER) or await self._key_of(request)
         if not key.is_secret:
             raise Refusal(
