@@ -81,7 +81,7 @@ DEMOS = {
         model=SMOLLM2,
         settings={
             "description": "Messages to an invented shop, sorted into six teams. The colleagues who correct are simulated.",
-            "response_length": 16,
+            "response_length": 8,
             "deploy_target": "llama_cpp",
             "auto_deploy": True,
         },

@@ -27,7 +27,7 @@ from rl.base.errors import TrainingFailed
 from rl.config import TrainingConfig
 from rl.data_formatter.degeneration import repeats
 from rl.lm import processes
-from rl.lm.divergence import divergence, likelihood
+from rl.lm.divergence import divergence, likelihood, log_probs_of, mean_of
 from rl.lm.generating import Ids, likeliest
 from rl.lm.loading import base_within
 from rl.lm.own_tokens import plain
@@ -42,6 +42,8 @@ FEWEST_STEPS = 10
 """Between two looks."""
 TOKENS = 48
 """The most of an answer: a loop shows in so many."""
+TOKENS_OF_A_CHOICE = 16
+"""The same where answers are from a closed set: these are a word or two."""
 ADAPTER = "default"
 STILL = 0.02
 """Nats a token: a model that has moved no further repeats itself as its base does, by the luck of a tie."""
@@ -90,6 +92,7 @@ class TrainingWatch(TrainerCallback):
         self._preferred = [(list(prompt), answer) for prompt, answer in good.items() if answer]
         self._known, self._least = known, -math.inf
         self._tokenizer: PreTrainedTokenizerBase = start.tokenizer
+        self._tokens = TOKENS_OF_A_CHOICE if start.job.kind == "closed" else TOKENS
         self._limit = float(start.job.config.most_kl)
         self._before: TrainingLook | None = None
         self._good: tuple[int, dict[str, Tensor]] | None = None
@@ -126,19 +129,19 @@ class TrainingWatch(TrainerCallback):
         training = self._model.training
         self._model.eval()
         try:
-            answers = likeliest(self._model, self._tokenizer, self._prompts, TOKENS)
-            sequences = list(zip(self._prompts, answers, strict=True))
-            base, strange = base_within(self._model), [both for both in sequences if tuple(both[1]) not in self._known]
-            measured = divergence(base, self._model, sequences) if moved else None
-            with self._model.disable_adapter():
-                likely = likelihood(base, strange)
+            answers = likeliest(self._model, self._tokenizer, self._prompts, self._tokens)
+            sequences, base = list(zip(self._prompts, answers, strict=True)), base_within(self._model)
+            if moved:
+                kl, log_probs = divergence(base, self._model, sequences) or (0.0, {})
+            else:
+                kl, log_probs = 0.0, log_probs_of(base, sequences)
         finally:
             self._model.train(training)
         texts = [self._tokenizer.decode(ids, skip_special_tokens=True) for ids in answers]
-        loops = tuple(repeats(text, ended=len(ids) < TOKENS) for text, ids in zip(texts, answers, strict=True))
-        kl = measured[0] if measured else 0.0
+        loops = tuple(repeats(text, ended=len(ids) < self._tokens) for text, ids in zip(texts, answers, strict=True))
+        strange = {number: of for number, of in log_probs.items() if tuple(answers[number]) not in self._known}
         example = next((text for text, loop in zip(texts, loops, strict=True) if loop), texts[0])
-        return TrainingLook(fmean(len(text.split()) for text in texts), loops, kl, likely, example)
+        return TrainingLook(fmean(len(text.split()) for text in texts), loops, kl, mean_of(strange), example)
 
     def _why_broken(self, look: TrainingLook) -> str:
         assert self._before is not None  # noqa: S101  the first look comes before the first step
