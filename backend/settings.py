@@ -96,6 +96,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
     "rl.web.sign_in.DeviceMiddleware",
+    "rl.web.middleware.answer_in_readers_zone",
     "rl.web.middleware.FaultMiddleware",
 ]
 TEMPLATES = [

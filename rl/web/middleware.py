@@ -1,18 +1,22 @@
 """What every request passes: ``/metrics`` for Prometheus is answered to whoever has METRICS_TOKEN, without one to programs
 of this machine; who calls, and with which request, is noted for the audit log and the lines of the log. And what a
-caller gets when the machine is at fault: neither answer asks the database, which may be what is gone."""
+caller gets when the machine is at fault: neither answer asks the database, which may be what is gone. People read times in
+their own zone."""
 
 import hmac
 import logging
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
 from django.views.defaults import bad_request, server_error
@@ -79,6 +83,30 @@ class CallerMiddleware:
             response = self.get_response(request)
         response[HEADER] = number
         return response
+
+
+ZONE: Final = "time_zone"
+"""The cookie in which ``static/rl/zone.js`` keeps what zone the browser is set to."""
+
+
+def answer_in_readers_zone(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware: times of pages are the reader's; UTC where the browser has not said which that is."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        with timezone.override(_zone(request.COOKIES.get(ZONE, ""))):
+            return get_response(request)
+
+    return answer
+
+
+@lru_cache(maxsize=1000)
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (KeyError, ValueError, OSError):  # of a zone that this machine does not know; of what names none
+        return None
 
 
 def version(request: HttpRequest) -> dict[str, str]:

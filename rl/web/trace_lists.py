@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import OperationalError, connection, transaction
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Left, Lower, StrIndex
+from django.utils import timezone
 
 from rl.base.errors import UsageError
 from rl.models import Agent, Episode, Feedback, QuestionStart, Trace
@@ -32,7 +33,7 @@ class TraceSearch:
     """In the prompt or in the answer, whatever the case."""
     since: str = ""
     until: str = ""
-    """Days in UTC, YYYY-MM-DD, both included."""
+    """Days in the reader's time zone, YYYY-MM-DD, both included."""
     version: str = ""
     """Name of a version."""
     tag: str = ""
@@ -90,7 +91,7 @@ def _day(name: str, text: str) -> datetime | None:
     if not text:
         return None
     try:
-        return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
+        return datetime.combine(date.fromisoformat(text), datetime.min.time(), timezone.get_current_timezone())
     except ValueError:
         raise UsageError(f"{name}={text[:50]!r} is not a day such as 2026-05-31") from None
 

@@ -1,10 +1,12 @@
 """Traces as a reviewer reads and labels them."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Response, expect
+from django.contrib.auth.models import User
+from playwright.sync_api import Browser, Page, Response, expect
 
 from rl.base.records import Message, ToolCall
 from rl.collect.feedback.write import rate
@@ -14,7 +16,7 @@ from rl.environments.dialects.hermes import write_calls
 from rl.environments.episode import PlayedEpisode, Turn
 from rl.models import Agent, Feedback, Trace, TrainingRun
 from rl.scoring.stored import calculate
-from tests.browser.conftest import LiveSite
+from tests.browser.conftest import LiveSite, sign_in
 from tests.collect.made_episodes import trained
 from tests.conftest import make_trace
 
@@ -311,3 +313,15 @@ def learn(agent: Agent, run: TrainingRun, steps: range) -> None:
         ),
         run,
     )
+
+
+def test_times_are_those_of_the_readers_zone(browser: Browser, live_site: LiveSite, agent: Agent, bob: User) -> None:
+    trace = make_trace(agent)
+    Trace.objects.filter(pk=trace.pk).update(created_at=datetime(2026, 1, 2, 20, 30, tzinfo=UTC))
+    context = browser.new_context(timezone_id="Asia/Tokyo")
+    page = context.new_page()
+    page.goto(f"{live_site.url}/login/")
+    sign_in(context, live_site, bob)
+    page.goto(f"{live_site.url}/traces/")
+    expect(page.get_by_text("2026-01-03 05:30")).to_be_visible()
+    context.close()

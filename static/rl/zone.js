@@ -1,0 +1,3 @@
+/* Tells the server in which zone times are read (rl/web/middleware.py). */
+const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+if (timeZone) document.cookie = `time_zone=${timeZone}; path=/; max-age=31536000; SameSite=Lax`;
