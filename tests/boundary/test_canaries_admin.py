@@ -176,7 +176,9 @@ def addresses(agent: Agent) -> list[str]:
             address = route
             for name, converter in pattern.pattern.converters.items():
                 is_number = type(converter).__name__ == "IntConverter"
-                kind = {"IntConverter": "int", "UUIDConverter": "uuid"}.get(type(converter).__name__, "str")
+                kind = {"IntConverter": "int", "UUIDConverter": "uuid", "AnswerConverter": "answer"}.get(
+                    type(converter).__name__, "str"
+                )
                 address = address.replace(f"<{kind}:{name}>", str(numbers[name] if is_number else values[name]))
             found.append(f"/{address}")
     return sorted(set(found))

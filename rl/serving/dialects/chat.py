@@ -15,6 +15,7 @@ from rl.serving.dialects.dialect import (
 )
 
 _DONE: Final = b"data: [DONE]\n\n"
+_PLACES: Final = {"messages": "prompt", "messages[0]": "prompt", "top_logprobs": "logprobs"}
 
 
 def _as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
@@ -65,7 +66,7 @@ def _from_text(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
     if isinstance(sent.get("logprobs"), int):  # a number here, true or false in chats
         sent["top_logprobs"], sent["logprobs"] = sent["logprobs"], True
     echo = {"echo": True} if sent.pop("echo", None) is True else {}
-    return ChatForm({**sent, "messages": [{"role": "user", "content": prompt}]}, echo)
+    return ChatForm({**sent, "messages": [{"role": "user", "content": prompt}]}, echo, _PLACES)
 
 
 def _whole_text(head: AnswerHead, completion: Document) -> dict[str, Any]:

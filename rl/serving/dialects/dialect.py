@@ -32,6 +32,15 @@ class ChatForm:
     document: dict[str, Any]
     kept: Mapping[str, Any] = field(default_factory=dict)
     """What the answer says again and chat completions have no place for; stored with it."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Place in the chat completion's request, such as ``messages[1]``, to the place in the client's; what is below goes
+    along."""
+
+    def place_of(self, name: str) -> str:
+        """Where the client's request has what the chat completion's has there."""
+        above = (known for known in self.places if name == known or name.startswith((f"{known}.", f"{known}[")))
+        nearest = max(above, key=len, default="")
+        return self.places[nearest] + name[len(nearest) :] if nearest else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,18 @@ def event(document: Document, name: str = "") -> bytes:
 
 def openai_error(status: int, error: Document) -> dict[str, Any]:
     return {"error": dict(error)}
+
+
+def take_object(sent: dict[str, Any], name: str) -> dict[str, Any]:
+    """Takes the field out; empty where it was not sent. Raises UntranslatableRequest."""
+    value = sent.pop(name, None)
+    return {} if value is None else check_object(value, name)
+
+
+def take_list(sent: dict[str, Any], name: str) -> list[Any]:
+    """Takes the field out; empty where it was not sent. Raises UntranslatableRequest."""
+    value = sent.pop(name, None)
+    return [] if value is None else check_list(value, name)
 
 
 def check_object(value: Any, name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 import json
 from typing import Any, Final
 
+from rl.base import logs
 from rl.serving.dialects.dialect import AnswerHead, ApiDialect, Chunk, Document, event
 from rl.serving.dialects.messages_request import as_chat
 from rl.serving.dialects.parts import CALL, THOUGHTS, AnswerPart, PartEvent, PartReader, PartStep, read_whole
@@ -23,7 +24,11 @@ _ERRORS: Final = {
 
 def _error(status: int, error: Document) -> dict[str, Any]:
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": error["message"]}, "request_id": None}
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": error["message"]},
+        "request_id": logs.request_id.get() or None,
+    }
 
 
 def _whole(head: AnswerHead, completion: Document) -> dict[str, Any]:

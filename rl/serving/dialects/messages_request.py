@@ -19,28 +19,42 @@ from rl.serving.dialects.dialect import (
     check_object,
     check_text,
     join_parts,
+    take_list,
+    take_object,
 )
 
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 _THINKS: Final = {"enabled": True, "disabled": False}
 _THOUGHTS: Final = ("thinking", "redacted_thinking")
+_PLACES: Final = {
+    "stop": "stop_sequences",
+    "response_format": "output_config.format",
+    "response_format.json_schema": "output_config.format",
+    "reasoning_effort": "output_config.effort",
+    "chat_template_kwargs": "thinking",
+    "user": "metadata.user_id",
+}
 
 
 def as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
     """Raises UntranslatableRequest."""
     chat: dict[str, Any] = {}
+    places: dict[str, str] = dict(_PLACES)
     messages: list[dict[str, Any]] = []
-    if system := sent.pop("system", None):
+    if (system := sent.pop("system", None)) not in (None, "", []):
         content = system if isinstance(system, str) else join_parts(_blocks(system, "system", chat)[0])
         messages.append({"role": "system", "content": content})
+        places["messages[0]"] = "system"
     for number, message in enumerate(check_list(sent.pop("messages", None), "messages")):
-        _add_message(messages, check_object(message, f"messages[{number}]"), f"messages[{number}]", chat)
-    _take_tools(sent, chat)
+        name, before = f"messages[{number}]", len(messages)
+        _add_message(messages, check_object(message, name), name, chat)
+        places |= {f"messages[{index}]": name for index in range(before, len(messages))}
+    _take_tools(sent, chat, places)
     _take_thinking(sent, chat)
     if (stops := sent.pop("stop_sequences", None)) is not None:
         chat["stop"] = stops
     _take_user(sent, chat)
-    return ChatForm({**sent, **chat, "messages": messages})
+    return ChatForm({**sent, **chat, "messages": messages}, places=places)
 
 
 def _add_message(messages: list[dict[str, Any]], message: Document, name: str, chat: dict[str, Any]) -> None:
@@ -104,19 +118,22 @@ def _part(block: Document, name: str) -> dict[str, Any]:
     )
 
 
-def _take_tools(sent: dict[str, Any], chat: dict[str, Any]) -> None:
+def _take_tools(sent: dict[str, Any], chat: dict[str, Any], places: dict[str, str]) -> None:
     """What is left out of the tools stands among the fields that are left out."""
-    made = []
-    for number, value in enumerate(check_list(sent.pop("tools", None) or [], "tools")):
+    made: list[dict[str, Any]] = []
+    for number, value in enumerate(take_list(sent, "tools")):
         tool = check_object(value, f"tools[{number}]")
         if tool.get("type") not in (None, "custom"):
             chat[f"tools.{str(tool['type'])[:40]}"] = True
             continue
         function = {name: tool[name] for name in ("name", "description", "strict") if tool.get(name) is not None}
+        at = f"tools[{len(made)}]"
+        places |= dict.fromkeys((at, f"{at}.function"), f"tools[{number}]")
+        places[f"{at}.function.parameters"] = f"tools[{number}].input_schema"
         made.append({"type": "function", "function": {**function, "parameters": tool.get("input_schema")}})
     if made:
         chat["tools"] = made
-    choice = check_object(sent.pop("tool_choice", None) or {"type": "auto"}, "tool_choice")
+    choice = take_object(sent, "tool_choice") or {"type": "auto"}
     if choice.get("disable_parallel_tool_use") is True:
         chat["parallel_tool_calls"] = False
     if choice.get("type") == "tool":
@@ -127,10 +144,10 @@ def _take_tools(sent: dict[str, Any], chat: dict[str, Any]) -> None:
 
 def _take_thinking(sent: dict[str, Any], chat: dict[str, Any]) -> None:
     """``adaptive`` leaves it to the model."""
-    thinking = str(check_object(sent.pop("thinking", None) or {}, "thinking").get("type"))
+    thinking = str(take_object(sent, "thinking").get("type"))
     if thinking in _THINKS:
         chat["chat_template_kwargs"] = dict.fromkeys(("enable_thinking", "thinking"), _THINKS[thinking])
-    config = check_object(sent.pop("output_config", None) or {}, "output_config")
+    config = take_object(sent, "output_config")
     if config.get("effort"):
         chat["reasoning_effort"] = config["effort"]
     if (form := config.get("format")) is not None:
@@ -140,7 +157,7 @@ def _take_thinking(sent: dict[str, Any], chat: dict[str, Any]) -> None:
 
 def _take_user(sent: dict[str, Any], chat: dict[str, Any]) -> None:
     """A name that is longer than names may be is known by its hash: programs put JSON there."""
-    user = check_object(sent.pop("metadata", None) or {}, "metadata").get("user_id")
+    user = take_object(sent, "metadata").get("user_id")
     if user is not None:
         name = check_text(user, "metadata.user_id")
         chat["user"] = name if len(name) <= MAX_ID_LENGTH else hashlib.sha256(name.encode()).hexdigest()

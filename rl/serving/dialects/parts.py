@@ -1,6 +1,6 @@
 """What a model says in one answer, in parts that follow each other: thoughts, text, calls of tools."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
@@ -36,6 +36,8 @@ class PartEvent(NamedTuple):
     part: AnswerPart
     piece: str = ""
     """What is new in it."""
+    logprobs: Sequence[Any] = ()
+    """Those of the piece."""
 
 
 class PartReader:
@@ -93,7 +95,7 @@ class PartReader:
             yield from self._begin()
         assert self._open is not None  # noqa: S101  it was opened above
         self._open.logprobs += logprobs
-        yield from self._go_on(text)
+        yield from self._go_on(text, logprobs)
 
     def _call(self, index: Any, piece: Mapping[str, Any]) -> Iterator[PartEvent]:
         inner = piece.get("function") or piece.get("custom") or {}
@@ -122,10 +124,10 @@ class PartReader:
             self.parts.append(self._open)
             yield PartEvent(PartStep.BEGIN, self._open)
 
-    def _go_on(self, text: str) -> Iterator[PartEvent]:
+    def _go_on(self, text: str, logprobs: Sequence[Any] = ()) -> Iterator[PartEvent]:
         assert self._open is not None  # noqa: S101  whoever goes on has begun
         self._open.text += text
-        yield PartEvent(PartStep.GO_ON, self._open, text)
+        yield PartEvent(PartStep.GO_ON, self._open, text, logprobs)
 
     def _close(self) -> Iterator[PartEvent]:
         if self._open is not None:

@@ -206,7 +206,7 @@ class ResponseStream:
         item = _item(self._head, part, self._reader.parts, status)
         where = {"item_id": item["id"], "output_index": part.number}
         if event.step is PartStep.GO_ON:
-            return self._go_on(part, event.piece, item, where)
+            return self._go_on(event, item, where)
         if event.step is PartStep.BEGIN:
             added = self._event("response.output_item.added", output_index=part.number, item=item)
             return added + self._content("added", part, where)
@@ -219,14 +219,15 @@ class ResponseStream:
         content = _content(part, is_empty=what == "added")
         return self._event(f"response.content_part.{what}", **where, content_index=0, part=content)
 
-    def _go_on(self, part: AnswerPart, piece: str, item: Document, where: Document) -> bytes:
-        if part.kind == TEXT:
-            return self._event("response.output_text.delta", **where, content_index=0, delta=piece, logprobs=[])
-        if part.kind == THOUGHTS:
-            return self._event("response.reasoning_text.delta", **where, content_index=0, delta=piece)
+    def _go_on(self, event: PartEvent, item: Document, where: Document) -> bytes:
+        new = {**where, "delta": event.piece}
+        if event.part.kind == TEXT:
+            return self._event("response.output_text.delta", **new, content_index=0, logprobs=list(event.logprobs))
+        if event.part.kind == THOUGHTS:
+            return self._event("response.reasoning_text.delta", **new, content_index=0)
         if item["type"] == "custom_tool_call":  # its text stands within what is not whole yet
             return b""
-        return self._event("response.function_call_arguments.delta", **where, delta=piece)
+        return self._event("response.function_call_arguments.delta", **new)
 
     def _finish(self, part: AnswerPart, item: Document, where: Document) -> bytes:
         if part.kind == TEXT:

@@ -20,6 +20,8 @@ from rl.serving.dialects.dialect import (
     check_object,
     check_text,
     join_parts,
+    take_list,
+    take_object,
 )
 
 _CUSTOM: Final = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
@@ -28,6 +30,14 @@ _LOGPROBS: Final = "message.output_text.logprobs"
 _ITEM: Final = re.compile(r"(msg|rs|fc|ctc)_([0-9a-f]{32})(?:_([0-9]{1,4}))?")
 """Ids of the parts of an answer: its own, and the number of the part."""
 PREVIOUS: Final = "previous_response_id"
+_PLACES: Final = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "response_format": "text.format",
+    "response_format.json_schema": "text.format",
+    "reasoning_effort": "reasoning.effort",
+    "verbosity": "text.verbosity",
+}
 _ANSWER = "resp_"
 
 
@@ -53,22 +63,23 @@ def as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
     _refuse_what_waits(sent)
     chat: dict[str, Any] = {}
     kept: dict[str, Any] = {}
+    places: dict[str, str] = dict(_PLACES)
     messages: list[dict[str, Any]] = []
-    if instructions := sent.pop("instructions", None):
+    if (instructions := sent.pop("instructions", None)) not in (None, ""):
         messages.append({"role": "system", "content": check_text(instructions, "instructions")})
         kept["instructions"] = True
     messages += _before(sent, earlier, chat, kept)
     chat["messages"] = messages
-    _add_input(messages, sent.pop("input", None), earlier, chat)
-    _take_tools(sent, chat, kept)
+    chat |= _add_input(messages, sent.pop("input", None), earlier, places)
+    _take_tools(sent, chat, kept, places)
     _take_form(sent, chat)
     if (most := sent.pop("max_output_tokens", None)) is not None:
         chat["max_tokens"] = most
-    for name in check_list(sent.pop("include", None) or [], "include"):
+    for name in take_list(sent, "include"):
         chat["logprobs" if name == _LOGPROBS else f"include.{str(name)[:40]}"] = True
     if "logprobs" not in chat:  # nobody would see them
         sent.pop("top_logprobs", None)
-    return ChatForm({**sent, **chat}, kept)
+    return ChatForm({**sent, **chat}, kept, places)
 
 
 def _refuse_what_waits(sent: dict[str, Any]) -> None:
@@ -91,27 +102,32 @@ def _before(sent: dict[str, Any], earlier: Earlier, chat: dict[str, Any], kept: 
         return [dict(message) for message in earlier[previous]]
     if conversation:
         name = kept["conversation"] = check_text(conversation, "conversation")
-        chat["metadata"] = {**check_object(sent.pop("metadata", None) or {}, "metadata"), "session_id": name}
+        chat["metadata"] = {**take_object(sent, "metadata"), "session_id": name}
         return [dict(message) for message in earlier.get(f"{CONVERSATION}{name}", ())]
     return []
 
 
-def _add_input(messages: list[dict[str, Any]], given: Any, earlier: Earlier, chat: dict[str, Any]) -> None:
+def _add_input(messages: list[dict[str, Any]], given: Any, earlier: Earlier, places: dict[str, str]) -> dict[str, bool]:
+    """Returns what is left out, by its name."""
+    left_out = {}
     if isinstance(given, str):
         messages.append({"role": "user", "content": given})
-        return
+        return {}
     for number, value in enumerate(check_list(given, "input")):
         name = f"input[{number}]"
         item = check_object(value, name)
         kind = str(item.get("type") or ("message" if "role" in item else ""))
         if kind == "reasoning":  # what a model thought is not told to it again
-            chat["input.reasoning"] = True
+            left_out["input.reasoning"] = True
         elif kind not in _ITEMS:
             known = ", ".join(sorted(_ITEMS))
             message = f"{name}.type is {kind[:50]!r}, which cannot be passed on; known: {known}, reasoning"
             raise UntranslatableRequest(message, f"{name}.type", "unsupported_parameter")
         else:
+            before = len(messages)
             _ITEMS[kind](messages, item, name, earlier)
+            places |= {f"messages[{index}]": name for index in range(before, len(messages))}
+    return left_out
 
 
 def _add_message(messages: list[dict[str, Any]], item: Document, name: str, earlier: Earlier) -> None:
@@ -187,21 +203,22 @@ _ITEMS: Final[dict[str, Callable[[list[dict[str, Any]], Document, str, Earlier],
 }
 
 
-def _take_tools(sent: dict[str, Any], chat: dict[str, Any], kept: dict[str, Any]) -> None:
+def _take_tools(sent: dict[str, Any], chat: dict[str, Any], kept: dict[str, Any], places: dict[str, str]) -> None:
     """What is left out of the tools stands among the fields that are left out."""
-    tools = check_list(sent.pop("tools", None) or [], "tools")
+    tools = take_list(sent, "tools")
     choice = sent.pop("tool_choice", None)
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         allowed = check_list(choice.get("tools"), "tool_choice.tools")
         names = [tool.get("name") for tool in allowed if isinstance(tool, dict)]
         tools = [tool for tool in tools if isinstance(tool, dict) and tool.get("name") in names]
         choice = choice.get("mode", "auto")
-    made = []
+    made: list[dict[str, Any]] = []
     for number, value in enumerate(tools):
         tool = check_object(value, f"tools[{number}]")
         if tool.get("type") not in ("function", "custom"):
             chat[f"tools.{str(tool.get('type'))[:40]}"] = True
             continue
+        places |= dict.fromkeys((f"tools[{len(made)}]", f"tools[{len(made)}].function"), f"tools[{number}]")
         made.append(_tool(tool))
         if tool["type"] == "custom":
             kept.setdefault("custom", []).append(tool.get("name"))
@@ -220,7 +237,7 @@ def _tool(tool: Document) -> dict[str, Any]:
 
 
 def _take_form(sent: dict[str, Any], chat: dict[str, Any]) -> None:
-    text = check_object(sent.pop("text", None) or {}, "text")
+    text = take_object(sent, "text")
     if (form := text.get("format")) is not None:
         form = check_object(form, "text.format")
         inner = {name: form[name] for name in ("name", "description", "strict", "schema") if form.get(name) is not None}
@@ -228,6 +245,6 @@ def _take_form(sent: dict[str, Any], chat: dict[str, Any]) -> None:
         chat["response_format"] = {"type": form.get("type"), **({"json_schema": inner} if is_schema else {})}
     if text.get("verbosity"):
         chat["verbosity"] = text["verbosity"]
-    reasoning = check_object(sent.pop("reasoning", None) or {}, "reasoning")
+    reasoning = take_object(sent, "reasoning")
     if reasoning.get("effort"):
         chat["reasoning_effort"] = reasoning["effort"]

@@ -17,7 +17,7 @@ from starlette.routing import Route as Path
 from rl.base import disk_space, logs
 from rl.models import ApiKey
 from rl.serving.dialects.known import DIALECTS, dialect_at
-from rl.serving.gateway.best_of import answer_best, as_events, asks_for_several
+from rl.serving.gateway.best_of import answer_all, answer_best, as_events, asks_for_several, wants_several
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.gateway import Gateway, not_served
 from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
@@ -55,7 +55,8 @@ async def answer(request: Request) -> Response:
     except Refusal as refusal:
         exchange.failed = refusal.blames_version
         gateway.recorder.record(exchange)
-        return _without_names(request, refusal).response(exchange.side_headers(), chat_request.dialect)
+        refusal = _without_names(request, refusal.where_sent(chat_request.form))
+        return refusal.response(exchange.side_headers(), chat_request.dialect)
 
 
 def _without_names(request: Request, refusal: Refusal) -> Refusal:
@@ -73,6 +74,8 @@ async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
         exchange.answer.take(document)
     elif asks_for_several(exchange):
         document = await answer_best(gateway.forms, gateway.turns, exchange)
+    elif wants_several(exchange):
+        document = await answer_all(gateway.forms, gateway.turns, exchange)
     elif exchange.request.streams and not await gateway.forms.reads_calls(exchange):
         await gateway.turns.take(exchange)
         try:

@@ -1,4 +1,4 @@
-"""The best of several answers: the version is asked several times, and the agent's judge picks one.
+"""Several answers to one request: all of them, where the client asks for as many, or the one that the agent's judge picks.
 
 Each answer is a request of its own, all at the same time. llama.cpp could give several to one request, but such a request
 waits until so many slots are free at once, which never happens while others ask for one answer each; and its usage counts
@@ -91,10 +91,27 @@ def asks_for_several(exchange: Exchange) -> bool:
     return not reason
 
 
+def wants_several(exchange: Exchange) -> bool:
+    """Whether the client asks for several answers of a server of ours."""
+    return exchange.route.served.is_ours and exchange.request.document.get("n") not in (None, 1)
+
+
+async def answer_all(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
+    """A completion with as many choices as the client asks for, and the usage of all. Raises Refusal where one fails."""
+    number = exchange.request.document["n"]
+    draws, refusals = await _ask_all(forms, turns, exchange, number)
+    if refusals:
+        raise refusals[0]
+    choices = [{**draw.document["choices"][0], "index": index} for index, draw in enumerate(draws)]
+    return _join(exchange, draws) | {"choices": choices}
+
+
 async def answer_best(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
     """The completion that the judge prefers, with the usage of all; the exchange has it as its answer, and the others as
     further choices. Raises Refusal where there is not one answer."""
-    draws = await _ask_all(forms, turns, exchange)
+    draws, refusals = await _ask_all(forms, turns, exchange, exchange.route.best_of)
+    if not draws:
+        raise refusals[0]
     began = time.monotonic()
     exchange.judging = {"of": exchange.route.best_of, "asked": exchange.route.best_of, "answered": len(draws)}
     judge = exchange.route.agent.judge
@@ -108,26 +125,33 @@ async def answer_best(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
         log.warning("the first of %s answers of %s is given: %s", len(draws), exchange.route.model, error)
         exchange.judging["unjudged"] = str(error)
     exchange.judging["judge_ms"] = round((time.monotonic() - began) * 1000)
+    return _join(exchange, draws)
+
+
+def _join(exchange: Exchange, draws: Sequence[DrawnCompletion]) -> Piece:
+    """The first completion, with the usage of all; the exchange has each as a choice."""
     usage = _total([draw.document.get("usage") for draw in draws])
     choices = {index: draw.answer.first for index, draw in enumerate(draws)}
     exchange.answer = Answer(choices, usage, first_at=time.monotonic())
     return {**draws[0].document, "usage": usage}
 
 
-async def _ask_all(forms: Forms, turns: Turns, exchange: Exchange) -> list[DrawnCompletion]:
-    """Those that came; a client that goes away ends all of them. Raises Refusal."""
-    draws = (_ask_one(forms, turns, exchange, number) for number in range(exchange.route.best_of))
+async def _ask_all(
+    forms: Forms, turns: Turns, exchange: Exchange, number: int
+) -> tuple[list[DrawnCompletion], list[Refusal]]:
+    """Those that came, and why others did not; a client that goes away ends all of them."""
+    draws = (_ask_one(forms, turns, exchange, index) for index in range(number))
     results = await asyncio.gather(*draws, return_exceptions=True)
-    if bugs := [result for result in results if isinstance(result, BaseException) and not isinstance(result, Refusal)]:
-        raise bugs[0]
-    if answers := [result for result in results if isinstance(result, DrawnCompletion)]:
-        return answers
-    raise next(result for result in results if isinstance(result, Refusal))
+    refusals = [result for result in results if isinstance(result, Refusal)]
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, Refusal):
+            raise result
+    return [result for result in results if isinstance(result, DrawnCompletion)], refusals
 
 
 async def _ask_one(forms: Forms, turns: Turns, exchange: Exchange, number: int) -> DrawnCompletion:
     body = exchange.request.document
-    changed: dict[str, Any] = {"temperature": body.get("temperature", TEMPERATURE)}
+    changed: dict[str, Any] = {"temperature": body.get("temperature", TEMPERATURE), "n": None}
     if "seed" in body:
         changed["seed"] = body["seed"] + number
     draw = replace(exchange, request=exchange.request.as_whole(**changed), answer=Answer())

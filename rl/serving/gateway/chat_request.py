@@ -46,8 +46,12 @@ class ChatRequest:
     left_out: Sequence[str] = ()
     """Names of fields that do not pass."""
     dialect: ApiDialect = CHAT
-    kept: Mapping[str, Any] = field(default_factory=dict)
-    """``ChatForm.kept``."""
+    form: ChatForm = field(default_factory=lambda: ChatForm({}))
+    """What the dialect made of the body."""
+
+    @property
+    def kept(self) -> Mapping[str, Any]:
+        return self.form.kept
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -80,6 +84,8 @@ class ChatRequest:
             given = self.document.get("chat_template_kwargs", {})
             changed["chat_template_kwargs"] = {**template_settings(thinks), **given}
             changed |= self._tools_of_choice()
+            if changed.get("top_logprobs") == 0:  # llama.cpp leaves out that of the token itself, too
+                changed["top_logprobs"] = 1
         return {**changed, "messages": with_system_prompt(self.document["messages"], self.messages, route)}
 
     def _tools_of_choice(self) -> dict[str, Any]:
@@ -150,7 +156,7 @@ def parse_request(form: ChatForm, headers: Mapping[str, str], key: KnownKey, dia
         raise Refusal(400, f"{RATERS_HEADER} must be a whole number from 1 to {MOST_RATERS}", param=RATERS_HEADER)
     raters = int(text)
     document["messages"] = in_newest_form(document["messages"])
-    return ChatRequest(document, document["model"], messages, unit, session, raters, left_out, dialect, form.kept)
+    return ChatRequest(document, document["model"], messages, unit, session, raters, left_out, dialect, form)
 
 
 def _message(document: object, name: str) -> Message:
@@ -161,7 +167,7 @@ def _message(document: object, name: str) -> Message:
     try:
         return full_message(document.get("role"), text, calls, call_id if isinstance(call_id, str) else "")
     except UsageError as error:
-        raise Refusal(400, f"{name}: {error}", param=f"{name}.role") from None
+        raise Refusal(400, f"{name}.role: {error}", param=f"{name}.role") from None
 
 
 def _text(content: object, name: str) -> str:

@@ -136,6 +136,10 @@ class Gateway:
         if names := dialect.ids_in(sent):
             earlier = await in_database(find_earlier, key, names[:MAX_MESSAGES], sent["model"])
         try:
-            return parse_request(dialect.as_chat(sent, earlier), request.headers, key, dialect)
+            form = dialect.as_chat(sent, earlier)
         except UntranslatableRequest as error:
             raise untranslatable(error) from None
+        try:
+            return parse_request(form, request.headers, key, dialect)
+        except Refusal as refusal:
+            raise refusal.where_sent(form) from None

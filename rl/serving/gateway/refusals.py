@@ -12,7 +12,7 @@ from starlette.responses import Response
 from rl.base.disk_space import tells_of_full_disk
 from rl.faults import DISK_FULL
 from rl.serving.dialects.chat import CHAT
-from rl.serving.dialects.dialect import ApiDialect, UntranslatableRequest
+from rl.serving.dialects.dialect import ApiDialect, ChatForm, UntranslatableRequest
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 STARTING_SECONDS: Final = 5
@@ -42,6 +42,13 @@ class Refusal(Exception):
     @property
     def error(self) -> dict[str, Any]:
         return {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+
+    def where_sent(self, form: ChatForm) -> Refusal:
+        """The same by the names that the client's own request has."""
+        if self.param:
+            own = form.place_of(self.param)
+            self.message, self.param = self.message.replace(self.param, own), own
+        return self
 
     def without_names(self) -> Refusal:
         """What is told of it where nobody may know which version was asked."""

@@ -11,6 +11,21 @@ from rl.models import Agent, RunPart, Trace
 from rl.serving.gateway import pending
 
 
+class AnswerConverter:
+    """Converts the id of an answer in an address, in any form in which the gateway gives it."""
+
+    regex = "[0-9a-z_-]{36,45}"
+
+    def to_python(self, value: str) -> UUID:
+        """Raises ValueError."""
+        if (known := as_id(value)) is None:
+            raise ValueError(value)
+        return known
+
+    def to_url(self, value: UUID) -> str:
+        return str(value)
+
+
 def by_id(traces: QuerySet[Trace], pk: UUID) -> Trace | None:
     """An answer that the gateway gave a moment ago too; of an answer within a run, the run."""
     trace = traces.filter(pk=pk).first()

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Prefetch, prefetch_related_objects
-from drf_spectacular.utils import PolymorphicProxySerializer
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer
 from rest_framework import status
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.request import Request
@@ -87,7 +87,14 @@ class TraceDetail(ApiView):
     queryset = Trace.objects.select_related("agent", "model_version")
     serializer_class = TraceDetailOut
 
-    @operation("get_trace", "One trace with its newest feedback", {200: TraceDetailOut}, 404, tags=["traces"])
+    @operation(
+        "get_trace",
+        "One trace with its newest feedback",
+        {200: TraceDetailOut},
+        404,
+        tags=["traces"],
+        parameters=[OpenApiParameter("id", UUID, "path", description="In any form in which the gateway gives it.")],
+    )
     def get(self, request: Request, **kwargs: Any) -> Response:
         trace = by_id(self.filter_queryset(self.get_queryset()), self.kwargs["pk"])
         if trace is None:

@@ -1,19 +1,21 @@
 """Its addresses."""
 
-from django.urls import path, re_path
+from django.urls import path, re_path, register_converter
 
 from rl.web.api.base import OriginCheck, UnknownAddress
 from rl.web.api.feedback import ChoiceList, FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.feedback_writing import TokenList
+from rl.web.api.lookups import AnswerConverter
 from rl.web.api.problems import Description, DescriptionPage
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.traces import TraceDetail, TraceList
 from rl.web.api.training import CalculatePending, RunCancel, RunDetail, TrainingStats
 
+register_converter(AnswerConverter, "answer")
 urlpatterns = [
     path("v1/traces/", TraceList.as_view(), name="api-traces"),
     path("v1/tokens/", TokenList.as_view(), name="api-tokens"),
-    path("v1/traces/<uuid:pk>/", TraceDetail.as_view(), name="api-trace"),
+    path("v1/traces/<answer:pk>/", TraceDetail.as_view(), name="api-trace"),
     path("v1/feedback/", FeedbackList.as_view(), name="api-feedback"),
     path("v1/feedback/retract/", OwnRatingRetract.as_view(), name="api-feedback-retract-own"),
     path("v1/feedback/origin/", OriginCheck.as_view(), name="api-feedback-origin"),

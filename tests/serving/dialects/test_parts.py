@@ -88,3 +88,11 @@ def test_a_whole_completion_has_the_same_parts():
 
 def test_a_completion_without_a_choice_has_no_part():
     assert read_whole({"choices": []}).parts == []
+
+
+def test_each_piece_of_a_text_has_its_own_logprobs():
+    reader, piece = PartReader(), {"token": "Hi", "logprob": -0.1}
+    steps = [*reader.take({"choices": [{"delta": {"content": "Hi"}, "logprobs": {"content": [piece]}}]})]
+    steps += reader.take(chunk(content="."))
+    assert [list(step.logprobs) for step in steps if step.step is PartStep.GO_ON] == [[piece], []]
+    assert steps[0].part.logprobs == [piece]

@@ -122,6 +122,11 @@ def test_errors_are_anthropic_s(gateway: Gateway):
         client(gateway.url, "sk_unknown").messages.create(model="support-chat", max_tokens=5, messages=[])
     with pytest.raises(anthropic.BadRequestError, match=r"messages\[0\]\.content\[0\]\.type is 'audio'"):
         ask(gateway, [{"type": "audio"}])
+    with pytest.raises(anthropic.BadRequestError, match="stop_sequences must be at most") as refused:
+        ask(gateway, stop_sequences=["x" * 600])
+    assert refused.value.body["request_id"] == refused.value.response.headers["x-request-id"]
+    with pytest.raises(anthropic.BadRequestError, match=r"tools\[1\]\.input_schema"):
+        ask(gateway, tools=[{"type": "bash_20250124", "name": "bash"}, {"name": "track", "input_schema": 3}])
     answer = httpx.post(f"{gateway.url}/v1/messages", content=b"x" * 200_000)
     assert (answer.status_code, answer.json()["error"]["type"]) == (413, "request_too_large")
 

@@ -240,7 +240,16 @@ def test_a_program_sends_more_than_can_be_passed_on(gateway: Gateway, upstream: 
         ({"previous_response_id": "resp_1", "conversation": "c"}, "previous_response_id"),
         ({"tools": [3]}, "tools[0]"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
-        ({"text": {"format": {"type": "json_schema", "name": "a"}}}, "response_format.json_schema.schema"),
+        ({"text": {"format": {"type": "json_schema", "name": "a"}}}, "text.format.schema"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+        ({"input": []}, "input"),
+        ({"instructions": "a", "input": ["b", {"role": "nobody", "content": "c"}]}, "input[0]"),
+        ({"instructions": "a", "input": [{"type": "reasoning"}, {"role": "nobody", "content": "c"}]}, "input[1].role"),
+        ({"tools": [{"type": "web_search"}, {"type": "function", "name": ""}]}, "tools[1].name"),
+        ({"tools": {}}, "tools"),
+        ({"text": []}, "text"),
+        ({"instructions": 0}, "instructions"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_by_the_field(gateway: Gateway, options: dict[str, Any], param: str):
@@ -248,7 +257,9 @@ def test_what_cannot_be_asked_is_refused_by_the_field(gateway: Gateway, options:
     key = {"Authorization": f"Bearer {gateway.keys['all']}"}
     answer = httpx.post(f"{gateway.url}/v1/responses", json=body, headers=key)
     assert answer.status_code == 400, answer.text
-    assert answer.json()["error"]["param"] == param
+    error = answer.json()["error"]
+    assert error["param"] == param
+    assert error["message"].startswith((param, param.rpartition(".")[0])), "the message has the client's names, too"
 
 
 @pytest.mark.parametrize("question", ["break off", "end early", "fall silent"])

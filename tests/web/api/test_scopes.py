@@ -26,7 +26,7 @@ RATING = [
 pytestmark = pytest.mark.django_db
 OPEN = {"UnknownAddress", "OriginCheck"}
 """Views that need no key."""
-ARGUMENTS: dict[str, Any] = {"IntConverter": 1, "UUIDConverter": uuid.UUID(int=7)}
+ARGUMENTS: dict[str, Any] = {"IntConverter": 1, **dict.fromkeys(("UUIDConverter", "AnswerConverter"), uuid.UUID(int=7))}
 
 
 def rating_of(trace: Trace, **fields) -> dict:

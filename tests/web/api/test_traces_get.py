@@ -127,3 +127,13 @@ def test_one_trace_comes_with_its_feedback(server: Caller, trace: Trace, django_
 def test_a_trace_that_is_not_there_is_not_found(server: Caller, trace: Trace):
     assert_problem(server.get(f"{URL}{'0' * 8}-0000-4000-8000-{'0' * 12}/"), 404)
     assert_problem(server.get(f"{URL}17/"), 404)
+
+
+def test_an_answer_of_the_gateway_is_read_by_the_id_that_its_client_has(server: Caller, trace: Trace):
+    for name in (f"resp_{trace.pk.hex}", f"msg_{trace.pk.hex}", f"chatcmpl-{trace.pk}", f"cmpl-{trace.pk}"):
+        assert server.get(f"{URL}{name}/").json()["id"] == str(trace.pk)
+
+
+@pytest.mark.parametrize("name", ["resp_1", "resp_" + "g" * 32, "resp_" + "A" * 32, "-" * 36, "é" * 36])
+def test_what_no_answer_has_as_its_id_is_not_found(server: Caller, trace: Trace, name: str):
+    assert_problem(server.get(f"{URL}{name}/"), 404)
