@@ -16,7 +16,7 @@ from rl.config.authority import (
     owner,
     require_trainers,
 )
-from rl.config.base import ranges_of
+from rl.config.fields import ranges_of
 from rl.dataset_builder import DataOptions
 from rl.models import Agent
 from rl.runs.choosing import RunOptions

@@ -3,30 +3,15 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Self, get_type_hints
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
+from rl.config.fields import integers_of, ranges_of, within
 
 FULL_LEARNING_RATE = 0.1
 """The learning rate where all weights are trained, as a fraction of an adapter's."""
-
-
-def within(low: float, high: float, default: float) -> Any:
-    """A number with its bounds. A subclass that gives the field another default leaves them as they are."""
-    return field(default=default, metadata={"range": (low, high)})
-
-
-def ranges_of(kind: type) -> dict[str, tuple[float, float]]:
-    """Fields that are ``within`` bounds to these."""
-    every = [own for base in reversed(kind.__mro__) if is_dataclass(base) for own in fields(base)]
-    return {own.name: own.metadata["range"] for own in every if "range" in own.metadata}
-
-
-def integers_of(kind: type) -> frozenset[str]:
-    """Fields that are whole numbers, or None beside them."""
-    return frozenset(name for name, hint in get_type_hints(kind).items() if hint in (int, int | None))
 
 
 def check_numbers(record: Any) -> None:

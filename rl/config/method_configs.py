@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
-from rl.config.base import TrainingConfig, within
+from rl.config.base import TrainingConfig
+from rl.config.fields import within
 
 PREFERENCE_LOSSES = (
     "sigmoid",

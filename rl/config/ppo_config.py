@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from rl.base.errors import UsageError
-from rl.config.base import TrainingConfig, within
+from rl.config.base import TrainingConfig
+from rl.config.fields import within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

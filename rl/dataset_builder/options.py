@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from rl.base.errors import UsageError
-from rl.config.base import check_numbers, within
+from rl.config.base import check_numbers
+from rl.config.fields import within
 
 PAIR_TYPES = ("widget", "fixture", "preference", "both")
 

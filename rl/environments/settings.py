@@ -2,16 +2,15 @@
 read from the signatures of its ``__init__``."""
 
 import inspect
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.leaves import leaf
 from rl.base.names import did_you_mean, require_known
+from rl.config.fields import wrong_type
 from rl.environments import ENVIRONMENTS, environment_class
 from rl.environments.base import AgentEnv
 from rl.environments.tools import BaseTool
@@ -19,13 +18,6 @@ from rl.environments.tools.mcp.settings import servers_of
 from rl.environments.tools.search import read_corpus
 from rl.environments.tools.web_search.settings import SearchSettings
 from rl.environments.tools.web_search.tool import search_tool
-
-_KINDS = {
-    bool: (bool, "true or false"),
-    int: (int, "a whole number"),
-    float: (int | float, "a number"),
-    str: (str, "a text"),
-}
 
 
 def option_types(kind: type[AgentEnv]) -> dict[str, Any]:
@@ -41,22 +33,6 @@ def option_types(kind: type[AgentEnv]) -> dict[str, Any]:
             names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
             types = {**{name: hints.get(name, Any) for name in names}, **types}
     return types
-
-
-def wrong_type(value: Any, hint: Any) -> str:
-    """What the value must be; empty where it is that, or where a configuration file cannot have the type."""
-    allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    kinds = [kind for kind in allowed if kind is not NoneType]
-    if any(kind not in _KINDS for kind in kinds):
-        return ""
-    if value is None:
-        fits = NoneType in allowed
-    elif isinstance(value, bool):
-        fits = bool in kinds
-    else:
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        fits = is_finite and any(kind is not bool and isinstance(value, _KINDS[kind][0]) for kind in kinds)
-    return "" if fits else " or ".join(_KINDS[kind][1] for kind in kinds)
 
 
 TOOLS = ("search", "mcp")

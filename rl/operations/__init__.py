@@ -1,4 +1,4 @@
 """What an operator does: backups, a look at the installation, retention.
 
-Imports: base, environments, lm, models; Django.
+Imports: base, config, environments, lm, models; Django.
 """

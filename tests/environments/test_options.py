@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from rl.config.fields import wrong_type
 from rl.environments.code_exec import CodeExecEnv
-from rl.environments.settings import option_types, wrong_type
+from rl.environments.settings import option_types
 from tests.environments.crew.worlds import World
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.config import AgentConfig
-from rl.config.base import integers_of, ranges_of
+from rl.config.fields import integers_of, ranges_of
 from rl.environments import environment_class
 from rl.environments.config_file.document import Document, KeyPath, describe_value, read_document
 from rl.environments.settings import TOOLS, EnvironmentSettings, option_types

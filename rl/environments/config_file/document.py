@@ -6,10 +6,11 @@ Plain numbers are those of YAML 1.2, which has 1e-5; PyYAML follows 1.1, where t
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from yaml import AliasEvent, MarkedYAMLError, ScalarNode
@@ -20,12 +21,14 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from rl.base.errors import BadFile
+from rl.base.errors import BadFile, UsageError
 from rl.base.names import unknown_name
 from rl.base.outside_files import read_text
+from rl.base.slugs import check_slug
 
 LARGEST_FILE = 2**18
 """Bytes."""
+Entry = TypeVar("Entry")
 KeyPath = tuple[str, ...]
 """The keys that lead to a value."""
 MOST_DEPTH = 20
@@ -69,6 +72,18 @@ class Document:
         if not isinstance(value, str):
             raise self.refusal(f"{'.'.join(key_path)} must be a text, in quotes, not {describe_value(value)}", key_path)
         return value
+
+    def read_records(self, kind: Callable[..., Entry], what: str) -> dict[str, Entry]:
+        """A record for each section, which is its ``name`` and holds the other fields. ``what``: how errors call one. Raises
+        BadFile."""
+        return {name: self._read_record(kind, name, what) for name in self.values}
+
+    def _read_record(self, kind: Callable[..., Entry], name: str, what: str) -> Entry:
+        values = self.section(name, [own for own in signature(kind).parameters if own != "name"])
+        try:
+            return kind(name=check_slug(name, f"the name of a {what}"), **values)
+        except UsageError as error:
+            raise self.refusal_about(str(error), (name,)) from None
 
     def refusal(self, what: str, key_path: KeyPath = ()) -> BadFile:
         return BadFile(self.path, what, f"line {self.lines[key_path]}" if key_path in self.lines else "")

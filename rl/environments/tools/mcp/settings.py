@@ -10,7 +10,7 @@ from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.config.base import ranges_of, within
+from rl.config.fields import check_fields, within
 from rl.environments.tools.web_search.backend import SearchEndpoint
 from rl.environments.variables import require_named_texts, require_names, require_no_secrets, require_texts
 
@@ -66,15 +66,7 @@ class McpServer:
             raise UsageError(f"{self.where}.tools names no tool; leave it out for all of them")
         for key in ("env", "headers_env"):
             require_named_texts(f"{self.where}.{key}", getattr(self, key))
-        for key in ("cwd", "url"):
-            if not isinstance(getattr(self, key), str):
-                raise self._impossible(key, "a text")
-        for key, (least, most) in ranges_of(type(self)).items():
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-                raise self._impossible(key, f"a number from {least:g} to {most:g}")
-        if not isinstance(self.prefix, bool):
-            raise self._impossible("prefix", "true or false")
+        check_fields(self, f"{self.where}.")
         self._check_way()
         require_names(f"{self.where}.env_from", self.env_from)
         require_names(f"{self.where}.headers_env", self.headers_env.values())
@@ -128,9 +120,6 @@ class McpServer:
             SearchEndpoint.parse(self.url)
         except UsageError as error:
             raise UsageError(f"{self.where}.url: {error}") from None
-
-    def _impossible(self, key: str, right: str) -> UsageError:
-        return UsageError(f"{self.where}.{key} must be {right}, not {str(getattr(self, key))[:100]!r}")
 
 
 def servers_of(values: Any) -> list[McpServer]:

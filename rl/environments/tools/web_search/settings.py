@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.config.base import integers_of, ranges_of, within
+from rl.config.fields import check_fields, within
 from rl.environments.tools.web_search.backend import (
     SEARCH_BACKENDS,
     SearchBackend,
@@ -87,15 +87,8 @@ class SearchSettings:
             if key == "api_key_env":  # what stands there may be the key itself
                 raise UsageError("tools.search.api_key_env must be the name of an environment variable, in capitals")
             raise _impossible(key, _WORDS[key], value)
-        for key, (least, most) in ranges_of(type(self)).items():
-            value = getattr(self, key)
-            kinds, noun = (int, "a whole number") if key in integers_of(type(self)) else ((int, float), "a number")
-            is_number = isinstance(value, kinds) and not isinstance(value, bool)
-            if not (is_number and least <= value <= most) and (key, value) != ("rate_limit_per_min", None):
-                raise _impossible(key, f"{noun} from {least:g} to {most:g}", value)
+        check_fields(self, "tools.search.")
         self._check_params()
-        if not isinstance(self.endpoint, str):
-            raise _impossible("endpoint", "an address", self.endpoint)
         texts = self.corpus if isinstance(self.corpus, list | tuple) else ()
         are_texts = bool(texts) and all(isinstance(text, str) and text.strip() for text in texts)
         if not isinstance(self.corpus, str) and not are_texts:
@@ -146,8 +139,6 @@ class SearchSettings:
         self.address()
 
     def _check_params(self) -> None:
-        if not isinstance(self.default_params, Mapping):
-            raise _impossible("default_params", "a mapping", self.default_params)
         for name, value in self.default_params.items():
             plain = all(
                 isinstance(part, str | int) or (isinstance(part, float) and math.isfinite(part))
