@@ -12,24 +12,22 @@ from rl.from_systems.toolbox.checkpoints.opcodes import LONGEST_NAME, Global, Op
 
 Charge = Callable[[int], None]
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,60}(?:\.[0-9]{0,60})?(?:E[+-]?[0-9]{1,3})?", re.IGNORECASE)
-
-
-class _Unfit(Exception):
-    """These arguments are not those that the type writes."""
+_PATHS = ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath")
+_PACKED = {"datetime": 10, "date": 4, "time": 6}
+"""Bytes that each type writes itself as."""
 
 
 def call(callee: Any, arguments: tuple[Any, ...], charge: Charge) -> Any:
     """What is put in the place of ``callee(*arguments)``."""
-    if isinstance(callee, Global):
-        rebuild = _KNOWN.get(str(callee))
-        try:
-            if rebuild is not None:
-                return rebuild(arguments, charge)
-        except (_Unfit, ValueError, OverflowError):
-            pass
-        return new_object(callee, arguments, charge)
-    charge(len(arguments))
-    return Record("a call of something that was computed", [callee, *arguments])
+    if not isinstance(callee, Global):
+        charge(len(arguments))
+        return Record("a call of something that was computed", [callee, *arguments])
+    rebuild = _BY_MODULE.get(callee.module)
+    try:
+        made = rebuild(callee.name, arguments, charge) if rebuild else None
+    except (ValueError, OverflowError):
+        made = None
+    return new_object(callee, arguments, charge) if made is None else made
 
 
 def new_object(of: Any, arguments: tuple[Any, ...], charge: Charge) -> Record:
@@ -41,186 +39,133 @@ def new_object(of: Any, arguments: tuple[Any, ...], charge: Charge) -> Record:
 
 
 def _items(value: Any, charge: Charge) -> list[Any]:
-    if isinstance(value, PickledSet):
-        value = value.items
+    """Raises ValueError, as all below, for what the type does not write."""
+    value = value.items if isinstance(value, PickledSet) else value
     if not isinstance(value, (list, tuple)):
-        raise _Unfit
+        raise ValueError
     charge(len(value))
     return list(value)
 
 
-def _require_at_most(count: int, arguments: tuple[Any, ...]) -> None:
-    if len(arguments) > count:
-        raise _Unfit
-
-
-def _first_items(most: int, arguments: tuple[Any, ...], charge: Charge) -> list[Any]:
-    _require_at_most(most, arguments)
-    return _items(arguments[0], charge) if arguments else []
-
-
-def _mapping(arguments: tuple[Any, ...], charge: Charge) -> Pairs:
-    _require_at_most(1, arguments)
-    if not arguments:
-        return Pairs()
-    (value,) = arguments
+def _mapping(value: Any, charge: Charge) -> Pairs:
     if isinstance(value, Pairs):
-        charge(len(value.items))
-        return Pairs(list(value.items))
+        return Pairs(_items(value.items, charge))
     pairs = _items(value, charge)
     if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-        raise _Unfit
+        raise ValueError
     return Pairs([(key, item) for key, item in pairs])
 
 
-def _bytes(arguments: tuple[Any, ...], charge: Charge) -> bytes:
-    """``bytes()``, ``bytearray(b"…")``, and text in latin-1, which older protocols have instead of bytes."""
-    match arguments:
-        case ():
+def _builtin(name: str, arguments: tuple[Any, ...], charge: Charge) -> Any:
+    """None, as of all below, for another type, or for arguments that the type does not write."""
+    match name, arguments:
+        case "set" | "frozenset", ():
+            return PickledSet()
+        case "set" | "frozenset", (items,):
+            return PickledSet(_items(items, charge))
+        case "bytes" | "bytearray", ():
             return b""
-        case (bytes() as value,):
+        case "bytes" | "bytearray", (bytes() as value,):
             return value
-        case (str() as text, "latin1" | "latin-1"):
+        case "bytes" | "bytearray" | "encode", (str() as text, "latin1" | "latin-1"):  # older protocols have no bytes
             charge(len(text))
             return text.encode("latin-1")
-    raise _Unfit
-
-
-def _complex(arguments: tuple[Any, ...], charge: Charge) -> str:
-    match arguments:
-        case (float() | int() as real, float() | int() as imaginary):
+        case "complex", (float() | int() as real, float() | int() as imaginary):
             return str(complex(real, imaginary))
-    raise _Unfit
+        case "getattr", (Global() as of, str() as inner) if 0 < len(inner) <= LONGEST_NAME - len(of.name):
+            return Global(of.module, f"{of.name}.{inner}")  # so older protocols name a class inside a class
+    return None
 
 
-def _decimal(arguments: tuple[Any, ...], charge: Charge) -> float:
-    match arguments:
-        case (str() as text,) if _DECIMAL.fullmatch(text):
+def _collection(name: str, arguments: tuple[Any, ...], charge: Charge) -> Any:
+    match name, arguments:
+        case "deque", ():
+            return []
+        case "deque", (items,) | (items, _):  # and its maxlen
+            return _items(items, charge)
+        case ("Counter" | "OrderedDict", ()) | ("defaultdict", () | (_,)):
+            return Pairs()
+        case ("Counter" | "OrderedDict", (items,)) | ("defaultdict", (_, items)):  # whose factory is the first
+            return _mapping(items, charge)
+    return None
+
+
+def _object(name: str, arguments: tuple[Any, ...], charge: Charge) -> Record | None:
+    match name, arguments:
+        case "__newobj__", (of, *others):
+            return new_object(of, tuple(others), charge)
+        case "_reconstructor", (Global() as of, Global() as base, value):
+            # protocols 0 and 1: the class, the built-in type that it extends, and its value as one of those
+            record = new_object(of, (), charge)
+            match str(base):
+                case "builtins.dict":
+                    record.pairs = _mapping(value, charge)
+                case "builtins.list":
+                    record.elements = _items(value, charge)
+                case other if other != "builtins.object":
+                    record.arguments = [value]
+            return record
+    return None
+
+
+def _moment(name: str, arguments: tuple[Any, ...], charge: Charge) -> Any:
+    match name, arguments:
+        case "timezone", (timedelta() as offset,) | (timedelta() as offset, _):
+            return timezone(offset)
+        case "timedelta", (_,) | (_, _) | (_, _, _):  # days, seconds, microseconds
+            if all(type(argument) is int and abs(argument) < 10**9 for argument in arguments):
+                return timedelta(*arguments)
+        case "date" | "time" | "datetime", (packed,) | (packed, _):
+            return _unpack(name, packed.encode("latin-1") if isinstance(packed, str) else packed, arguments[-1])
+    return None
+
+
+def _unpack(name: str, packed: Any, zone: Any) -> date | time | None:
+    """A zone that has a name but no fixed offset is left out: what it means depends on a database of zones."""
+    if not isinstance(packed, bytes) or len(packed) != _PACKED[name]:
+        return None
+    zone, of_second = zone if isinstance(zone, timezone) else None, int.from_bytes(packed[-3:], "big")
+    if name == "time":
+        return time(packed[0] & 127, packed[1], packed[2], of_second, tzinfo=zone, fold=packed[0] >> 7)
+    year, month, day = 256 * packed[0] + packed[1], packed[2], packed[3]
+    if name == "date":
+        return date(year, month, day)
+    hour, minute, second = packed[4:7]
+    return datetime(year, month & 127, day, hour, minute, second, of_second, tzinfo=zone, fold=month >> 7)
+
+
+def _zone(name: str, arguments: tuple[Any, ...], charge: Charge) -> Any:
+    match name, arguments:
+        case ("_UTC", ()) | ("ZoneInfo._unpickle", ("UTC" | "Etc/UTC", *_)):
+            return UTC
+        case "ZoneInfo._unpickle", (str() as key, *_):
+            return key
+    return None
+
+
+def _decimal(name: str, arguments: tuple[Any, ...], charge: Charge) -> float | None:
+    match name, arguments:
+        case "Decimal", (str() as text,) if _DECIMAL.fullmatch(text):
             return float(text)
-    raise _Unfit
+    return None
 
 
-def _path(arguments: tuple[Any, ...], charge: Charge) -> str:
+def _path(name: str, arguments: tuple[Any, ...], charge: Charge) -> str | None:
     """The parts, of which the first may be the root."""
-    if not arguments or not all(isinstance(part, str) for part in arguments):
-        raise _Unfit
+    if name not in _PATHS or not arguments or not all(isinstance(part, str) for part in arguments):
+        return None
     charge(sum(map(len, arguments)))
     root = arguments[0] if arguments[0].endswith(("/", "\\")) else ""
     return root + "/".join(arguments[1:] if root else arguments)
 
 
-def _datetime(arguments: tuple[Any, ...], charge: Charge) -> datetime:
-    packed, zone = _unpack(arguments, 10)
-    year, month, day, clock, fold = 256 * packed[0] + packed[1], packed[2] & 127, packed[3], packed[4:], packed[2] >> 7
-    return datetime(year, month, day, *_clock(clock), tzinfo=zone, fold=fold)
-
-
-def _time(arguments: tuple[Any, ...], charge: Charge) -> time:
-    packed, zone = _unpack(arguments, 6)
-    return time(*_clock(bytes([packed[0] & 127]) + packed[1:]), tzinfo=zone, fold=packed[0] >> 7)
-
-
-def _date(arguments: tuple[Any, ...], charge: Charge) -> date:
-    packed, _ = _unpack(arguments, 4)
-    return date(256 * packed[0] + packed[1], packed[2], packed[3])
-
-
-def _unpack(arguments: tuple[Any, ...], size: int) -> tuple[bytes, timezone | None]:
-    """A zone that has a name but no fixed offset is left out: what it means depends on a database of zones."""
-    if not 1 <= len(arguments) <= 2:
-        raise _Unfit
-    packed = arguments[0].encode("latin-1") if isinstance(arguments[0], str) else arguments[0]
-    if not isinstance(packed, bytes) or len(packed) != size:
-        raise _Unfit
-    zone = arguments[-1]
-    return packed, zone if isinstance(zone, timezone) else None
-
-
-def _clock(packed: bytes) -> tuple[int, int, int, int]:
-    return packed[0], packed[1], packed[2], int.from_bytes(packed[3:6], "big")
-
-
-def _timedelta(arguments: tuple[Any, ...], charge: Charge) -> timedelta:
-    """Days, seconds, microseconds."""
-    if not 1 <= len(arguments) <= 3 or not all(
-        type(argument) is int and abs(argument) < 10**9 for argument in arguments
-    ):
-        raise _Unfit
-    return timedelta(*arguments)
-
-
-def _timezone(arguments: tuple[Any, ...], charge: Charge) -> timezone:
-    if not 1 <= len(arguments) <= 2 or not isinstance(arguments[0], timedelta):
-        raise _Unfit
-    return timezone(arguments[0])
-
-
-def _named_zone(arguments: tuple[Any, ...], charge: Charge) -> Any:
-    """``ZoneInfo._unpickle(key, from_cache)``."""
-    if not arguments or not isinstance(arguments[0], str):
-        raise _Unfit
-    return UTC if arguments[0] in ("UTC", "Etc/UTC") else arguments[0]
-
-
-def _utc(arguments: tuple[Any, ...], charge: Charge) -> timezone:
-    _require_at_most(0, arguments)
-    return UTC
-
-
-def _getattr(arguments: tuple[Any, ...], charge: Charge) -> Global:
-    """Older protocols name a class inside a class in this way; it stays a name."""
-    match arguments:
-        case (Global() as of, str() as name) if 0 < len(name) <= LONGEST_NAME - len(of.name):
-            return Global(of.module, f"{of.name}.{name}")
-    raise _Unfit
-
-
-def _reconstructor(arguments: tuple[Any, ...], charge: Charge) -> Record:
-    """Protocols 0 and 1: the class, the built-in type that it extends, and its value as one of those."""
-    if len(arguments) != 3 or not all(isinstance(argument, Global) for argument in arguments[:2]):
-        raise _Unfit
-    of, base, value = arguments
-    record = new_object(of, (), charge)
-    if str(base) == "builtins.dict":
-        record.pairs = _mapping((value,), charge)
-    elif str(base) == "builtins.list":
-        record.elements = _items(value, charge)
-    elif str(base) != "builtins.object":
-        record.arguments = [value]
-    return record
-
-
-def _newobj(arguments: tuple[Any, ...], charge: Charge) -> Record:
-    if not arguments:
-        raise _Unfit
-    return new_object(arguments[0], arguments[1:], charge)
-
-
-_KNOWN: dict[str, Callable[[tuple[Any, ...], Charge], Any]] = {
-    "_codecs.encode": _bytes,
-    "builtins.bytearray": _bytes,
-    "builtins.bytes": _bytes,
-    "builtins.complex": _complex,
-    "builtins.frozenset": lambda arguments, charge: PickledSet(_first_items(1, arguments, charge)),
-    "builtins.getattr": _getattr,
-    "builtins.set": lambda arguments, charge: PickledSet(_first_items(1, arguments, charge)),
-    "collections.Counter": _mapping,
-    "collections.OrderedDict": _mapping,
-    "collections.defaultdict": lambda arguments, charge: _mapping(arguments[1:], charge),  # its factory is the first
-    "collections.deque": lambda arguments, charge: _first_items(2, arguments, charge),  # and its maxlen
-    "copyreg.__newobj__": _newobj,
-    "copyreg._reconstructor": _reconstructor,
-    "datetime.date": _date,
-    "datetime.datetime": _datetime,
-    "datetime.time": _time,
-    "datetime.timedelta": _timedelta,
-    "datetime.timezone": _timezone,
-    "decimal.Decimal": _decimal,
-    "pytz._UTC": _utc,
-    "zoneinfo.ZoneInfo._unpickle": _named_zone,
-    **{
-        f"pathlib{module}.{name}": _path
-        for module in ("", "._local")
-        for name in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath")
-    },
+_BY_MODULE: dict[str, Callable[[str, tuple[Any, ...], Charge], Any]] = {
+    **dict.fromkeys(("_codecs", "builtins"), _builtin),
+    "collections": _collection,
+    "copyreg": _object,
+    "datetime": _moment,
+    "decimal": _decimal,
+    **dict.fromkeys(("pathlib", "pathlib._local"), _path),
+    **dict.fromkeys(("pytz", "zoneinfo"), _zone),
 }
+"""The module that a pickle names to what rebuilds its types."""
