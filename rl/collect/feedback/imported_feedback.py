@@ -20,7 +20,6 @@ from rl.collect.traces.rows import Key, Taken, agents_named, find_traces
 from rl.models import Agent, Feedback, Trace
 
 NOT_TAKEN = "its answer was not taken"
-NOT_HERE = "its answer is not here; import the answers first"
 NO_OTHER = "the other answer of the comparison is not here"
 OLDER = "older than the rating that is here"
 TAKEN_BACK = "the same rater says something else of the same moment further on"
@@ -96,7 +95,7 @@ def _checked_event(
     """What clocks that run ahead date later than ``now`` is all of this moment."""
     trace = judged.trace
     if trace is None:
-        raise UsageError(NOT_TAKEN if isinstance(judged.record, ImportedTrace) else NOT_HERE)
+        raise UsageError(NOT_TAKEN if isinstance(judged.record, ImportedTrace) else judged.record.not_here)
     if reason := feedback_problem(feedback):
         raise UsageError(reason)
     common: dict[str, Any] = {

@@ -7,16 +7,12 @@ a rater wins, what was withdrawn stays withdrawn), so a second run changes nothi
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from datetime import UTC, datetime
-from functools import partial
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 from django.db import transaction
-from django.utils import timezone
 
-from rl.base.errors import UsageError
 from rl.base.records import Report, silent
 from rl.collect.command_center import (
     Entry,
@@ -30,30 +26,20 @@ from rl.collect.command_center import (
     read_ratings,
     read_run,
 )
-from rl.collect.feedback import events, waiting, write
-from rl.collect.feedback.imported_feedback import count_recorded
+from rl.collect.feedback import waiting
+from rl.collect.importers.fields import Refused, moment
 from rl.collect.importers.newcomers import settle_in
-from rl.collect.importers.report import KEPT, NOT_READ, ImportCount, ImportReport, Ledger, read_as
+from rl.collect.importers.report import KEPT, NOT_READ, ImportReport, Ledger, read_as
 from rl.collect.json_stream import open_json
-from rl.collect.traces.rows import (
-    STORED_BY_OTHERS,
-    Key,
-    TraceRows,
-    chunks,
-    find_traces,
-    look_again,
-    same_words,
-    take_turns,
-)
-from rl.models import Agent, Feedback, Trace, WaitingRating
+from rl.collect.traces.imported import ImportedFeedback, ImportedRemark, ImportedTrace
+from rl.collect.traces.rows import OTHER_ANSWER, chunks, take_turns
+from rl.collect.traces.write import CHUNK, TraceStore
+from rl.models import Agent, Trace, WaitingRating
 
-CHUNK = 500
-"""Records per transaction; a longer one would keep people's ratings waiting."""
 SOURCE = "command_center"
 RATER = "device:command-center"
 """The rater of ratings whose file names no device."""
 
-OTHER_ANSWER = "the entry id belongs to another answer of this agent"
 OTHER_QUESTION = "the question id belongs to another question of this agent"
 NO_ENTRY = "no entry with this id"
 RATED_TWICE = "rated twice in this file"
@@ -64,10 +50,6 @@ _READ_AS = {
     **dict.fromkeys(("scenario", "size", "fixture"), "the answer"),
     **dict.fromkeys(("rating", "tags", "notes", "rated_at"), "a thumb"),
 }
-_NAMED = ("agent_id", "external_id", "occurred_at")
-_COMPARED = ("prompt", "prompt_key", "response", "details")
-"""Columns; some hundred answers with all of theirs are large."""
-Record = TypeVar("Record")
 
 
 def run(
@@ -142,8 +124,9 @@ def _device(ratings: Path) -> str:
 
 class _Import:
     def __init__(self, agent: Agent, about: EntryRun, device: str, dry_run: bool) -> None:
-        self.report = ImportReport()
-        self._agent, self._about, self._dry_run = agent, about, dry_run
+        self._agent, self._about = agent, about
+        self._store = TraceStore(SOURCE, agent=agent, dry_run=dry_run)
+        self.report = self._store.report
         self._rater = f"device:{device}" if device else RATER
         self._occurred_at = _time(about.created_at)
         self._delivers = not dry_run and WaitingRating.objects.exists()
@@ -151,120 +134,82 @@ class _Import:
         """Question id to question, in the database or earlier in the file."""
         self._refused: dict[str, str] = {}
         """Id of an entry that was not taken, to the reason."""
-        self._would_be_new: set[str] = set()
         self._rated: set[tuple[str, str | None]] = set()
 
     def take_entries(self, records: Sequence[Entry | Rejected]) -> None:
-        entries = _whole(records, self.report.traces)
-        for entry, how in zip(entries, look_again(partial(self._write, entries), STORED_BY_OTHERS), strict=True):
-            self.report.traces.note(f"entry {entry.entry_id}", how)
-            if how in (OTHER_ANSWER, OTHER_QUESTION):
-                self._refused[entry.entry_id] = how
-            elif how == "imported" and self._dry_run:
-                self._would_be_new.add(entry.entry_id)
-        if self._delivers:
-            taken = [entry for entry in entries if entry.entry_id not in self._refused]
-            waiting.deliver(find_traces(self._keys(taken), Trace.objects.only(*_NAMED)).values(), SOURCE)
-
-    def _write(self, entries: Sequence[Entry]) -> list[str]:
         with transaction.atomic():
             take_turns([self._agent.pk])
-            rows = TraceRows(self._keys(entries), Trace.objects.only(*_NAMED, *_COMPARED))
-            unknown = {entry.question_id for entry in entries} - self._questions.keys()
-            known_prompts = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
-            for key, prompt in known_prompts.values_list("prompt_key", "prompt").distinct():
-                self._questions[key] = prompt[-1]["content"] if prompt else ""
-            for entry in entries:
-                self._questions.setdefault(entry.question_id, entry.question)
-            decided = [self._decide(entry, rows) for entry in entries]
-            if not self._dry_run:
-                rows.save()
-        return decided
+            self._learn_questions([record for record in records if isinstance(record, Entry)])
+            traces = self._store.take([self._answer(record) for record in records])
+        for record, trace in zip(records, traces, strict=True):
+            if isinstance(record, Entry) and trace is None:
+                self._refused.setdefault(record.entry_id, OTHER_ANSWER)
+        if self._delivers:
+            waiting.deliver(filter(None, traces), SOURCE)
 
-    def _keys(self, records: Sequence[Entry | Rating]) -> list[Key]:
-        return [(self._agent.pk, record.entry_id) for record in records]
+    def _learn_questions(self, entries: Sequence[Entry]) -> None:
+        unknown = {entry.question_id for entry in entries} - self._questions.keys()
+        prompts = Trace.objects.filter(agent_id=self._agent.pk, prompt_key__in=unknown).order_by()
+        for key, prompt in prompts.values_list("prompt_key", "prompt").distinct():
+            self._questions[key] = prompt[-1]["content"] if prompt else ""
+        for entry in entries:
+            self._questions.setdefault(entry.question_id, entry.question)
 
-    def _decide(self, entry: Entry, rows: TraceRows) -> str:
-        """``imported``, ``updated``, ``unchanged``; else the reason why it is refused."""
-        here = rows.get(self._agent.pk, entry.entry_id)
-        if here and not same_words(here, entry_prompt(entry), entry_response(entry), entry.question_id):
-            return OTHER_ANSWER
+    def _answer(self, entry: Entry | Rejected) -> ImportedTrace | Rejected:
+        if isinstance(entry, Rejected):
+            return entry
+        where = f"entry {entry.entry_id}"
         if self._questions[entry.question_id] != entry.question:
-            return OTHER_QUESTION
-        if here is None:
-            rows.add(
-                Trace(
-                    agent=self._agent,
-                    external_id=entry.entry_id,
-                    source=SOURCE,
-                    prompt=list(entry_prompt(entry)),
-                    prompt_key=entry.question_id,
-                    response=entry_response(entry),
-                    details=self._details(entry),
-                    occurred_at=self._occurred_at,
-                )
-            )
-            return "imported"
-        return "updated" if rows.change(here, {"details": self._details(entry)}) else "unchanged"
-
-    def _details(self, entry: Entry) -> dict[str, Any]:
-        return {**entry_details(entry), "run_id": self._about.run_id}
+            self._refused[entry.entry_id] = OTHER_QUESTION
+            return Rejected(where, OTHER_QUESTION)
+        return ImportedTrace(
+            where=where,
+            external_id=entry.entry_id,
+            prompt=entry_prompt(entry),
+            prompt_key=entry.question_id,
+            response=entry_response(entry),
+            details={**entry_details(entry), "run_id": self._about.run_id},
+            has_all_details=True,
+            occurred_at=self._occurred_at,
+        )
 
     def take_ratings(self, records: Sequence[Rating | Rejected]) -> None:
-        ratings = _whole(records, self.report.feedback)
-        keys = self._keys(ratings)
-        here = find_traces(keys, Trace.objects.only(*_NAMED))
-        feedback = [
-            event for rating, key in zip(ratings, keys, strict=True) if (event := self._event(rating, here.get(key)))
-        ]
-        with transaction.atomic() if self._dry_run else nullcontext():
-            located = [(f"entry {event.trace.external_id}", event) for event in feedback]
-            count_recorded(located, write.record(feedback), self.report.feedback)
-            if self._dry_run:  # what record would do, without it staying done
-                transaction.set_rollback(True)
+        remarks = []
+        for record in records:
+            if isinstance(record, Rejected):
+                self._skip(record.where, record.reason)
+            elif problem := self._problem(record):
+                self._skip(f"entry {record.entry_id}", problem)
+            else:
+                remarks.append(self._remark(record))
+        self._store.take(remarks)
 
-    def _event(self, rating: Rating, trace: Trace | None) -> Feedback | None:
-        """The feedback to record, if it can be."""
-        count, whose = self.report.feedback, (rating.entry_id, rating.device)
-        problem = self._refused.get(rating.entry_id) or (RATED_TWICE if whose in self._rated else "")
+    def _problem(self, rating: Rating) -> str:
+        whose = (rating.entry_id, rating.device)
+        twice = RATED_TWICE if whose in self._rated else ""
         self._rated.add(whose)
-        if not problem and trace is not None:
-            try:
-                return events.rating(
-                    trace,
-                    scale=Feedback.Scale.THUMB,
-                    value=int(rating.up),
-                    rater=self._rater if rating.device is None else f"device:{rating.device}",
-                    source=SOURCE,
-                    tags=rating.tags,
-                    notes=rating.notes,
-                    rated_at=rating.rated_at or trace.occurred_at,
-                )
-            except UsageError as error:
-                problem = str(error)
-        elif not problem and rating.entry_id in self._would_be_new:
-            count.imported += 1
-            return None
-        count.skip(f"entry {rating.entry_id}", problem or NO_ENTRY)
-        return None
+        return self._refused.get(rating.entry_id) or twice
+
+    def _skip(self, where: str, problem: str) -> None:
+        self.report.feedback.read += 1
+        self.report.feedback.skip(where, problem)
+
+    def _remark(self, rating: Rating) -> ImportedRemark:
+        opinion = ImportedFeedback(
+            kind="rating",
+            scale="thumb",
+            value=float(rating.up),
+            rater=self._rater if rating.device is None else f"device:{rating.device}",
+            tags=rating.tags,
+            notes=rating.notes,
+            rated_at=rating.rated_at,
+        )
+        ids = (rating.entry_id,)
+        return ImportedRemark(where=f"entry {ids[0]}", external_ids=ids, feedback=(opinion,), not_here=NO_ENTRY)
 
 
-def _whole(records: Sequence[Record | Rejected], count: ImportCount) -> list[Record]:
-    """The records that are not damaged."""
-    count.read += len(records)
-    whole: list[Record] = []
-    for record in records:
-        if isinstance(record, Rejected):
-            count.skip(record.where, record.reason)
-        else:
-            whole.append(record)
-    return whole
-
-
-def _time(text: str) -> datetime:
-    """When the simulation ran; now, where the file does not say."""
-    try:
-        time = datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return timezone.now()
+def _time(text: str) -> datetime | None:
+    """When the simulation ran; None where the file does not say."""
+    with suppress(Refused):
+        return moment({"created_at": text}, "created_at")
+    return None

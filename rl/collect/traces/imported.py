@@ -54,6 +54,8 @@ class ImportedTrace(Happened):
     occurred_at: datetime | None = None
     """In UTC; None: not known."""
     feedback: tuple[ImportedFeedback, ...] = ()
+    has_all_details: bool = False
+    """What is stored among the details and is not among these is out of date."""
     columns: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """What became of each column of the record that it came from; of several answers of one record the last has them."""
 
@@ -68,6 +70,8 @@ class ImportedRemark:
     feedback: tuple[ImportedFeedback, ...]
     agent: str = ""
     """Empty: the agent that the person named."""
+    not_here: str = "its answer is not here; import the answers first"
+    """Why it is skipped where there is none of the answers."""
     columns: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 

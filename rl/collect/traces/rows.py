@@ -213,7 +213,7 @@ class TraceBatch:
             return Taken(record, None, OTHER_ANSWER)
         if values.get("occurred_at", here.occurred_at) >= here.occurred_at:
             values.pop("occurred_at", None)  # whoever says it was later learned of it later
-        if "details" in values:
+        if "details" in values and not record.has_all_details:
             values["details"] = _with(here.details, values["details"])
         return Taken(record, here, "updated" if self._rows.change(here, values) else "unchanged")
 

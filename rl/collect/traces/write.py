@@ -69,7 +69,7 @@ class TraceStore:
     def _take(self, records: Sequence[Record]) -> list[Taken | None]:
         checked = [(record, _refusal(record)) for record in records]
         answers = [record for record, reason in checked if isinstance(record, ImportedTrace) and not reason]
-        written = iter(look_again(partial(self._write, answers), STORED_BY_OTHERS))
+        written = iter(look_again(partial(self._write, answers), STORED_BY_OTHERS) if answers else ())
         remarks = iter(match_remarks(records, self._agent))
         outcomes = [self._next_outcome(record, reason, written, remarks) for record, reason in checked]
         judged = [outcome for outcome in outcomes if outcome]
