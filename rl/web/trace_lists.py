@@ -166,6 +166,9 @@ class Ratings:
     good: int = 0
     bad: int = 0
     between: int = 0
+    picked: int = 0
+    passed: int = 0
+    """Another answer was picked, side by side with this one."""
     edited: int = 0
     tags: list[str] = field(default_factory=list)
 
@@ -186,18 +189,29 @@ def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceS
         return _page_of(episodes.order_by("-id").values_list("trace_id", flat=True), after)
     rows = Trace.objects.filter(**of_agent)
     if label == "unlabelled" and agent is not None:
-        ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
-        rows = _newest_of(rows).filter(~Exists(ratings)).exclude(response="").order_by("-created_at", "id")
+        rows = _with_label(_newest_of(rows), label).exclude(response="").order_by("-created_at", "id")
     return _page(_select_for_list(_behind(rows, after)))
+
+
+_SIDES = {
+    Feedback.Choice.LEFT: ("picked", "passed"),
+    Feedback.Choice.RIGHT: ("passed", "picked"),
+    Feedback.Choice.TIE: ("between", "between"),
+    Feedback.Choice.BOTH_BAD: ("bad", "bad"),
+}
+"""Choice to what it says of the left answer and of the right one."""
 
 
 def ratings_of(traces: Iterable[Trace]) -> dict[UUID, Ratings]:
     """One query."""
-    kinds = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION)
-    events = Feedback.objects.filter(trace__in=[trace.pk for trace in traces], is_current=True, kind__in=kinds)
+    kinds, keys = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION, Feedback.Kind.COMPARISON), [row.pk for row in traces]
+    events = Feedback.objects.filter(Q(trace__in=keys) | Q(other_trace__in=keys), is_current=True, kind__in=kinds)
     ratings: defaultdict[UUID, Ratings] = defaultdict(Ratings)
-    for key, kind, value, tags in events.order_by("created_at").values_list("trace_id", "kind", "value", "tags"):
+    columns = ("trace_id", "other_trace_id", "kind", "value", "choice", "tags")
+    for key, other, kind, value, choice, tags in events.order_by("created_at").values_list(*columns):
         of_trace = ratings[key]
+        for side, count in zip((key, other), _SIDES.get(choice, ()), strict=False):
+            setattr(ratings[side], count, getattr(ratings[side], count) + 1)
         of_trace.edited += kind == Feedback.Kind.CORRECTION
         if kind == Feedback.Kind.RATING and value is not None:
             of_trace.good += value > 0.5
@@ -267,7 +281,9 @@ def _with_label(rows: QuerySet[Trace], label: str) -> QuerySet[Trace]:
         return rows.filter(Exists(ratings.filter(**({"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}))))
     if label in ("solved", "unsolved"):
         return rows.filter(episode__success=label == "solved", episode__reward__isnull=False)
-    return rows.filter(~Exists(ratings)) if label == "unlabelled" else rows
+    compared = Feedback.objects.filter(kind=Feedback.Kind.COMPARISON, is_current=True)
+    sides = [Exists(compared.filter(**{side: OuterRef("pk")})) for side in ("trace", "other_trace")]
+    return rows.filter(~Exists(ratings), *(~side for side in sides)) if label == "unlabelled" else rows
 
 
 def _page(rows: QuerySet[Trace]) -> TracePage:

@@ -102,6 +102,21 @@ def test_each_trace_shows_its_ratings(staff: Client, trace: Trace) -> None:
     assert HOSTILE[:20] not in page
 
 
+@pytest.mark.database
+def test_a_side_by_side_pick_is_a_rating_of_both_answers(staff: Client, agent: Agent) -> None:
+    better, worse, alone = (make_trace(agent, "Which?", text) for text in ("this one", "that one", "nobody's"))
+    for left, right, choice in ((better, worse, "left"), (worse, better, "right"), (worse, better, "tie")):
+        write.compare(left, right, choice=choice, rater=f"user:{choice}", source="test")
+    page = staff.get("/traces/")
+    rows = {trace: ratings for trace, ratings in page.context["rows"] if ratings}
+    assert {trace: (row.picked, row.passed, row.between) for trace, row in rows.items()} == {
+        better: (2, 0, 1),
+        worse: (0, 2, 1),
+    }
+    assert "2 picked" in page.content.decode()
+    assert shown(staff, agent="support-chat", label="unlabelled") == [alone]
+
+
 def test_a_search_costs_the_same_for_three_traces_and_for_fifty(staff, agent, django_assert_max_num_queries) -> None:
     for number in range(50):
         write.rate(make_trace(agent, f"words {number}"), rater="a", scale="thumb", value=1, tags=["t"], source="test")
