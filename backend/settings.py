@@ -64,6 +64,7 @@ SITE_URL = address("SITE_URL", "http://127.0.0.1:8000")
 ROOT_URLCONF = "backend.urls"
 INSTALLED_APPS = [
     "rl",
+    "django.contrib.humanize",
     "whitenoise.runserver_nostatic",
     "backend.admin_config.RatchetAdminConfig",
     "django.contrib.auth",
@@ -269,6 +270,12 @@ SPECTACULAR_SETTINGS = {
     "VERSION": VERSION,
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "DESCRIPTION": (
+        "First what every app needs: traces and feedback. Chats are answered by the gateway under `/v1`, which speaks "
+        "the dialects of OpenAI's and Anthropic's clients: docs/gateway.md. The calls of other systems, each as that "
+        "system makes them, stand last."
+    ),
+    "TAGS": [{"name": name} for name in ("traces", "feedback", "training", "ratings", "decisions", "policies")],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {"DecisionWord": "rl.from_systems.ocd.calls.base.WORDS"},  # fields of two names

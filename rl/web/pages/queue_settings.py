@@ -4,8 +4,10 @@ feedback that is held back, and compares versions by people's picks."""
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.decorators import permission_required
 from django.db.models.functions import Left, Lower
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,6 +25,7 @@ GOLD = 200
 """Gold items on the page."""
 SHOWN = 121
 """Characters of an answer that the page needs."""
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 NEW = "+"
 """In the place of a queue's name: one that is not there yet."""
 
@@ -55,15 +58,23 @@ def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
         answers = {"answer": Left("trace__response", SHOWN), "other_answer": Left("other_trace__response", SHOWN)}
         rows = row.gold.annotate(question=QuestionStart("trace__prompt"), **answers)
         context["gold"] = rows.order_by("-pk")[:GOLD]
+        site = _public_origin(request)
+        context["is_local"] = urlsplit(site).hostname in THIS_MACHINE
         context["invites"] = [
             {
                 "invite": invite,
                 "over": editing.why_refused(invite),
-                "link": request.build_absolute_uri(reverse("rate_by_invite", args=[editing.token_of(invite)])),
+                "link": site + reverse("rate_by_invite", args=[editing.token_of(invite)]),
             }
-            for invite in row.invites.select_related("queue")
+            for invite in row.invites.select_related("queue").order_by("-pk")
         ]
     return render(request, "rl/queue_settings.html", context, status=400 if posted is not None else 200)
+
+
+def _public_origin(request: HttpRequest) -> str:
+    """SITE_URL; where that is this machine's own, what the person typed, which others may reach too."""
+    is_local = urlsplit(settings.SITE_URL).hostname in THIS_MACHINE
+    return f"{request.scheme}://{request.get_host()}" if is_local else settings.SITE_URL
 
 
 def _act(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:

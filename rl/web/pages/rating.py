@@ -33,14 +33,14 @@ MAY_CHANGE = "rl.change_ratingqueue"
 @login_required
 @permission_required(MAY_RATE, raise_exception=True)
 def choose_queue(request: HttpRequest) -> HttpResponse:
-    """One queue with answers needs no choice."""
+    """One queue with answers needs no choice, but of somebody who may change it: from here he comes to its settings."""
     answers = Trace.objects.filter(agent=OuterRef("pk")).exclude(response="")
     agents = list(Agent.objects.filter(Exists(answers.order_by()))[:AGENTS])
     queues = open_queues(agents)
     every = [queue for of_agent in queues.values() for queue in of_agent]
     waiting = count_waiting(every, rater_of(request.user.get_username()))
     possible = [queue for queue in every if waiting[queue.pk].has_any or queue.name == ANSWERS]
-    if len(possible) == 1:
+    if len(possible) == 1 and not request.user.has_perm(MAY_CHANGE):
         return redirect(_address(possible[0]))
     rows = {
         agent: [{"queue": queue, "address": _address(queue), "waiting": waiting[queue.pk]} for queue in of_agent]

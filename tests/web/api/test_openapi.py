@@ -112,6 +112,14 @@ def test_every_call_is_described(document: dict):
     }
 
 
+def test_calls_of_other_systems_stand_last(document: dict):
+    order = [tag["name"] for tag in document["tags"]]
+    assert order[:2] == ["traces", "feedback"]
+    assert order[-2:] == ["decisions", "policies"]
+    assert {tag for call in operations(document).values() for tag in call["tags"]} == set(order)
+    assert "gateway" in document["info"]["description"]
+
+
 def test_every_call_wants_a_bearer_key_and_refuses_with_problems(document: dict):
     assert document["components"]["securitySchemes"]["apiKey"]["scheme"] == "bearer"
     for name, call in operations(document).items():

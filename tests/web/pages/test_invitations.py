@@ -103,3 +103,14 @@ def test_a_rater_of_the_site_rates_as_himself(client: Client, alice, invite: Inv
     client.get(link(invite))
     client.post(ADDRESS, {"claim": client.get(ADDRESS).context["items"][0]["claim"], "value": "1"})
     assert Feedback.objects.get().rater == "user:alice"
+
+
+@pytest.mark.parametrize(
+    ("rubric", "asked"), [("pair", "which of two answers is better"), ("edit", "should have been")]
+)
+def test_a_guest_is_told_what_is_good_before_he_begins(client: Client, invite: Invite, rubric: str, asked: str) -> None:
+    Agent.objects.update(description="Answers customers of a <shop>.")
+    RatingQueue.objects.update(rubric=rubric, instructions="It names a day.\n\nIt is <b>polite</b>.")
+    text = client.get(link(invite)).content.decode()
+    for words in (asked, "What is good", "It names a day.", "It is &lt;b&gt;polite&lt;/b&gt;.", "of a &lt;shop&gt;."):
+        assert words in text

@@ -76,6 +76,26 @@ def test_staff_invites_and_takes_back(staff: Client, agent: Agent) -> None:
     assert "whom it is for" in staff.post(ADDRESS, {"action": "invite", "guest": "", "days": "7"}).content.decode()
 
 
+@pytest.mark.database
+@pytest.mark.parametrize(
+    ("site", "host", "begins", "is_local"),
+    [
+        ("https://ratchet.example", "127.0.0.1", "https://ratchet.example/rate/by/", False),
+        ("http://127.0.0.1:8000", "192.168.1.7:8000", "http://192.168.1.7:8000/rate/by/", False),
+        ("http://127.0.0.1:8000", "localhost:8123", "http://localhost:8123/rate/by/", True),
+    ],
+)
+def test_an_invitation_has_the_address_that_others_would_type(
+    staff: Client, agent: Agent, settings, site: str, host: str, begins: str, is_local: bool
+) -> None:
+    settings.SITE_URL, settings.ALLOWED_HOSTS = site, ["*"]
+    staff.post(NEW, FIELDS)
+    staff.post(ADDRESS, {"action": "invite", "guest": "Dr. Dora", "days": "7"})
+    page = staff.get(ADDRESS, headers={"host": host})
+    assert page.context["invites"][0]["link"].startswith(begins)
+    assert ("open on this machine only" in page.content.decode()) == is_local
+
+
 @pytest.fixture
 def held(agent: Agent) -> Quarantine:
     rate_quickly(agent, rater="<b>robot")

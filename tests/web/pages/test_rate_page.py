@@ -162,6 +162,20 @@ def test_the_list_of_queues_says_what_waits_in_each(rater: Client, answers: list
     assert idle.name not in text
 
 
+@pytest.mark.database
+def test_an_only_queue_is_opened_at_once_but_by_whoever_may_change_it(
+    client: Client, alice: User, bob: User, answers: list[Trace]
+) -> None:
+    client.force_login(alice)
+    assert client.get("/rate/")["Location"] == ADDRESS
+    client.force_login(bob)
+    text = client.get("/rate/").content.decode()
+    settings = f"{ADDRESS}answers/settings/"
+    for address in (f"{settings}#invitations", f"{settings}#gold", settings, f"{ADDRESS}answers/raters/"):
+        assert f'href="{address}"' in text
+    assert f'href="{settings}#invitations"' in client.get(ADDRESS).content.decode()
+
+
 def _choices(client: Client) -> list[dict[str, Any]]:
     return client.get("/rate/").context["choices"]
 
