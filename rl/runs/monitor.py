@@ -20,6 +20,8 @@ from rl.models import MetricPoint, TrainingRun
 from rl.serving import machine
 
 PAUSE_POLL_SECONDS = 0.5
+PAUSED = "waits while you talk"
+"""The stage of a run that makes way for requests."""
 FLUSH_SECONDS = 1.0
 """Between two writes: a cancel is seen this late, and a crash loses this much of the chart."""
 ECHO = 1.0
@@ -68,7 +70,7 @@ class Monitor:
     def _make_way(self) -> None:
         """Waits for the gateway to be quiet, or for as long as a training can bear; the row goes on beating."""
         began, stage = time.monotonic(), self.run.stage
-        self.run.stage = "paused for requests"
+        self.run.stage = PAUSED
         while machine.busy() and time.monotonic() - began < machine.LONGEST_PAUSE and not self.stop_reason:
             self.flush()
             time.sleep(PAUSE_POLL_SECONDS)

@@ -27,6 +27,7 @@ urlpatterns = [
     path("try/<str:name>/train/", talking.train, name="try_train"),
     path("try/<str:name>/answers/<uuid:trace>/", talking.answer_form, name="try_answer_form"),
     path("try/<str:name>/rating/", talking.rate_answer, name="try_rating"),
+    path("try/<str:name>/formatted/", talking.format_answer, name="try_format"),
     path("try/<str:name>/own-questions/", talking.own_questions, name="try_own_questions"),
     path("try/<str:name>/before-and-after/", talking.before_and_after, name="before_and_after"),
     path("traces/", traces.trace_list, name="traces"),

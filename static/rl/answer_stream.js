@@ -2,14 +2,14 @@
 
 const BROKEN = "The connection broke before the answer was complete.";
 
-/** Gives each piece of the text. Throws an error whose message is for people where the answer breaks off. */
+/** Gives each piece of the text, and whether the limit of length has cut it off there. Throws an error whose message is for people where the answer breaks off. */
 export async function* pieces(response) {
   for await (const data of events(response)) {
     if (data === "[DONE]") return;
     const { error, choices } = JSON.parse(data);
     if (error) throw new Error(error.message);
-    const piece = choices?.[0]?.delta?.content;
-    if (piece) yield piece;
+    const { delta, finish_reason: end } = choices?.[0] ?? {}, isCut = end === "length";
+    if (delta?.content || isCut) yield { text: delta?.content ?? "", isCut };
   }
   throw new Error(BROKEN);
 }

@@ -3,10 +3,15 @@
    Whoever votes before both have ended has decided; the vote is sent as soon as both are complete. */
 
 import { post } from "./ask.js";
-import { askFor, explain, problemOf, showAnswer } from "./turns.js";
+import { askFor, explain, formatAnswer, showAnswer, showEnding, textOf } from "./turns.js";
 
 const WORDS = { a: "A is better", b: "B is better", tie: "A tie", both_bad: "Both are bad", skip: "Skipped" };
 const LATE = 500, TRIES = 4; // an answer that was stopped is written down a moment later
+
+/** What is said where one model gave both answers. */
+function asTwice([a, b]) {
+  return a.version === b.version ? " Both are the same model, asked twice." : "";
+}
 
 export class Duel {
   #pair = null;
@@ -14,7 +19,7 @@ export class Duel {
   #stopped = false;
   #choice = "";
 
-  /** `page`: {draw, vote, token, changed(duel), counted(votes)}. */
+  /** `page`: {draw, vote, format, token, changed(duel), counted(votes)}. */
   constructor(question, page) {
     Object.assign(this, { question, page });
     this.element = document.getElementById("duel-template").content.cloneNode(true).firstElementChild;
@@ -73,6 +78,7 @@ export class Duel {
     try {
       this.page.counted(await this.#send([["action", "undo"]]));
       this.#closeEditor();
+      this.#showEdit("");
       return this.#reopen("Taken back. You have seen the names: a new vote is marked as not blind.");
     } catch (error) {
       return this.#say(`Not taken back: ${explain(error)}`);
@@ -94,6 +100,7 @@ export class Duel {
       this.page.counted(await this.#send([["action", "edit"], ["text", text]]));
       this.#part(".editor").dataset.text = text;
       this.#closeEditor();
+      this.#showEdit(text);
       this.#say("Your version is saved.");
     } catch (error) {
       this.#say(`Not saved: ${explain(error)}`);
@@ -107,7 +114,7 @@ export class Duel {
         this.#reveal(news.sides);
         this.#become("saved");
         this.page.counted(news);
-        return this.#say(`${WORDS[this.#choice]}. Saved.`);
+        return this.#say(`${WORDS[this.#choice]}. Saved.${asTwice(news.sides)}`);
       } catch (error) {
         if (tries > 1) await new Promise((resolve) => { setTimeout(resolve, LATE); });
         else return this.#reopen(`Not saved: ${explain(error)}`);
@@ -133,10 +140,10 @@ export class Duel {
   }
 
   #settle(name, error) {
-    const side = this.sides[name], line = side.querySelector(".ending");
+    const side = this.sides[name], answer = side.querySelector(".answer");
     side.setAttribute("aria-busy", "false");
-    line.textContent = problemOf(this.#answerOf(name), error, this.#stopped);
-    line.classList.toggle("problem", !this.#stopped);
+    showEnding(side.querySelector(".ending"), answer, error, this.#stopped);
+    if (this.page.format) formatAnswer(answer, this.page.format, this.page.token);
   }
 
   #reveal(sides) {
@@ -168,6 +175,11 @@ export class Duel {
     this.page.changed(this);
   }
 
+  #showEdit(text) {
+    this.#part(".edited").hidden = !text;
+    this.#part(".edited .text").textContent = text;
+  }
+
   #closeEditor() {
     this.#part(".editor").hidden = true;
     this.element.focus({ preventScroll: true });
@@ -178,7 +190,7 @@ export class Duel {
   }
 
   #answerOf(name) {
-    return this.sides[name].querySelector(".answer").textContent;
+    return textOf(this.sides[name].querySelector(".answer"));
   }
 
   #part(selector) {

@@ -57,5 +57,7 @@ export function showWaiting(number) {
 }
 
 export function showNames({ left, right }) {
-  $("revealed").textContent = `In the last pair A was ${left}, B was ${right}.`;
+  $("revealed").textContent = left === right
+    ? `In the last pair both are the same model, asked twice: ${left}.`
+    : `In the last pair A was ${left}, B was ${right}.`;
 }

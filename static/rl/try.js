@@ -5,11 +5,12 @@ import { Duel } from "./duel.js";
 import { useKeys } from "./keys.js";
 import { OneAnswer } from "./one_answer.js";
 import { begin as beginTraining, showVotes } from "./training.js";
-import { askFor, problemOf, showAnswer } from "./turns.js";
+import { askFor, formatAnswer, showAnswer, showEnding } from "./turns.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("try"), form = $("form"), box = $("question"), log = $("turns");
 const token = form.elements.csrfmiddlewaretoken.value;
+const GO_ON = "Please go on where you stopped.";
 const MODE = "ratchet-try-answers", GOES_ON = "ratchet-try-goes-on", HAS_VOTED = "ratchet-has-voted";
 
 let history = []; // {question, answer} or a Duel
@@ -48,25 +49,41 @@ function messagesWith(question) {
 
 /** What is left of a question when its answer has ended, however it ended. */
 function settle(turn, question, error, wasStopped) {
-  const { form: address, rating, asks } = page.dataset;
-  const answer = turn.querySelector(".answer").textContent, line = turn.querySelector(".ending");
+  const { form: address, rating, asks, format } = page.dataset;
+  const shown = turn.querySelector(".answer"), answer = shown.textContent, line = turn.querySelector(".ending");
   turn.setAttribute("aria-busy", "false");
   if (answer) new OneAnswer(turn, { form: address, rating, asks, token, counted: showVotes }).offer();
-  line.textContent = problemOf(answer, error, wasStopped);
-  line.classList.toggle("problem", !wasStopped);
+  showEnding(line, shown, error, wasStopped);
+  if (answer && !asks) {
+    formatAnswer(shown, format, token);
+    if ("cut" in shown.dataset) offerMore(line);
+  }
   if (answer) {
     history.push({ question, answer });
     $("unserved")?.remove();
   } else if (!box.value) box.value = question;
 }
 
+/** Beside an answer that was cut off, as long as nothing else is asked. */
+function offerMore(line) {
+  const more = Object.assign(document.createElement("button"), { type: "button", className: "plain more", textContent: "Let it go on" });
+  more.addEventListener("click", () => start(GO_ON, sendToOne));
+  line.append(" ", more);
+}
+
 async function send() {
-  const question = box.value.trim(), own = new AbortController();
+  const question = box.value.trim();
   if (running || !question) return;
-  running = own;
   box.value = "";
+  await start(question, $("two").checked ? sendToBoth : sendToOne);
+}
+
+async function start(question, sendTo) {
+  if (running) return;
+  running = new AbortController();
   $("examples").hidden = true;
-  await ($("two").checked ? sendToBoth(question, own) : sendToOne(question, own));
+  for (const more of log.querySelectorAll(".more")) more.remove();
+  await sendTo(question, running);
 }
 
 async function sendToOne(question, own) {
@@ -92,7 +109,8 @@ async function sendToBoth(question, own) {
   duel?.decide("skip");
   if (!$("goes-on").checked) startAnew();
   duel = new Duel(question, {
-    draw: page.dataset.draw, vote: page.dataset.vote, token, changed: showState, counted,
+    draw: page.dataset.draw, vote: page.dataset.vote, format: page.dataset.asks ? "" : page.dataset.format, token,
+    changed: showState, counted,
   });
   const { signal } = own, messages = messagesWith(question), asked = duel;
   history.push(duel);

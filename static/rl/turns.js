@@ -1,8 +1,10 @@
-/* What every answer on the page under /try/ has in common: it grows while one reads along, and says why it is not whole. */
+/* What every answer on the page under /try/ has in common: it grows while one reads along, says why it is not whole, and is
+   shown as Markdown once it is. */
 
 import { pieces } from "./answer_stream.js";
-import { reasonOf } from "./ask.js";
+import { post, reasonOf } from "./ask.js";
 
+const sources = new WeakMap(); // element to what the model wrote
 const NEAR = 120; // pixels above the end of the page at which one still reads along
 
 /** Asks, and gives the response whose body is the answer. Throws an error whose message is for people. */
@@ -16,7 +18,29 @@ export async function askFor(address, token, question, signal) {
 }
 
 export async function showAnswer(response, element) {
-  for await (const piece of pieces(response)) readAlong(() => element.append(piece));
+  for await (const { text, isCut } of pieces(response)) {
+    if (text) readAlong(() => element.append(text));
+    if (isCut) element.dataset.cut = "";
+  }
+}
+
+/** Shows an answer that has ended as Markdown, made and sanitised by the server. Where that fails its text stays. */
+export async function formatAnswer(element, address, token) {
+  const text = element.textContent;
+  if (!text) return;
+  try {
+    const { html } = await post(address, token, [["text", text]]);
+    sources.set(element, text);
+    readAlong(() => { element.innerHTML = html; });
+    element.classList.replace("text", "markdown");
+  } catch {
+    // it is there to read
+  }
+}
+
+/** The words of an answer, however it is shown. */
+export function textOf(element) {
+  return sources.get(element) ?? element.textContent;
 }
 
 /** Lets the page grow, and stays at its end where one was there. */
@@ -30,9 +54,15 @@ export function explain(error) {
   return error instanceof TypeError ? "The site cannot be reached. Is it still running?" : error.message;
 }
 
-/** Why an answer is not whole; empty where it is. `error`: what broke it off. */
-export function problemOf(answer, error, wasStopped) {
+/** Says in `line` why an answer is not whole; nothing where it is. `error`: what broke it off. */
+export function showEnding(line, answer, error, wasStopped) {
+  const isCut = !error && "cut" in answer.dataset;
+  line.textContent = isCut ? "Cut off here: it has reached the longest length of an answer." : problemOf(answer.textContent, error, wasStopped);
+  line.classList.toggle("problem", !wasStopped && !isCut);
+}
+
+function problemOf(text, error, wasStopped) {
   if (wasStopped) return "Stopped.";
-  if (error) return `${answer ? "The answer broke off" : "No answer"}: ${explain(error)}`;
-  return answer ? "" : "The model said nothing.";
+  if (error) return `${text ? "The answer broke off" : "No answer"}: ${explain(error)}`;
+  return text ? "" : "The model said nothing.";
 }

@@ -103,6 +103,27 @@ def test_two_equal_answers_are_not_a_choice(duel: Page, upstream: UpstreamDouble
     assert not Feedback.objects.exists()
 
 
+def test_what_the_better_one_should_have_been_stays_in_sight_until_it_is_taken_back(duel: Page) -> None:
+    ask(duel, "talk slowly")
+    duel.keyboard.press("ArrowRight")
+    expect(newest(duel, ".saved")).to_have_text("B is better. Saved.")
+    expect(newest(duel, ".edited")).to_be_hidden()
+    duel.keyboard.press("e")
+    duel.keyboard.type("<b>Good day!</b> ")
+    duel.keyboard.press("Control+Enter")
+    expect(newest(duel, ".edited .text")).to_contain_text("<b>Good day!</b>")
+    duel.keyboard.press("z")
+    expect(newest(duel, ".edited")).to_be_hidden()
+
+
+def test_one_model_on_both_sides_is_named_as_one_after_the_vote(duel: Page) -> None:
+    side = {"version": "v2", "in_use": True, "words": 3}
+    duel.route("**/vote/", lambda route: route.fulfill(json={"sides": [side, side], "waiting": 1, "needed": 100}))
+    ask(duel, "talk slowly")
+    duel.keyboard.press("ArrowRight")
+    expect(newest(duel, ".saved")).to_have_text("B is better. Saved. Both are the same model, asked twice.")
+
+
 def test_both_can_be_stopped_and_compared(duel: Page, console: Console) -> None:
     console.allow(
         "the server responded with a status of 400"

@@ -117,7 +117,34 @@ def test_an_answer_can_be_stopped_and_what_was_said_rated(talk: Page, upstream: 
 def test_texts_are_text_and_never_markup(talk: Page) -> None:
     ask(talk, "<img src=x onerror=alert(1)><b>bold</b>")
     expect(last(talk, "question")).to_have_text("<img src=x onerror=alert(1)><b>bold</b>")
-    assert talk.locator(".turn .text *").count() == 0
+    expect(last(talk, "answer.markdown")).to_contain_text(WORDS)
+    assert talk.locator(".turn :is(img, b)").count() == 0
+
+
+def test_markdown_of_an_answer_is_shown_as_on_other_pages_and_goes_on_as_it_was_written(
+    talk: Page, upstream: UpstreamDouble
+) -> None:
+    written = "Take **two** of\n\n- [eggs](javascript:alert(1))\n- <img src=x onerror=alert(1)>"
+    upstream.script["What do I take?"] = {"support-chat-v2": written}
+    ask(talk, "What do I take?")
+    expect(last(talk, "answer strong")).to_have_text("two")
+    expect(last(talk, "answer li")).to_have_count(2)
+    assert talk.locator(".turn :is(img, a)").count() == 0
+    ask(talk, "and then?")
+    expect(talk.locator(".turn .thumbs:visible")).to_have_count(2)
+    assert upstream.last["messages"][1]["content"].rstrip() == written
+
+
+def test_an_answer_that_was_cut_says_so_and_goes_on_by_a_click(talk: Page, upstream: UpstreamDouble) -> None:
+    ask(talk, "talk too long")
+    expect(last(talk, "ending")).to_contain_text("Cut off here: it has reached the longest length of an answer.")
+    talk.get_by_label("Your question").fill("a draft")
+    talk.get_by_role("button", name="Let it go on").click()
+    expect(talk.locator(".turn .thumbs:visible")).to_have_count(2)
+    asked = [message["content"] for message in upstream.last["messages"]]
+    assert (asked[0], asked[2]) == ("talk too long", "Please go on where you stopped.")
+    expect(talk.get_by_label("Your question")).to_have_value("a draft")
+    expect(talk.get_by_role("button", name="Let it go on")).to_have_count(0)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_training_makes_way_for_requests_and_says_so(run, monkeypatch):
     monitor = Monitor(run, [heard.__setitem__])
     run.stage = "training"
     monitor("step", {"step": 1, "total_steps": 9, "metrics": {}})
-    assert stages == ["paused for requests"] * 2
+    assert stages == ["waits while you talk"] * 2
     assert run.stage == "training"
     assert heard["log"] == {"text": "paused 0 s for requests"}
     assert 0 <= heard["paused"]["seconds"] < 0.5

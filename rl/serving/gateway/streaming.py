@@ -139,8 +139,11 @@ async def _wait_until_gone(receive: Receive) -> None:
 
 
 def _words_alone(piece: Piece) -> bytes:
-    """The text of a chunk. How a server names, counts, stamps and splits things differs from server to server."""
-    choices = piece.get("choices") or [{}]
-    delta = choices[0].get("delta") if isinstance(choices[0], dict) else None
+    """The text of a chunk, and whether the limit of length ends it, which is the agent's. How a server names, counts, stamps
+    and splits things differs from server to server."""
+    choice = (piece.get("choices") or [{}])[0]
+    choice = choice if isinstance(choice, dict) else {}
+    delta = choice.get("delta")
     text = delta.get("content") if isinstance(delta, dict) else None
-    return event({"choices": [{"index": 0, "delta": {"content": text}}]}) if text else SIGN_OF_LIFE
+    end = {"finish_reason": "length"} if choice.get("finish_reason") == "length" else {}
+    return event({"choices": [{"index": 0, "delta": {"content": text}, **end}]}) if text or end else SIGN_OF_LIFE

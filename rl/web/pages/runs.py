@@ -15,6 +15,7 @@ from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.names import unknown_name
 from rl.models import Agent, TrainingRun
 from rl.runs import choosing, episode_rates, supervisor
+from rl.runs.monitor import PAUSED
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
 from rl.web.pages.guards import find_agent, for_users, for_users_who_post, require_staff, show_problem
@@ -118,7 +119,7 @@ def check_permission(request: HttpRequest, what: str) -> None:
 
 def eta_seconds(run: TrainingRun, stages: Stages) -> int | None:
     """To the end of the present stage, by the pace of that stage alone; None while that is not known."""
-    if run.state != run.State.RUNNING or stages.pace is None:
+    if run.state != run.State.RUNNING or run.stage == PAUSED or stages.pace is None:
         return None
     left = stages.pace.seconds_left(time.time())
     return None if left is None else round(left)

@@ -22,6 +22,7 @@ from rl.models import Agent, Deployment, Feedback, Trace, TrainingRun, version_n
 from rl.online_learner import OnlineLearner, samples_needed, waiting_feedback
 from rl.serving.upstreams import deploy_command
 from rl.web import conversations, duels
+from rl.web.formatting import Page
 from rl.web.front.answers import hand_over
 from rl.web.pages import guards
 from rl.web.rating_items import controls_of, likely_values
@@ -87,6 +88,13 @@ def answer_form(request: HttpRequest, agent: Agent, user: User, trace: UUID) -> 
     is_chosen = bool(values) and "remembered" in (shown.details.get("chosen") or {})
     controls = controls_of(form, shown, agent.system_prompt)
     return JsonResponse({"form": controls, "values": values, "is_chosen": is_chosen})
+
+
+@require_POST
+@guards.talk_call
+def format_answer(request: HttpRequest, agent: Agent, user: User) -> JsonResponse:
+    """The Markdown of a ``text`` as HTML. The page sends the words: nothing here knows whose they are."""
+    return JsonResponse({"html": Page().format(request.POST.get("text", "").replace("\r\n", "\n"))})
 
 
 @require_POST

@@ -191,7 +191,8 @@ async def _pieces(double: UpstreamDouble, body: dict[str, Any], order: str) -> A
     while order == "talk for ever":
         yield _chunk(body, {"content": " more"})
         await asyncio.sleep(0.05)
-    yield _chunk(body, {}, "tool_calls" if order == "call a tool" else "stop")
+    ends = {"call a tool": "tool_calls", "talk too long": "length"}
+    yield _chunk(body, {}, ends.get(order, "stop"))
     if body.get("stream_options", {}).get("include_usage"):
         yield _event(
             {

@@ -16,6 +16,7 @@ from django_q.models import OrmQ
 from rl.collect.feedback.write import rate
 from rl.collect.traces.episodes import store_episodes
 from rl.models import Agent, MetricPoint, TrainingRun
+from rl.runs.monitor import PAUSED
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
 from rl.web.pages.runs import LOG_BYTES, eta_seconds, log_tail
@@ -296,6 +297,12 @@ def test_a_step_that_takes_long_does_not_bring_the_end_nearer_for_ever(run: Trai
 def test_the_end_is_not_guessed_without_a_measure(run: TrainingRun, pace: dict) -> None:
     assert eta_seconds(run, Stages.read(run.directory)) is None
     write_pace(run, **pace)
+    assert eta_seconds(run, Stages.read(run.directory)) is None
+
+
+def test_the_end_of_a_run_that_makes_way_for_requests_is_not_guessed(run: TrainingRun) -> None:
+    write_pace(run)
+    run.stage = PAUSED
     assert eta_seconds(run, Stages.read(run.directory)) is None
 
 

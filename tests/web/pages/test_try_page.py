@@ -79,6 +79,12 @@ def test_no_key_stands_in_the_page_and_no_cache_keeps_it(talker: Client, agent: 
     assert "default-src 'none'" in answer["Content-Security-Policy"]
 
 
+def test_markdown_becomes_html_that_runs_nothing(talker: Client, agent: Agent) -> None:
+    html = talker.post(f"{PAGE}formatted/", {"text": "**two**\r\n<script>alert(1)</script>"}).json()["html"]
+    assert "<strong>two</strong>" in html
+    assert "<script" not in html
+
+
 def test_raters_are_not_shown_which_version_answers(client: Client, alice, bob, agent: Agent) -> None:
     for user, shown in ((alice, False), (bob, True)):
         client.force_login(user)
