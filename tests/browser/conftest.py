@@ -139,6 +139,7 @@ def upstream() -> Iterator[UpstreamDouble]:
 @pytest.fixture
 def site(transactional_db: None, data_dir, settings, agent: Agent) -> Iterator[LiveSite]:
     settings.STATIC_ROOT = settings.STATICFILES_DIRS[0]
+    settings.WHITENOISE_USE_FINDERS = True
     with front_in_thread(settings) as url:
         yield LiveSite(url=url, api=url)
 

@@ -33,7 +33,7 @@ MAY_CHANGE = "rl.change_ratingqueue"
 @login_required
 @permission_required(MAY_RATE, raise_exception=True)
 def choose_queue(request: HttpRequest) -> HttpResponse:
-    """One queue with answers needs no choice, but of somebody who may change it: from here he comes to its settings."""
+    """One queue with answers needs no choice, but of somebody who may change it: the way to its settings is here."""
     answers = Trace.objects.filter(agent=OuterRef("pk")).exclude(response="")
     agents = list(Agent.objects.filter(Exists(answers.order_by()))[:AGENTS])
     queues = open_queues(agents)
