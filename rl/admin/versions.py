@@ -118,7 +118,7 @@ class EvaluationAdmin(markup.ReadOnlyAdmin):
 
     @admin.display(description="report")
     def figures(self, evaluation: Evaluation) -> SafeString | str:
-        above = {"reason", "evidence", "guards", "sampled"}
+        above = {"reason", "evidence", "guards", "sampled", "compared"}
         return markup.value_table({name: value for name, value in evaluation.report.items() if name not in above})
 
 

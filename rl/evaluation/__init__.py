@@ -22,6 +22,8 @@ of other types. ``rl.from_systems`` adds its own when the app starts."""
 
 
 MODELS = ("new", "base", "current")
+COMPARED = 100
+"""Prompts whose two answers a report keeps, so that a person can count after it."""
 T = TypeVar("T")
 
 

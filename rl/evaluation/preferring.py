@@ -16,7 +16,7 @@ from django.conf import settings
 from rl.base.errors import BadFile, JudgeFailed, UsageError
 from rl.base.leaves import leaf
 from rl.base.measurements import Interval
-from rl.base.records import Report
+from rl.base.records import GeneratedAnswer, Report
 from rl.collect.command_center import widget_choice
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.data_formatter.opinions import stable_hash
@@ -24,7 +24,7 @@ from rl.data_formatter.runs import prompt_messages, tools_column
 from rl.dataset_builder import Split
 from rl.dataset_builder.read.runs import OfferedTools, with_calls
 from rl.dataset_builder.wording import ask_agent
-from rl.evaluation import MODELS
+from rl.evaluation import COMPARED, MODELS
 from rl.evaluation.duels import STAKE, Given, Picks, Sides, count_picks, judge_picks, names_of, stake_of
 from rl.evaluation.gate import Verdict, decide, not_scored
 from rl.evaluation.groups import of_preferences
@@ -165,18 +165,39 @@ def measure_preference(
     groups = of_preferences(subject.agent, weighed.report["decided_by"], picks, compared)
     verdict = margins if not_scored(scores.new) else groups.over(weighed.verdict)
     measured = _describe_ranking(scores, guards.over(verdict), guards, margin)
-    report_of = {**measured.report, **weighed.report, **groups.report}
+    report_of = {**measured.report, **weighed.report, **groups.report, "compared": _side_by_side(watch, compared)}
     return replace(measured, report=report_of, given=[] if own_data else answers_to_compare(subject.agent, watch))
 
 
 def answers_to_compare(agent: Agent, watch: GuardWatch) -> list[Given]:
     """None of an agent that chooses widgets, which is asked in a form that is not for people."""
-    answers, of_base = watch.answers, watch.answers.get("base", [])
-    if not answers or agent.pair_type != Agent.PairType.PREFERENCE:
+    if agent.pair_type != Agent.PairType.PREFERENCE:
         return []
-    rows = zip(watch.asked, answers["new"], answers.get("current", of_base), strict=True)
-    most = watch.speaker.most["new"]
-    return [Given(row["prompt_key"], new, other, most) for row, new, other in rows if new and other]
+    return [Given(row["prompt_key"], new, other, watch.speaker.most["new"]) for row, new, other in _both(watch)]
+
+
+def _both(watch: GuardWatch) -> list[tuple[Row, GeneratedAnswer, GeneratedAnswer]]:
+    """What was asked, with the answers of the new version and of the one in use, or else of the base model."""
+    answers = watch.answers
+    if not answers:
+        return []
+    rows = zip(watch.asked, answers["new"], answers.get("current", answers.get("base", [])), strict=True)
+    return [(row, new, other) for row, new, other in rows if new and other]
+
+
+def _side_by_side(watch: GuardWatch, compared: Fresh | Unheard | None) -> list[dict[str, Any]]:
+    """For people; ``side``: the judge's, None where it was not asked."""
+    sides = dict(zip(compared.keys, compared.sides, strict=True)) if isinstance(compared, Fresh) else {}
+    return [
+        {
+            "prompt": row["prompt"][-1]["content"] or "",
+            "prompt_key": row["prompt_key"],
+            "before": other.text,
+            "after": new.text,
+            "side": sides.get(row["prompt_key"]),
+        }
+        for row, new, other in _both(watch)[:COMPARED]
+    ]
 
 
 def _rows_to_ask(subject: Subject, held_out: HeldOut, own_data: bool) -> list[pairs.Row]:

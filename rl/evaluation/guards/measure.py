@@ -17,12 +17,13 @@ from rl.evaluation import MODELS
 from rl.evaluation.gate import Verdict
 from rl.evaluation.guards.answer_errors import KINDS, asks_for_format, kinds_of
 from rl.evaluation.guards.findings import FEWEST_PROMPTS, Findings, ModelAnswers
-from rl.evaluation.guards.rails import broken_reason, hold, hold_to_task
+from rl.evaluation.guards.rails import broken_reason, hold, hold_to_task, say_little
 from rl.evaluation.lm_eval import TaskScores
 from rl.models import Agent
 
 PROMPTS = 16
 """Asked of each model: every training pays for them."""
+SAYS_LITTLE = "says_little"
 SPEAKING = "rl.evaluation.torch.answering"
 Row = Mapping[str, Any]
 
@@ -104,7 +105,7 @@ class GuardWatch:
             "prompts": len(rows),
             "rails": [asdict(rail) for rail in all_rails],
             "models": {name: _figures(all_models[name]) for name in MODELS},
-            "samples": _samples(rows, examined),
+            "samples": _samples(rows, examined, findings),
             **({"rewards_broke": self._rewards_broke} if self._rewards_broke else {}),
         }
         return Guards(report, broken_reason(all_rails))
@@ -182,14 +183,25 @@ def _figures(answers: ModelAnswers) -> dict[str, Any]:
     }
 
 
-def _samples(rows: Sequence[Row], examined: Mapping[str, ModelAnswers]) -> list[dict[str, Any]]:
-    """What each model answered to every prompt; those with an error of the new version first."""
+def _samples(rows: Sequence[Row], examined: Mapping[str, ModelAnswers], findings: Findings) -> list[dict[str, Any]]:
+    """What each model answered to every prompt; those with an error of the new version first. One that says little has that
+    among its errors, where it can be told."""
     models = [name for name in MODELS if name in examined]
+    little = dict(zip(("new", models[-1]), say_little(findings), strict=False)) if findings.tells_of_people else {}
     return [
         {
             "prompt": rows[at]["prompt"][-1]["content"],
             "prompt_key": rows[at]["prompt_key"],
-            **{name: {"answer": examined[name].texts[at], "errors": examined[name].errors[at]} for name in models},
+            **{
+                name: {
+                    "answer": examined[name].texts[at],
+                    "errors": [
+                        *examined[name].errors[at],
+                        *([SAYS_LITTLE] if name in little and little[name][at] else []),
+                    ],
+                }
+                for name in models
+            },
         }
         for at in sorted(range(len(rows)), key=lambda at: not examined["new"].errors[at])
     ]

@@ -101,12 +101,17 @@ def _sameness(findings: Findings, limit: float) -> Finding:
 def _content(findings: Findings, limit: float) -> Finding:
     if not findings.tells_of_people:
         return _not_told(findings)
+    new, *others = map(fmean, say_little(findings))
+    shares = f"{new:.0%} of the answers say little of their own, {others[0]:.0%} in use, {others[1]:.0%} of those that"
+    return new - max(others), new - max(others) > limit, f"{shares} people prefer"
+
+
+def say_little(findings: Findings) -> list[list[bool]]:
+    """Whether each answer does: of the new version, of the one in use, and of those that people prefer."""
     all_texts = (findings.new.texts, findings.current.texts, findings.preferred)
     counts = [own_words(texts, findings.questions) for texts in all_texts]
     usual = min(fmean(of_others) for of_others in counts[1:])
-    new, *others = (fmean(count < BARE * usual for count in of_model) for of_model in counts)
-    shares = f"{new:.0%} of the answers say little of their own, {others[0]:.0%} in use, {others[1]:.0%} of those that"
-    return new - max(others), new - max(others) > limit, f"{shares} people prefer"
+    return [[count < BARE * usual for count in of_model] for of_model in counts]
 
 
 def _relevance(findings: Findings, limit: float) -> Finding:

@@ -13,7 +13,7 @@ from rl.config import AgentConfig
 from rl.data_formatter.fresh import fresh_trace
 from rl.data_formatter.opinions import stable_hash
 from rl.environments.episode import PlayedEpisode
-from rl.evaluation import MODELS, SCORERS, Contest, of_each
+from rl.evaluation import COMPARED, MODELS, SCORERS, Contest, of_each
 from rl.evaluation.gate import FIELDS, REWARD, RIGHT, SUCCESS, Verdict, decide_means
 from rl.evaluation.groups import Groups, of_changes
 from rl.evaluation.guards.measure import Guards
@@ -148,6 +148,17 @@ def describe(earnings: Earnings, verdict: Verdict, measure: str, margin: float, 
                 "reward_in_use": current[at],
             }
             for at in ranked[:WORST_EXAMPLES]
+        ],
+        "compared": [
+            {
+                "prompt": row["prompt"][-1]["content"] or "",
+                "prompt_key": row["prompt_key"],
+                "before": earnings.answers["current"][at],
+                "after": earnings.answers["new"][at],
+                "rewards": [current[at], new[at]],
+                "accepted": row.get("accepted", [])[:1],
+            }
+            for at, row in enumerate(earnings.rows[:COMPARED])
         ],
         "guards": guards.report,
     }

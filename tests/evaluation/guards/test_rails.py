@@ -10,7 +10,7 @@ from rl.config.guard_limits import GUARD_LIMITS, GUARD_RAILS, check_guard_limits
 from rl.data_formatter.answer_kinds import AnswerKind, find_kind
 from rl.evaluation.guards.answer_errors import DEGENERATE
 from rl.evaluation.guards.findings import Findings, ModelAnswers
-from rl.evaluation.guards.rails import EXAMINERS, Rail, broken_reason, hold
+from rl.evaluation.guards.rails import EXAMINERS, Rail, broken_reason, hold, say_little
 
 
 def moved(kl: float = 0.1, likelihood: float = -0.9, chosen: float | None = None) -> Distance:
@@ -230,6 +230,11 @@ def test_answers_that_say_nothing_of_their_own_break_content():
     assert not all_rails(said(*FULL), said(*FULL), preferred=FULL)["content"].broken
     assert not all_rails(said(*EMPTY), said(*FULL), preferred=EMPTY)["content"].broken, "people like it so"
     assert not all_rails(said(*EMPTY), said(*EMPTY), preferred=FULL)["content"].broken, "no worse than before"
+
+
+def test_which_answers_say_little_is_known_of_each():
+    findings = Findings(said(*EMPTY[:4], *FULL[4:]), said(*FULL), FULL)
+    assert say_little(findings) == [[True] * 4 + [False] * 4, [False] * 8, [False] * 8]
 
 
 def test_words_of_the_question_are_no_content():

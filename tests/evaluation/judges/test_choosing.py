@@ -76,11 +76,15 @@ def test_an_evaluation_asks_the_agents_judge_and_one_that_is_down_leaves_it_open
     evaluation = evaluate(make_version("v1", adapter), training_set, silent)
     assert judges.requests
     assert evaluation.report["evidence"][0]["judge"]["name"] == "careful (qwen)"
+    compared = evaluation.report["compared"]
+    assert {row["side"] for row in compared} <= {0.0, 0.5, 1.0}
+    assert len(compared) == evaluation.report["evidence"][0]["prompts"]
     judges.failures = [403] * 99
     failed = evaluate(evaluation.version, training_set, silent)
     assert (failed.verdict, failed.report["decided_by"]) == ("undecided", "fresh")
     assert "judge careful at" in failed.report["reason"]
     assert "HTTP 403" in failed.report["evidence"][0]["problem"]
+    assert {row["side"] for row in failed.report["compared"]} == {None}
     assert evaluation_tables(failed)
     own = evaluate(evaluation.version, training_set, silent, EvaluationOptions(judge="own"))
     assert "problem" not in own.report["evidence"][0]

@@ -93,6 +93,9 @@ def test_the_answers_of_all_three_models_are_rewarded_and_compared(agent, data_d
         assert getattr(evaluation, stored) == pytest.approx(mean_vowels(expected[name]))
     difference = evaluation.accuracy - evaluation.against_accuracy
     assert evaluation.report["difference"]["value"] == pytest.approx(difference)
+    compared = evaluation.report["compared"]
+    assert sum(new - old for old, new in (row["rewards"] for row in compared)) / 9 == pytest.approx(difference)
+    assert {row["after"] for row in compared} == {answer.text for answer in expected["new"] if answer}
     worst = evaluation.report["worst"]
     assert [example["reward"] - example["reward_in_use"] for example in worst] == sorted(
         example["reward"] - example["reward_in_use"] for example in worst
