@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Any
 
 from django.db import models
 from django.db.models.functions import Lower
@@ -168,15 +169,16 @@ class Evaluation(models.Model):
         return f"{self.version_id}: {self.verdict}"
 
     @property
-    def before_and_after(self) -> list[dict[str, str]]:
-        """``prompt``, ``before``, ``after``: prompts that the guard rails asked, which the version never learned from, with
-        the answers of the base model and of the version, in an order that has nothing to do with the answers. Empty where
-        none were kept, as in reports of earlier releases."""
-        guards = self.report.get("guards") if isinstance(self.report, dict) else None
+    def before_and_after(self) -> list[dict[str, Any]]:
+        """``prompt``, ``before``, ``after``: prompts that the version never learned from, with the answers of what it was
+        measured against and of the version, in an order that has nothing to do with the answers; and what was thought of
+        them, where the report has it. Of reports of earlier releases those that the guard rails asked, if they were kept."""
+        report = self.report if isinstance(self.report, dict) else {}
+        guards, before = report.get("guards"), "current" if self.against_id else "base"
         samples = guards.get("samples", []) if isinstance(guards, dict) else []
-        pairs = [
-            {"prompt": sample["prompt"], "before": sample["base"]["answer"], "after": sample["new"]["answer"]}
+        pairs = report.get("compared") or [
+            {"prompt": sample["prompt"], "before": sample[before]["answer"], "after": sample["new"]["answer"]}
             for sample in samples
-            if isinstance(sample.get("base"), dict) and isinstance(sample.get("new"), dict)
+            if isinstance(sample.get(before), dict) and isinstance(sample.get("new"), dict)
         ]
         return sorted(pairs, key=lambda pair: sha256(pair["prompt"].encode("utf-8", "surrogatepass")).digest())

@@ -68,21 +68,21 @@ def last_verdict(agent: Agent) -> dict[str, str]:
 @dataclass(frozen=True, slots=True)
 class BeforeAndAfter:
     evaluation: Evaluation
+    """With answers."""
     is_in_use: bool
-    answers: list[dict[str, str]]
-    """As ``Evaluation.before_and_after``; at least one."""
 
 
 def newest_answers(agent: Agent, version_name: str = "") -> BeforeAndAfter | None:
     """Those of the named version; without a name, of the version in use, else of the newest that has some."""
     champion = Deployment.champion(agent)
-    rows = Evaluation.objects.filter(version__agent=agent, artifact=None).select_related("version")
+    rows = Evaluation.objects.filter(version__agent=agent, artifact=None)
+    rows = rows.select_related("version__agent", "against", "training_set")
     if version_name:
         rows = rows.filter(version__name__iexact=version_name)
     in_use = ExpressionWrapper(Q(version=champion), BooleanField())
     for row in rows.order_by(in_use.desc(), "-created_at")[:20].iterator(chunk_size=1):  # reports are long
-        if answers := row.before_and_after:
-            return BeforeAndAfter(row, champion is not None and row.version_id == champion.pk, answers)
+        if row.before_and_after:
+            return BeforeAndAfter(row, champion is not None and row.version_id == champion.pk)
     return None
 
 

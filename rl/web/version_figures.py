@@ -85,7 +85,8 @@ def bars(evaluation: Evaluation) -> list[Bar]:
 
 
 def _bar(part: Mapping[str, Any], evaluation: Evaluation, decides: bool) -> Bar | None:
-    kind, other = part.get("kind", "margins"), version_name(evaluation.against)
+    kind = part.get("kind", "margins")
+    other = version_name(evaluation.against) if evaluation.against else "the base model"
     if interval := part.get("share"):
         ends = [100 * interval[name] for name in ("value", "low", "high")]
         what = "is picked in" if kind == "picks" else "wins"
@@ -93,8 +94,10 @@ def _bar(part: Mapping[str, Any], evaluation: Evaluation, decides: bool) -> Bar 
         text = f"It {what} {ends[0]:.0f} % {things} against {other} ({ends[1]:.0f} to {ends[2]:.0f} %)."
     elif interval := part.get("difference"):
         ends = [min(100.0, max(0.0, 50 + 50 * interval[name])) for name in ("value", "low", "high")]
-        numbers = (f"{interval[name]:+.2f}".replace("-", "−") for name in ("value", "low", "high"))
-        text = f"{_measure(evaluation)} against {other}: {'{} ({} to {})'.format(*numbers)}."
+        in_points = evaluation.report.get("measure", "right") == "right"  # else of rewards
+        scale, digits, points = (100, 1, " points") if in_points else (1, 3, "")  # as the gate writes them
+        numbers = [f"{scale * interval[name]:+.{digits}f}".replace("-", "−") for name in ("value", "low", "high")]
+        text = f"{_measure(evaluation)} against {other}: {numbers[0]}{points} ({numbers[1]} to {numbers[2]})."
     else:
         return None
     value, low, high = (round(end, 1) for end in ends)
@@ -121,23 +124,9 @@ def rails(evaluation: Evaluation) -> list[ShownRail]:
     return sorted(rows, key=lambda rail: not rail.broken)
 
 
-def choose_answers(evaluation: Evaluation, which: str) -> list[dict[str, str]]:
-    """``which``: ``changed``, ``worse`` (the version made a mistake that the base model did not make), else all."""
-    answers = evaluation.before_and_after
-    if which == "changed":
-        return [row for row in answers if row["before"].strip() != row["after"].strip()]
-    if which == "worse":
-        worse = set()
-        for sample in (evaluation.report.get("guards") or {}).get("samples", ()):
-            new, base = (set((sample.get(name) or {}).get("errors", ())) for name in ("new", "base"))
-            worse |= {sample["prompt"]} if new - base else set()
-        return [row for row in answers if row["prompt"] in worse]
-    return answers
-
-
 def newest_evaluation(version: ModelVersion) -> Evaluation | None:
     """The newest one of the weights, without those of exported files."""
-    return version.evaluations.filter(artifact=None).select_related("version", "against").first()
+    return version.evaluations.filter(artifact=None).select_related("version__agent", "against", "training_set").first()
 
 
 def right_share(agent: Agent, version: ModelVersion | None, kind: AnswerKind) -> str | None:

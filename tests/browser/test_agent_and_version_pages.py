@@ -55,7 +55,7 @@ def test_from_the_step_that_holds_the_loop_back_to_the_answers_that_changed(desk
     expect(desk.locator(".say")).to_have_text("It wins 55 % of fresh answers against v1 (44 to 66 %).")
     expect(desk.get_by_role("img", name="It wins 55 %")).to_be_visible()
     screenshot(desk, "version-page")
-    desk.get_by_role("link", name="Changed", exact=True).click()
+    desk.get_by_role("link", name="Changed (2)").click()
     expect(desk.locator(".before-after > li")).to_have_count(2)
     desk.get_by_role("link", name="v1", exact=True).click()
     expect(desk.get_by_role("heading", name="Nobody knows yet")).to_be_visible()

@@ -18,7 +18,9 @@ from rl.runs import choosing, episode_rates, supervisor
 from rl.runs.monitor import PAUSED
 from rl.runs.stage_log import Stages
 from rl.web import run_lists
+from rl.web.compared_answers import name_raters
 from rl.web.pages.guards import find_agent, for_users, for_users_who_post, require_staff, show_problem
+from rl.web.version_figures import newest_evaluation, sentence
 
 LOG_BYTES = 8192
 POINTS = 5000
@@ -146,6 +148,7 @@ def _why_it_stays(run: TrainingRun) -> str:
 
 def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
     version = run.version
+    evaluation = newest_evaluation(version) if version else None
     return {
         "page": "runs",
         "run": run,
@@ -154,7 +157,9 @@ def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
         "may_change": request.user.has_perm("rl.change_trainingrun"),
         "version": version,
         "episodes": run_episodes(run),
-        "evaluation": version.evaluations.filter(artifact=None).first() if version else None,
+        "evaluation": evaluation,
+        "sentence": sentence(evaluation) if evaluation else None,
+        "raters": name_raters(run.agent, run.training_set),
         "tables": [
             (title, sorted(values.items()))
             for title, values in (

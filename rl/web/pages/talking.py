@@ -22,10 +22,12 @@ from rl.models import Agent, Deployment, Feedback, Trace, TrainingRun, version_n
 from rl.online_learner import OnlineLearner, samples_needed, waiting_feedback
 from rl.serving.upstreams import deploy_command
 from rl.web import conversations, duels
+from rl.web.compared_answers import describe_compared
 from rl.web.formatting import Page
 from rl.web.front.answers import hand_over
 from rl.web.pages import guards
 from rl.web.rating_items import controls_of, likely_values
+from rl.web.version_figures import sentence
 
 SOURCE = "try_page"
 AGENTS = 200
@@ -119,15 +121,14 @@ def own_questions(request: HttpRequest, agent: Agent, user: User) -> JsonRespons
 @guards.for_users
 @permission_required(MAY_COMPARE, raise_exception=True)
 def before_and_after(request: HttpRequest, name: str) -> HttpResponse:
-    """``?version=NAME``: of that one, whether it is in use or not."""
+    """``?version=NAME``: of that one, whether it is in use or not. ``?answers=lost``: as on the page of a version."""
     agent = get_object_or_404(Agent, name=name)
     version = request.GET.get("version", "")
-    context = {
-        "page": "try",
-        "agent": agent,
-        "version": version,
-        "compared": conversations.newest_answers(agent, version),
-    }
+    compared = conversations.newest_answers(agent, version)
+    context = {"page": "try", "agent": agent, "version": version, "compared": compared}
+    if compared:
+        context |= describe_compared(compared.evaluation, request.GET.get("answers", ""))
+        context["sentence"] = sentence(compared.evaluation)
     return render(request, "rl/before_and_after.html", context)
 
 

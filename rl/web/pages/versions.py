@@ -26,6 +26,7 @@ from rl.serving.experiments.report import answer, document, history
 from rl.serving.experiments.wording import difference_text
 from rl.serving.upstreams import deploy_command
 from rl.web import version_figures
+from rl.web.compared_answers import describe_compared
 from rl.web.formatting import Page
 from rl.web.pages.guards import for_users, for_users_who_post, require_staff, show_problem
 
@@ -107,7 +108,7 @@ ADD_EXPERIMENT: Final = "rl.add_experiment"
 
 @for_users_who_post
 def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
-    """``?answers=changed`` or ``worse`` leaves the others out. POST: ``promote``, ``roll_back``, ``serve``, or
+    """``?answers=lost``, or another of CHOICES, leaves the others out. POST: ``promote``, ``roll_back``, ``serve``, or
     ``compare``: a draft of an experiment against the version in use."""
     require_staff(request, "rl.view_modelversion", REFUSAL)
     version = _find(agent, name)
@@ -148,7 +149,7 @@ def _find(agent: str, name: str) -> ModelVersion:
 
 
 def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
-    evaluation, which = version_figures.newest_evaluation(version), request.GET.get("answers", "")
+    evaluation = version_figures.newest_evaluation(version)
     agent, deployments = version.agent, list(version.deployments.all())
     kind = None if version.is_reward_model else kind_of_answers(agent)
     context = {
@@ -167,20 +168,18 @@ def _context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
         "right": kind and version_figures.right_share(agent, version, kind),
         "files": [file for artifact in version.artifacts.all() for file in list_files(artifact)],
         "card": Page().format(read_card(version)),
-        "which": which,
         "command": deploy_command(version.agent.name, version.name),
         "may_promote": request.user.has_perm(PROMOTE) and not version.is_reward_model,
     }
     if evaluation is None:
         return context
-    answers = version_figures.choose_answers(evaluation, which)
     figures = {
         "poll": take_poll(evaluation),
         "sentence": version_figures.sentence(evaluation),
         "bars": version_figures.bars(evaluation),
     }
-    chosen = {"answers": answers[:ANSWERS], "count": len(answers), "rails": version_figures.rails(evaluation)}
-    return {**context, **figures, **chosen}
+    compared = describe_compared(evaluation, request.GET.get("answers", ""), ANSWERS)
+    return {**context, **figures, **compared, "rails": version_figures.rails(evaluation)}
 
 
 def _put_into_use(action: str, version: ModelVersion) -> str:

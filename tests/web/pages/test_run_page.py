@@ -103,7 +103,7 @@ def test_the_page_shows_config_hardware_and_what_it_made(staff: Client, agent: A
     text = page_of(staff, run)
     assert '<th scope="row">lora_r</th><td>16</td>' in text
     assert '<th scope="row">cpu</th><td>4 cores</td>' in text
-    assert "right on 80 % of 10 held-out pairs, base 50 %" in text
+    assert "ranks 80 % of 10 held-out pairs rightly, base 50 %" in text
     assert f'data-progress="/runs/{run.pk}/progress.json"' in text
 
 

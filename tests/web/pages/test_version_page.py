@@ -27,8 +27,10 @@ FRESH = {"kind": "fresh", "share": {"value": 0.71, "low": 0.58, "high": 0.82}, "
 AGENT_PAGE = "/agents/support-chat/"
 
 
-def sample(prompt: str, base: str, new: str, *errors: str) -> dict[str, Any]:
-    return {"prompt": prompt, "base": {"answer": base, "errors": []}, "new": {"answer": new, "errors": list(errors)}}
+def sample(prompt: str, old: str, new: str, *errors: str) -> dict[str, Any]:
+    models = {"base": "of the base model", "current": old}
+    answered = {name: {"answer": text, "errors": []} for name, text in models.items()}
+    return {"prompt": prompt, **answered, "new": {"answer": new, "errors": list(errors)}}
 
 
 @pytest.fixture
@@ -105,14 +107,14 @@ def test_what_only_ranks_stored_answers_is_drawn_around_the_same_line(version: M
     evaluation.report = {"difference": {"value": 0.2, "low": -0.1, "high": 0.4}}
     (bar,) = bars(evaluation)
     assert (bar.low, bar.value, bar.high, bar.colour, bar.decides) == (45.0, 60.0, 70.0, "warn", True)
-    assert "+0.20 (−0.10 to +0.40)" in bar.text
+    assert "+20.0 points (−10.0 to +40.0)" in bar.text
 
 
-def test_answers_can_be_those_that_changed_or_got_worse(staff: Client, version: ModelVersion) -> None:
+def test_answers_can_be_those_that_changed_or_where_it_made_a_mistake(staff: Client, version: ModelVersion) -> None:
     def prompts(which: str) -> set[str]:
-        return {row["prompt"] for row in staff.get(f"{PAGE}?answers={which}").context["answers"]}
+        return {row.prompt for row in staff.get(f"{PAGE}?answers={which}").context["answers"]}
 
-    assert (prompts(""), prompts("changed"), prompts("worse")) == ({"q1", "q2", "q3"}, {"q1", "q3"}, {"q3"})
+    assert (prompts(""), prompts("changed"), prompts("lost")) == ({"q1", "q2", "q3"}, {"q1", "q3"}, {"q3"})
 
 
 def test_a_guard_rail_that_broke_is_open_and_first(staff: Client, version: ModelVersion) -> None:
