@@ -226,7 +226,7 @@ FRESH = {"kind": "fresh", "share": {"value": 0.71, "low": 0.58, "high": 0.82}}
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        ("promote", ["v1 is better", "It wins 71 % of fresh answers against base (58 to 82 %).", "use v1"]),
+        ("promote", ["v1 is better", "It wins 71 % of fresh answers against the base model (58 to 82 %).", "use v1"]),
         ("undecided", ["v1 is perhaps better", "compare answers: people's picks decide about v1"]),
         ("reject", ["v1 is rejected", "rate answers: 99 more ratings start a training"]),
     ],
