@@ -19,3 +19,13 @@ def last_work() -> datetime | None:
 
 def is_silent(last: datetime | None) -> bool:
     return last is None or last < timezone.now() - timedelta(minutes=MINUTES)
+
+
+def why_silent() -> str:
+    """A sentence for people; empty while the queue works."""
+    last = last_work()
+    if last is None:
+        return f"No queue has ever run here; every training would wait. {START.capitalize()}."
+    return (
+        f"The queue has done nothing since {last:%Y-%m-%d %H:%M} UTC. {START.capitalize()}." if is_silent(last) else ""
+    )

@@ -1,12 +1,12 @@
 """The figures of the dashboard, in some queries, however many rows there are."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from django.db.models import F, IntegerField, OuterRef, Q, Subquery
+from django.db.models import Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from rl.config.methods import scoring_methods
@@ -21,7 +21,9 @@ from rl.web.version_figures import Sentence, right_share, sentence
 
 DAYS = 30
 AGENTS = 50
-RECENT = 8
+IDLE_DAYS = 7
+NEEDS = ("failed", "serve", "learn", "judge", "rate", "training")
+"""What an agent needs somebody for, the most urgent first; the last needs patience only."""
 COUNTED = 1000
 """Ratings of an agent that are counted: to count millions takes longer than a page may."""
 
@@ -55,9 +57,21 @@ class AgentFigures:
     newest: ModelVersion | None = None
     """That answers."""
     newest_evaluation: Evaluation | None = None
-    has_traces: bool = False
+    newest_answer: datetime | None = None
     run: int | None = None
     """The one that is queued or running."""
+    failures: list[TrainingRun] = field(default_factory=list)
+    """See ``open_failures``."""
+
+    @property
+    def need(self) -> str:
+        """One of NEEDS; empty: it needs nobody, as nothing came for days or nothing ever did."""
+        if self.failures:
+            return "failed"
+        if self.run:
+            return "training"
+        is_idle = self.newest_answer is None or self.newest_answer < timezone.now() - timedelta(days=IDLE_DAYS)
+        return "" if is_idle and self.bottleneck in ("collect", "rate") else self.bottleneck
 
     @property
     def verdict(self) -> Sentence | None:
@@ -68,7 +82,7 @@ class AgentFigures:
     def bottleneck(self) -> str:
         """The step that holds the loop back, without a look at what the ratings give: that reads them all."""
         return find_bottleneck(
-            has_traces=self.has_traces,
+            has_traces=self.newest_answer is not None,
             trains=self.run is not None,
             is_better_and_unused=is_better(self.newest_evaluation) and self.newest != self.champion,
             is_due=not self.missing,
@@ -88,12 +102,6 @@ class AgentFigures:
     def how_to_enable(self) -> str:
         """What is to be done before it retrains by itself; empty when it does."""
         return how_to_enable(self.agent)
-
-
-@dataclass(frozen=True, slots=True)
-class VersionFigures:
-    version: ModelVersion
-    evaluation: Evaluation | None
 
 
 class _CountSome(Subquery):
@@ -116,10 +124,26 @@ def feedback_per_day(today: date | None = None) -> list[tuple[date, int]]:
     return [(day, count - taken_back[day]) for day, count in zip(days, counts, strict=True)]
 
 
-def counted_agents() -> list[Any]:
-    """The first 50 agents by name, with ``current`` and ``waiting`` events, ``newest_trace``, ``active_run`` and
-    ``newest_version``, by number."""
-    agents = Agent.objects.defer("system_prompt", "description")
+def open_failures() -> QuerySet[TrainingRun]:
+    """Of each agent and method the newest failed run, until a later one succeeds."""
+    ended = TrainingRun.objects.filter(state__in=(TrainingRun.State.SUCCEEDED, TrainingRun.State.FAILED))
+    later = ended.filter(agent=OuterRef("agent"), method=OuterRef("method"), pk__gt=OuterRef("pk"))
+    return TrainingRun.objects.filter(~Exists(later), state=TrainingRun.State.FAILED).order_by("-pk")
+
+
+def _keys_of_page(find: str, page: int) -> list[int]:
+    """Of agents whose name has ``find`` in it: those with a failed run first, then whoever answered last. One more
+    than a page has, where another one follows."""
+    newest = Trace.objects.filter(agent=OuterRef("pk")).order_by("-created_at", "id").values("created_at")[:1]
+    failed = Exists(open_failures().filter(agent=OuterRef("pk")))
+    agents = Agent.objects.filter(name__icontains=find).alias(failed=failed, newest=Subquery(newest))
+    order = ("-failed", F("newest").desc(nulls_last=True), "name")
+    return list(agents.order_by(*order).values_list("pk", flat=True)[(page - 1) * AGENTS : page * AGENTS + 1])
+
+
+def counted_agents(keys: Sequence[int]) -> list[Any]:
+    """These, with ``current`` and ``waiting`` events, ``newest_answer``, ``active_run`` and ``newest_version``."""
+    agents = Agent.objects.filter(pk__in=keys).defer("system_prompt", "description")
     runs = TrainingRun.objects.filter(agent=OuterRef("pk"), state__in=TrainingRun.ACTIVE).order_by("-pk")
     newest = (
         ModelVersion.objects.filter(agent=OuterRef("pk")).exclude(run__method__in=scoring_methods()).order_by("-pk")
@@ -133,11 +157,11 @@ def counted_agents() -> list[Any]:
     }
     rows = agents.annotate(
         **{name: _CountSome(events.values("agent")[:COUNTED]) for name, events in counts.items()},
-        newest_trace=Subquery(traces.values("pk")[:1]),
+        newest_answer=Subquery(traces.values("created_at")[:1]),
         active_run=Subquery(runs.values("pk")[:1]),
         newest_version=Subquery(newest.values("pk")[:1]),
     )
-    return list(rows[:AGENTS])
+    return list(rows)
 
 
 def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation]:
@@ -152,15 +176,17 @@ def newest_evaluations(versions: Iterable[ModelVersion]) -> dict[int, Evaluation
     return newest
 
 
-def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
-    """Eight queries, one for each agent with new ratings that are enough to tell what its answers are, three more where they
-    are right or wrong, and some for each agent whose version in use changed in the last days."""
+def agents_by_need(find: str = "", page: int = 1, *, with_failures: bool = False) -> tuple[list[AgentFigures], bool]:
+    """A page of them, and whether another one follows; the most urgent first. Nine queries, one for each agent with new
+    ratings that are enough to tell what its answers are, three more where they are right or wrong, and some for each agent
+    whose version in use changed in the last days."""
+    keys = _keys_of_page(find, page)
     deployed = Deployment.objects.filter(alias=Deployment.Alias.CHAMPION).select_related("version__parent")
     in_use = {row.agent_id: row.version for row in deployed if row.version is not None}
-    versions = list(ModelVersion.objects.select_related("agent", "run").order_by("-pk")[:RECENT])
-    sentences, agents = probation.describe_all(), counted_agents()
+    sentences, agents = probation.describe_all(), counted_agents(keys[:AGENTS])
     newest = ModelVersion.objects.in_bulk([agent.newest_version for agent in agents if agent.newest_version])
-    evaluations = newest_evaluations([*versions, *in_use.values(), *newest.values()])
+    evaluations = newest_evaluations([*in_use.values(), *newest.values()])
+    failures = list(open_failures().filter(agent__in=agents)) if with_failures else []
     figures = []
     KINDS.look()
     for agent in agents:
@@ -178,8 +204,10 @@ def agents_and_versions() -> tuple[list[AgentFigures], list[VersionFigures]]:
             probation=sentences.get(agent.name, ""),
             newest=newest.get(agent.newest_version),
             newest_evaluation=evaluations.get(agent.newest_version),
-            has_traces=agent.newest_trace is not None,
+            newest_answer=agent.newest_answer,
             run=agent.active_run,
+            failures=[run for run in failures if run.agent_id == agent.pk],
         )
         figures.append(of_agent)
-    return figures, [VersionFigures(version, evaluations.get(version.pk)) for version in versions]
+    order = {need: place for place, need in enumerate((*NEEDS, ""))}
+    return sorted(figures, key=lambda row: (order[row.need], keys.index(row.agent.pk))), len(keys) > AGENTS

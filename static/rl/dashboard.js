@@ -17,5 +17,5 @@ if (table) {
     scales: { ratings: { range: (plot, low, high) => [0, Math.max(5, high * 1.1)] } },
     series: [{ label: "Ratings", scale: "ratings", kind: "bars" }],
   });
-  chart.show([rows.map(([day]) => Date.parse(`${day}T00:00:00Z`) / 1000), rows.map(([, count]) => Number(count))]);
+  chart.show([rows.map(([day]) => Date.parse(`${day}T00:00:00Z`) / 1000), rows.map(([, count]) => Number(count.replaceAll(",", "")))]);
 }

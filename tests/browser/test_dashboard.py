@@ -37,15 +37,14 @@ def dashboard(staff_page: Page, live_site: LiveSite, loop: Agent) -> Page:
 
 def test_it_draws_the_ratings_and_tells_what_can_be_trained(dashboard: Page, screenshot) -> None:
     expect(dashboard.locator("#days-chart canvas")).to_be_visible()
-    expect(dashboard.get_by_text("80 new since the last run")).to_be_visible()
-    expect(dashboard.get_by_text("20 more of 100 until a run is due")).to_be_visible()
+    expect(dashboard.get_by_text("80 of 100 for the next run")).to_be_visible()
     screenshot(dashboard, "dashboard")
     dashboard.get_by_text("The numbers").click()
     expect(dashboard.locator("#days-table tbody tr")).to_have_count(30)
 
 
 def test_it_leads_to_the_run(dashboard: Page) -> None:
-    dashboard.get_by_role("link", name="dpo").first.click()
+    dashboard.locator(".agent > p a[href^='/runs/']").first.click()
     expect(dashboard.get_by_role("heading", name="Loss and accuracy")).to_be_visible()
 
 

@@ -1,6 +1,5 @@
 """The dashboard; agents: the list, and the loop of one of them as five steps."""
 
-from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +13,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
-from rl.models import Agent, ApiKey, Deployment, Evaluation, Experiment, ModelVersion, Trace, TrainingRun, version_name
+from rl.models import Agent, ApiKey, Deployment, Experiment, Trace, TrainingRun, version_name
+from rl.operations import queue_state
 from rl.queues.editing import LABELS
 from rl.serving import machine
 from rl.serving.upstreams import deploy_command
@@ -78,23 +78,20 @@ def dashboard(request: HttpRequest) -> HttpResponse:
             raise PermissionDenied("You are staff, but nobody has given you the permission to see agents.")
         raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
     days = dashboard_counts.feedback_per_day()
-    agents, versions = dashboard_counts.agents_and_versions()
-    versions = versions if may_see(ModelVersion) else []
-    newest, most = TrainingRun.objects.select_related("agent", "version").order_by("-pk"), dashboard_counts.AGENTS
-    runs = list(newest[: dashboard_counts.RECENT]) if may_see(TrainingRun) else []
+    most, listed = dashboard_counts.AGENTS, _list_agents(request)
+    agents = listed["agents"]
     reachable = Deployment.objects.exclude(target=Deployment.Target.NONE).select_related("agent", "version")
     served = reachable.order_by("agent__name", "-alias", "-created_at")[:most]  # of each agent the version in use first
     running = Experiment.objects.filter(state=Experiment.State.RUNNING).select_related("agent")
     context = {
         "page": "dashboard",
-        **_needs(runs, versions),
+        **listed,
+        "needed": [row for row in agents if row.need],
+        "idle": [row for row in agents if not row.need],
+        "queue_problem": queue_state.why_silent() if agents and may_see(TrainingRun) else "",
         "shortage": shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES),
         "days": days,
         "total": sum(count for _, count in days),
-        "agents": agents,
-        "agents_shown": most,
-        "versions": versions,
-        "runs": runs,
         "served": list(served) if may_see(Deployment) else [],
         "experiments": running[:most] if may_see(Experiment) else [],
         "deploy_command": deploy_command(agents[0].agent.name, version_name(agents[0].champion)) if agents else "",
@@ -105,31 +102,31 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/dashboard.html", context)
 
 
-def _needs(runs: Sequence[TrainingRun], versions: Sequence[dashboard_counts.VersionFigures]) -> dict[str, Any]:
-    """What waits for a person: of each agent its newest run, if that failed, and its newest version, if nobody can tell."""
-    newest_runs = {run.agent_id: run for run in reversed(runs)}.values()
-    newest_versions = {row.version.agent_id: row for row in reversed(versions)}.values()
-    undecided = Evaluation.Verdict.UNDECIDED
-    return {
-        "queue_problem": next(filter(None, map(why_queued, runs)), ""),
-        "failed": [run for run in newest_runs if run.state == TrainingRun.State.FAILED],
-        "open_verdicts": [row for row in newest_versions if row.evaluation and row.evaluation.verdict == undecided],
-    }
+def _list_agents(request: HttpRequest) -> dict[str, Any]:
+    """What a list of agents shows staff of them, by need; ``find`` and ``page`` stand in the address."""
+    find, asked = request.GET.get("find", "").strip().replace("\0", "")[:100], request.GET.get("page", "")
+    page = max(1, int(asked)) if asked.isascii() and asked.isdecimal() and len(asked) < 6 else 1
+    may_see_runs = request.user.has_perm("rl.view_trainingrun")
+    agents, has_more = dashboard_counts.agents_by_need(find, page, with_failures=may_see_runs)
+    pages = {"before": page - 1, "after": page + 1 if has_more else 0}
+    is_long = bool(find) or page > 1 or len(agents) >= SEARCHED
+    return {"agents": agents, "find": find, "pages": pages, "is_long": is_long}
 
 
 REFUSAL = "Agents are for staff with the permission to see them."
 VERSIONS = 20
+SEARCHED = 10
+"""Agents from which on there is a search."""
 
 
 @for_users
 def agent_list(request: HttpRequest) -> HttpResponse:
     """An only agent needs no choice."""
     require_staff(request, "rl.view_agent", REFUSAL)
-    rows, _ = dashboard_counts.agents_and_versions()
-    if len(rows) == 1:
-        return redirect("agent", name=rows[0].agent.name)
-    context = {"page": "agents", "agents": rows, "agents_shown": dashboard_counts.AGENTS}
-    return render(request, "rl/agents.html", context)
+    listed = _list_agents(request)
+    if len(listed["agents"]) == 1 and not listed["is_long"]:
+        return redirect("agent", name=listed["agents"][0].agent.name)
+    return render(request, "rl/agents.html", {"page": "agents", **listed})
 
 
 @for_users

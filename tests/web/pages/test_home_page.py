@@ -1,4 +1,4 @@
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -6,6 +6,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
+from django.utils import timezone
+from django_q.models import Success
 
 from rl.models import Agent, ApiKey, Deployment, Evaluation, Experiment, Feedback, Trace, TrainingRun
 from rl.trust import reading
@@ -40,11 +42,7 @@ def test_a_stranger_is_refused_in_words(client: Client, charlie) -> None:
     assert "permission to rate" in answer.content.decode()
 
 
-SEEN = {
-    "view_modelversion": "Recent versions",
-    "view_trainingrun": "Last runs",
-    "view_deployment": "<h2>Served</h2>",
-}
+SEEN = {"view_trainingrun": "(dpo) failed", "view_deployment": "<h2>Served</h2>"}
 
 
 @pytest.fixture
@@ -71,11 +69,10 @@ def test_staff_without_permissions_sees_nothing_of_agents(client: Client, dora) 
 @pytest.mark.parametrize("permission", SEEN)
 def test_staff_sees_the_kinds_of_records_that_it_may_see(client: Client, dora, permission: str) -> None:
     dora.user_permissions.set(Permission.objects.filter(codename__in=["view_agent", permission]))
-    page = client.get("/")
-    text = page.content.decode()
+    make_run(Agent.objects.get(), "failed")
+    text = client.get("/").content.decode()
     assert {name for name, words in SEEN.items() if words in text} == {permission}
     assert "names-first" not in text
-    assert bool(page.context["runs"]) == (permission == "view_trainingrun")
 
 
 def test_an_empty_site_says_what_to_do_first(staff: Client) -> None:
@@ -100,15 +97,14 @@ def test_it_shows_what_can_be_trained_and_what_is_in_use(staff: Client, agent: A
     text = page.content.decode()
     assert "80 %" in text
     assert "base 50 %" in text
-    assert f"/runs/{run.pk}/" in text
 
 
 @pytest.mark.parametrize(
     ("site", "switch", "words"),
     [
-        (True, True, "retrains by itself"),
-        (False, True, "online learning is off: set ENABLE_ONLINE_LEARNING=1"),
-        (True, False, "online learning is off: switch it on for this agent in the admin"),
+        (True, True, "It retrains by itself"),
+        (False, True, "Online learning is off: set ENABLE_ONLINE_LEARNING=1"),
+        (True, False, "Online learning is off: switch it on for this agent in the admin"),
     ],
 )
 def test_it_says_whether_an_agent_retrains_by_itself(
@@ -122,15 +118,14 @@ def test_it_says_whether_an_agent_retrains_by_itself(
 def test_where_nothing_is_served_it_names_the_command(staff: Client, agent: Agent) -> None:
     text = staff.get("/").content.decode()
     assert "python3 manage.py deploy_model --agent support-chat --version base --target llama_cpp" in text
-    assert "Talk to it" not in text
 
 
-def test_what_is_served_leads_to_where_one_talks_to_it(staff: Client, agent: Agent) -> None:
+def test_each_agent_leads_to_where_one_talks_to_it(staff: Client, agent: Agent) -> None:
     make_loop(agent)
     Deployment.objects.update(target="openai", url="http://127.0.0.1:9", alias="champion")
     Deployment.objects.create(agent=agent, target="openai", url="http://127.0.0.1:9")
     text = staff.get("/").content.decode()
-    assert text.count('href="/try/support-chat/">Talk to it</a>') == 1
+    assert text.count('href="/try/support-chat/">Talk</a>') == 1
     assert "deploy_model" not in text
 
 
@@ -157,7 +152,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(staff: Client, django
         fill(number)
     with django_assert_num_queries(count):
         staff.get("/")
-    assert count == 18
+    assert count == 19
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------
@@ -183,10 +178,10 @@ def test_superseded_and_retracted_events_wait_for_no_run(trace: Trace) -> None:
     rate(trace, is_current=False)
     rate(trace, kind="retraction")
     waiting = rate(trace)
-    [row] = dashboard_counts.counted_agents()
+    [row] = dashboard_counts.counted_agents([trace.agent_id])
     assert (row, row.current, row.waiting) == (trace.agent, 1, 1)
     Feedback.objects.filter(pk=waiting.pk).update(training_set=make_training_set(trace.agent))
-    [row] = dashboard_counts.counted_agents()
+    [row] = dashboard_counts.counted_agents([trace.agent_id])
     assert (row, row.current, row.waiting) == (trace.agent, 1, 0)
 
 
@@ -194,9 +189,9 @@ def test_a_version_shows_its_newest_evaluation(agent: Agent) -> None:
     version, training_set = make_version(agent), make_training_set(agent)
     make_evaluation(version, training_set, accuracy=0.4, verdict=Evaluation.Verdict.REJECT)
     make_evaluation(version, training_set, accuracy=0.9)
-    _, versions = dashboard_counts.agents_and_versions()
-    assert versions[0].evaluation is not None
-    assert versions[0].evaluation.accuracy == 0.9
+    [row], _ = dashboard_counts.agents_by_need()
+    assert row.newest_evaluation is not None
+    assert row.newest_evaluation.accuracy == 0.9
 
 
 @pytest.mark.parametrize("measure", ["right", "reward", "success", "margins"])
@@ -240,7 +235,7 @@ def test_the_first_line_says_whether_it_got_better_and_what_is_next(
     evaluation.report |= {"duels": 30} if verdict == "undecided" else {}
     evaluation.save()
     text = " ".join(staff.get("/").content.decode().split())
-    assert text.index("Did it get better") < text.index("Ratings a day")
+    assert text.index("What needs somebody") < text.index("Ratings a day")
     assert [word for word in words if word not in text] == []
 
 
@@ -259,20 +254,82 @@ def test_what_is_next_without_a_version_is_said_too(staff: Client, agent: Agent)
         assert words in text
 
 
-def test_it_begins_with_what_needs_somebody(staff: Client, agent: Agent) -> None:
+def test_the_most_urgent_agent_comes_first(staff: Client, agent: Agent) -> None:
+    names = ("judge", "training", "serve", "failed", "rate")
+    agents = {name: Agent.objects.create(name=f"needs-{name}") for name in names}
+    for one in agents.values():
+        make_trace(one)
+    make_run(agents["training"], "running")
+    make_run(agents["failed"], "failed")
+    for name, verdict in (("judge", "undecided"), ("serve", "promote")):
+        make_evaluation(make_version(agents[name]), make_training_set(agents[name]), verdict=verdict)
+    page = staff.get("/")
+    assert [row.agent.name for row in page.context["needed"]] == [
+        "needs-failed",
+        "needs-serve",
+        "needs-judge",
+        "needs-rate",
+        "needs-training",
+    ]
+    assert [row.agent for row in page.context["idle"]] == [agent]
+
+
+def test_an_agent_that_had_no_answer_for_a_week_is_folded(staff: Client, trace: Trace) -> None:
+    assert len(staff.get("/").context["needed"]) == 1
+    Trace.objects.update(created_at=timezone.now() - timedelta(days=8))
+    page = staff.get("/")
+    assert (page.context["needed"], len(page.context["idle"])) == ([], 1)
+    assert "1 idle agent:" in page.content.decode()
+    make_run(trace.agent, "failed")
+    assert len(staff.get("/").context["needed"]) == 1
+
+
+def test_a_failed_run_is_told_until_a_later_one_of_its_method_succeeds(staff: Client, agent: Agent) -> None:
+    def told() -> list[int]:
+        return [run.pk for row in staff.get("/").context["agents"] for run in row.failures]
+
     make_run(agent, "failed")
-    waiting = make_run(Agent.objects.create(name="other"), "queued")
-    TrainingRun.objects.filter(pk=waiting.pk).update(created_at=datetime(2026, 1, 1, tzinfo=UTC))
-    make_evaluation(make_version(agent), make_training_set(agent), verdict="undecided", report={"duels": 30})
-    text = staff.get("/").content.decode()
-    assert "is undecided: people's picks decide" in text
-    assert f"Run {waiting.pk} is queued, but qcluster is not running" in text
-    assert text.index("What needs somebody") < text.index("Ratings a day")
+    again = make_run(agent, "failed")
+    assert told() == [again.pk]
+    make_run(agent, "cancelled")
+    TrainingRun.objects.filter(pk=make_run(agent, "succeeded").pk).update(method="mpo")
+    make_run(Agent.objects.create(name="other"), "succeeded")
+    assert told() == [again.pk]
+    make_run(agent, "succeeded")
+    assert told() == []
 
 
-def test_the_newest_runs_come_first(staff: Client, agent: Agent) -> None:
-    runs = [make_run(agent, TrainingRun.State.FAILED) for _ in range(dashboard_counts.RECENT + 1)]
-    assert staff.get("/").context["runs"] == runs[:0:-1]
+def test_that_no_queue_has_run_is_said_before_a_run_waits_for_it(staff: Client, agent: Agent) -> None:
+    assert "No queue has ever run here" in staff.get("/").content.decode()
+    work = {"name": "x", "func": "rl.tasks.supervise_runs", "started": timezone.now(), "success": True}
+    Success.objects.create(id="a", stopped=timezone.now() - timedelta(hours=1), **work)
+    assert "The queue has done nothing since" in staff.get("/").content.decode()
+    Success.objects.create(id="b", stopped=timezone.now(), **work)
+    assert "ratchet-queue" not in staff.get("/").content.decode()
+
+
+def test_many_agents_are_searched_and_come_in_pages(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dashboard_counts, "AGENTS", 3)
+    for number in range(5):
+        Agent.objects.create(name=f"agent-{number}")
+    make_run(Agent.objects.get(name="agent-4"), "failed")
+    for address in ("/", "/agents/"):
+        first, second, past = (staff.get(address, {"page": page}) for page in ("1", "2", "9"))
+        shown = [[row.agent.name for row in page.context["agents"]] for page in (first, second)]
+        assert shown == [["agent-4", "agent-0", "agent-1"], ["agent-2", "agent-3"]]
+        assert 'href="?page=2"' in first.content.decode()
+        assert 'href="?page=1"' in second.content.decode()
+        assert "No agent here" in past.content.decode()
+        found = staff.get(address, {"find": "T-3"})
+        assert [row.agent.name for row in found.context["agents"]] == ["agent-3"]
+        missed = staff.get(address, {"find": "<b>", "page": "x"}).content.decode()
+        assert "“&lt;b&gt;” in its name" in missed
+        assert "Start here" not in missed
+
+
+def test_large_numbers_have_their_thousands_apart(staff: Client, trace: Trace) -> None:
+    Agent.objects.update(min_samples_to_retrain=12000)
+    assert "12,000 more ratings start a training" in staff.get("/").content.decode()
 
 
 def plan_of(queryset) -> str:
@@ -282,7 +339,7 @@ def plan_of(queryset) -> str:
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
 def test_waiting_ratings_are_counted_from_their_partial_index(trace: Trace) -> None:
     with CaptureQueriesContext(connection) as queries:
-        dashboard_counts.counted_agents()
+        dashboard_counts.counted_agents([trace.agent_id])
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {queries[0]['sql']}")
         plan = " ".join(row[3] for row in cursor.fetchall())
@@ -357,12 +414,12 @@ def test_more_ratings_than_a_page_counts_are_said_to_be_more(
     for number in range(3):
         rate(trace, f"user:{number}")
     Agent.objects.update(min_samples_to_retrain=2)
-    [row], _ = dashboard_counts.agents_and_versions()
+    [row], _ = dashboard_counts.agents_by_need()
     assert (row.counts, row.missing) == (["2+", "2+"], 0)
     Agent.objects.update(min_samples_to_retrain=5)
-    [row], _ = dashboard_counts.agents_and_versions()
+    [row], _ = dashboard_counts.agents_by_need()
     assert (row.waiting, row.missing) == (3, 2)
-    assert "2+</b> current ratings" in staff.get("/").content.decode()
+    assert "2+ ratings, 3+ of 5 for the next run" in staff.get("/").content.decode()
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="reads SQLite's query plans")
