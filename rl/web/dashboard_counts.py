@@ -125,15 +125,15 @@ def feedback_per_day(today: date | None = None) -> list[tuple[date, int]]:
 
 
 def open_failures() -> QuerySet[TrainingRun]:
-    """Of each agent and method the newest failed run, until a later one succeeds."""
+    """The newest failed run of each agent and method, until a later one succeeds."""
     ended = TrainingRun.objects.filter(state__in=(TrainingRun.State.SUCCEEDED, TrainingRun.State.FAILED))
     later = ended.filter(agent=OuterRef("agent"), method=OuterRef("method"), pk__gt=OuterRef("pk"))
     return TrainingRun.objects.filter(~Exists(later), state=TrainingRun.State.FAILED).order_by("-pk")
 
 
 def _keys_of_page(find: str, page: int) -> list[int]:
-    """Of agents whose name has ``find`` in it: those with a failed run first, then whoever answered last. One more
-    than a page has, where another one follows."""
+    """The agents whose name has ``find`` in it: those with a failed run come first, then whoever answered last. The keys are
+    one more than a page has where another page follows."""
     newest = Trace.objects.filter(agent=OuterRef("pk")).order_by("-created_at", "id").values("created_at")[:1]
     failed = Exists(open_failures().filter(agent=OuterRef("pk")))
     agents = Agent.objects.filter(name__icontains=find).alias(failed=failed, newest=Subquery(newest))
@@ -209,5 +209,5 @@ def agents_by_need(find: str = "", page: int = 1, *, with_failures: bool = False
             failures=[run for run in failures if run.agent_id == agent.pk],
         )
         figures.append(of_agent)
-    order = {need: place for place, need in enumerate((*NEEDS, ""))}
+    order = {need: rank for rank, need in enumerate((*NEEDS, ""))}
     return sorted(figures, key=lambda row: (order[row.need], keys.index(row.agent.pk))), len(keys) > AGENTS
