@@ -1,10 +1,10 @@
 /* Asks again and again what is new, while there may be something and somebody looks. */
 
-/** The document at an address of this site. */
-export async function fetched(address) {
+/** What is at an address of this site, `as` JSON or as text. */
+export async function fetched(address, as = "json") {
   const response = await fetch(address, { redirect: "manual" });
   if (!response.ok) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
-  return response.json();
+  return response[as]();
 }
 
 export class News {

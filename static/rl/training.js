@@ -1,6 +1,7 @@
 /* How many votes wait for the next training, the button that starts it now, and its curve while it goes on. */
 
 import { post } from "./ask.js";
+import { lookAgain } from "./live.js";
 import { showOwnQuestions } from "./own_questions.js";
 import { explain } from "./turns.js";
 
@@ -8,18 +9,21 @@ const $ = (id) => document.getElementById(id);
 const ENDS = { succeeded: "The training has ended.", cancelled: "The training was cancelled." };
 const part = $("training");
 
-export function showVotes({ waiting, needed }) {
+/** `tastes` and `run`, which may have started by itself, come with news from the server only. */
+export function showVotes({ waiting, needed, tastes, run }) {
   $("votes").max = Math.max(1, needed);
   $("votes").value = Math.min(waiting, needed);
   $("votes-text").textContent = waiting < needed
     ? `${waiting} of ${needed} votes to the next training`
     : `${waiting} votes wait: enough for a training (${needed})`;
+  if (tastes) $("tastes").replaceChildren(...tastes.map((text) => Object.assign(document.createElement("p"), { textContent: text })));
+  if (run) showRun(run);
 }
 
 async function showRun(number) {
-  if ($("train")) $("train").disabled = true;
   const template = $("run-template");
   if (!template || $("run")) return;
+  if ($("train")) $("train").disabled = true;
   const card = template.content.cloneNode(true).firstElementChild;
   card.dataset.progress = template.dataset.progress.replace("/0/", `/${number}/`);
   const cancelling = card.querySelector("#run-cancel");
@@ -64,4 +68,11 @@ export function begin(token) {
   $("train")?.addEventListener("click", train);
   $("own-open").addEventListener("click", () => showOwnQuestions(showVotes));
   if (part.dataset.run) showRun(part.dataset.run);
+  if ($("run-template")) lookAgain($("training-news"), noticeRun);
+}
+
+/** One that has started by itself, in the page as it is now. */
+function noticeRun(found) {
+  const { waiting, needed, run } = found.getElementById("training").dataset;
+  showVotes({ waiting: Number(waiting), needed: Number(needed), run });
 }

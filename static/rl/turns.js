@@ -5,6 +5,7 @@ import { pieces } from "./answer_stream.js";
 import { post, reasonOf } from "./ask.js";
 
 const sources = new WeakMap(); // element to what the model wrote
+const AGAIN = 5000, TRIES = 3; // milliseconds until a server that was too busy to format is asked again
 const NEAR = 120; // pixels above the end of the page at which one still reads along
 
 /** Asks, and gives the response whose body is the answer. Throws an error whose message is for people. */
@@ -25,11 +26,13 @@ export async function showAnswer(response, element) {
 }
 
 /** Shows an answer that has ended as Markdown, made and sanitised by the server. Where that fails its text stays. */
-export async function formatAnswer(element, address, token) {
+export async function formatAnswer(element, address, token, tries = TRIES) {
   const text = element.textContent;
   if (!text) return;
   try {
     const { html } = await post(address, token, [["text", text]]);
+    if (!html && tries > 1) setTimeout(() => formatAnswer(element, address, token, tries - 1), AGAIN);
+    if (!html) return;
     sources.set(element, text);
     readAlong(() => { element.innerHTML = html; });
     element.classList.replace("text", "markdown");

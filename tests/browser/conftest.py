@@ -80,6 +80,7 @@ def console() -> Console:
 @pytest.fixture(autouse=True)
 def _pages_wait_for_formatted_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rl.web.formatting.PAGE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("rl.web.pages.talking.FORMAT_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -137,11 +138,14 @@ def upstream() -> Iterator[UpstreamDouble]:
 
 
 @pytest.fixture
-def site(transactional_db: None, data_dir, settings, agent: Agent) -> Iterator[LiveSite]:
+def site(transactional_db: None, data_dir, settings, agent: Agent, context: BrowserContext) -> Iterator[LiveSite]:
+    """Its pages are closed before it ends: they may still be asking it for something."""
     settings.STATIC_ROOT = settings.STATICFILES_DIRS[0]
     settings.WHITENOISE_USE_FINDERS = True
     with front_in_thread(settings) as url:
         yield LiveSite(url=url, api=url)
+        for page in context.pages:
+            page.close()
 
 
 def sign_in(context: BrowserContext, site: LiveSite, user: User) -> None:
@@ -149,6 +153,11 @@ def sign_in(context: BrowserContext, site: LiveSite, user: User) -> None:
     client.force_login(user)
     cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
     context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site.url}])
+
+
+def look_again(page: Page) -> None:
+    """Has an open page ask what is new, as it does when somebody comes back to it."""
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from rl.evaluation.judges import Judged
 from rl.evaluation.measures.fresh import Fresh, check, estimate
 from rl.evaluation.preferring import Terms, weigh
 from rl.evaluation.stats.budget import at_look
-from rl.models import Agent, Deployment, Evaluation, ModelVersion
-from tests.admin.records import make_loop, make_version
-from tests.browser.conftest import LiveSite, sign_in
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
+from tests.admin.records import make_loop, make_run, make_version
+from tests.browser.conftest import LiveSite, look_again, sign_in
 from tests.evaluation.measures.test_fresh import contrasts_of
 from tests.web.pages.test_version_page import FRESH, sample
 
@@ -46,6 +46,19 @@ def desk(page: Page, context: BrowserContext, live_site: LiveSite, agent: Agent,
     sign_in(context, live_site, bob)
     page.goto(f"{live_site.url}/agents/")
     return page
+
+
+def test_an_open_page_of_an_agent_notices_a_run_that_started_by_itself(desk: Page, agent: Agent) -> None:
+    expect(desk.locator('[aria-current="step"] h2')).to_have_text("Judge")
+    run = make_run(agent, TrainingRun.State.RUNNING, stage="training")
+    look_again(desk)
+    expect(desk.locator('[aria-current="step"]')).to_contain_text(f"Run {run.pk} is running: training")
+    desk.get_by_role("link", name=f"Run {run.pk}").focus()
+    TrainingRun.objects.filter(pk=run.pk).update(stage="exporting")
+    look_again(desk)
+    desk.get_by_role("link", name=f"Run {run.pk}").blur()
+    look_again(desk)
+    expect(desk.locator('[aria-current="step"]')).to_contain_text("exporting")
 
 
 def test_from_the_step_that_holds_the_loop_back_to_the_answers_that_changed(desk: Page, screenshot) -> None:

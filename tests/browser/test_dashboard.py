@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from rl.models import Agent, Deployment, Feedback, TrainingRun
 from tests.admin.records import make_loop, make_run
-from tests.browser.conftest import Console, LiveSite
+from tests.browser.conftest import Console, LiveSite, look_again
 from tests.conftest import make_trace
 
 pytestmark = pytest.mark.process
@@ -41,6 +41,15 @@ def test_it_draws_the_ratings_and_tells_what_can_be_trained(dashboard: Page, scr
     screenshot(dashboard, "dashboard")
     dashboard.get_by_text("The numbers").click()
     expect(dashboard.locator("#days-table tbody tr")).to_have_count(30)
+
+
+def test_an_open_one_notices_a_run_that_started_by_itself(dashboard: Page) -> None:
+    expect(dashboard.locator("#days-chart canvas")).to_be_visible()
+    run = make_run(Agent.objects.get(name="widget-selector"), TrainingRun.State.RUNNING, step=1, total_steps=9)
+    look_again(dashboard)
+    expect(dashboard.get_by_role("link", name=f"run {run.pk}", exact=True)).to_be_visible()
+    expect(dashboard.get_by_text("1 of 9")).to_be_visible()
+    expect(dashboard.locator("#days-chart canvas")).to_be_visible()
 
 
 def test_it_leads_to_the_run(dashboard: Page) -> None:

@@ -7,8 +7,9 @@ from playwright.sync_api import BrowserContext, Page, expect
 from rl.models import Agent, AnswerPair, Deployment, Feedback, Trace, TrainingRun
 from rl.models.traces import GATEWAY
 from rl.web.conversations import session_of
+from tests.admin.records import make_run
 from tests.browser.axe import findings
-from tests.browser.conftest import Console, LiveSite, sign_in
+from tests.browser.conftest import Console, LiveSite, look_again, sign_in
 from tests.browser.test_try_page import ask
 from tests.conftest import make_trace
 from tests.serving.gateway.upstream_double import UpstreamDouble
@@ -154,6 +155,23 @@ def test_training_starts_and_its_curve_comes_without_loading_the_page_anew(duel:
     expect(duel.locator("#run-ended-text")).to_contain_text("The training was cancelled.")
     expect(duel.get_by_role("button", name="Cancel")).to_have_count(0)
     assert duel.locator(".duel").count() == 1
+
+
+def test_an_open_page_notices_a_training_that_started_by_itself(duel: Page, agent: Agent) -> None:
+    ask(duel, "talk slowly")
+    expect(newest(duel, ".answer.markdown")).to_have_count(2)
+    run = make_run(agent, TrainingRun.State.RUNNING, step=3, total_steps=4)
+    look_again(duel)
+    expect(duel.locator("#run-steps")).to_have_text("3 of 4 steps")
+    expect(duel.locator("#run")).to_have_attribute("data-progress", f"/runs/{run.pk}/progress.json")
+    assert duel.locator(".duel").count() == 1
+
+
+def test_votes_say_whose_ratings_count(duel: Page) -> None:
+    expect(duel.locator("#tastes")).to_be_empty()
+    ask(duel, "talk slowly")
+    duel.keyboard.press("ArrowRight")
+    expect(duel.locator("#tastes")).to_contain_text("Ratings that count: 1 yours.")
 
 
 def test_ones_own_questions_are_read_before_and_after_and_the_missing_answer_is_asked_for(

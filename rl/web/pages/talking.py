@@ -23,14 +23,18 @@ from rl.online_learner import OnlineLearner, samples_needed, waiting_feedback
 from rl.serving.upstreams import deploy_command
 from rl.web import conversations, duels
 from rl.web.compared_answers import describe_compared
-from rl.web.formatting import Page
+from rl.web.formatting import FORMATTER
 from rl.web.front.answers import hand_over
+from rl.web.markdown import LONGEST_FORMATTED
 from rl.web.pages import guards
 from rl.web.rating_items import controls_of, likely_values
+from rl.web.tastes import describe_tastes
 from rl.web.version_figures import sentence
 
 SOURCE = "try_page"
 AGENTS = 200
+FORMAT_SECONDS = 2.0
+"""Nobody waits meanwhile: the answer is there to read."""
 MAY_COMPARE, MAY_TRAIN = "rl.view_evaluation", "rl.add_trainingrun"
 
 
@@ -52,8 +56,6 @@ def talk(request: HttpRequest, name: str) -> HttpResponse:
     agent, user = get_object_or_404(Agent, name=name), guards.signed_in(request)
     problem, version = conversations.why_nothing_answers(agent, user.pk, guards.rater_of(user.get_username()))
     form, may_compare = find_form(agent, fresh=True), user.has_perm(MAY_COMPARE)
-    may_watch = user.is_staff and user.has_perm("rl.view_trainingrun")
-    active = agent.runs.filter(state__in=TrainingRun.ACTIVE).first() if may_watch else None
     context = {
         "page": "try",
         "agent": agent,
@@ -62,12 +64,11 @@ def talk(request: HttpRequest, name: str) -> HttpResponse:
         "has_comparison": may_compare and conversations.newest_answers(agent) is not None,
         "may_compare": may_compare,
         "examples": duels.recent_questions(agent),
-        "votes": votes_to_training(agent),
+        "votes": votes_to_training(agent, user),
         "asks": "" if form is None else "closed" if form.values else "structured",
-        "may_watch": may_watch,
+        "may_watch": _may_watch(user),
         "may_train": user.is_staff and user.has_perm(MAY_TRAIN),
-        "may_cancel": may_watch and user.has_perm("rl.change_trainingrun"),
-        "active_run": active.pk if active else None,
+        "may_cancel": _may_watch(user) and user.has_perm("rl.change_trainingrun"),
     }
     return render(request, "rl/try.html", context)
 
@@ -95,8 +96,11 @@ def answer_form(request: HttpRequest, agent: Agent, user: User, trace: UUID) -> 
 @require_POST
 @guards.talk_call
 def format_answer(request: HttpRequest, agent: Agent, user: User) -> JsonResponse:
-    """The Markdown of a ``text`` as HTML. The page sends the words: nothing here knows whose they are."""
-    return JsonResponse({"html": Page().format(request.POST.get("text", "").replace("\r\n", "\n"))})
+    """The Markdown of a ``text`` as HTML, empty where that takes too long. The page sends the words: nothing here knows
+    whose they are."""
+    text = request.POST.get("text", "").replace("\r\n", "\n")
+    FORMATTER.be_ready()
+    return JsonResponse({"html": FORMATTER.html_of(text, FORMAT_SECONDS) if len(text) <= LONGEST_FORMATTED else ""})
 
 
 @require_POST
@@ -105,7 +109,7 @@ def rate_answer(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
     """``value`` with ``tags`` and ``notes``, or the right answer as ``text``; or ``action`` retract. Of all this the last
     word of a person on an answer counts."""
     word = _rate(request, guards.posted_trace(agent, request.POST), guards.said_by(user, SOURCE))
-    return JsonResponse({**word, **votes_to_training(agent)})
+    return JsonResponse({**word, **votes_to_training(agent, user)})
 
 
 @require_safe
@@ -115,7 +119,7 @@ def own_questions(request: HttpRequest, agent: Agent, user: User) -> JsonRespons
     live = Deployment.champion(agent)
     questions = conversations.questions_before_and_after(agent, user.pk, live)
     news = {"verdict": conversations.last_verdict(agent), "live": version_name(live), "questions": questions}
-    return JsonResponse({**news, **votes_to_training(agent)})
+    return JsonResponse({**news, **votes_to_training(agent, user)})
 
 
 @guards.for_users
@@ -187,7 +191,7 @@ def vote(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
         duels.vote(pair, posted.get("choice", ""), by)
     else:
         raise UsageError(unknown_name("action", action, ("vote", "edit", "undo")))
-    return JsonResponse({"sides": [] if action == "undo" else duels.reveal(pair), **votes_to_training(agent)})
+    return JsonResponse({"sides": [] if action == "undo" else duels.reveal(pair), **votes_to_training(agent, user)})
 
 
 @require_POST
@@ -206,5 +210,13 @@ def train(request: HttpRequest, name: str) -> HttpResponse:
     return JsonResponse({"run": run.pk})
 
 
-def votes_to_training(agent: Agent) -> dict[str, int]:
-    return {"waiting": waiting_feedback(agent).count(), "needed": samples_needed(agent)}
+def votes_to_training(agent: Agent, user: User) -> dict[str, Any]:
+    """How far it is, whose ratings it learns from, and the run that goes on, for who may see it."""
+    run = agent.runs.filter(state__in=TrainingRun.ACTIVE).first() if _may_watch(user) else None
+    tastes = describe_tastes(agent, guards.rater_of(user.get_username()))
+    waiting, needed = waiting_feedback(agent).count(), samples_needed(agent)
+    return {"waiting": waiting, "needed": needed, "tastes": tastes, "run": run.pk if run else None}
+
+
+def _may_watch(user: User) -> bool:
+    return user.is_staff and user.has_perm("rl.view_trainingrun")

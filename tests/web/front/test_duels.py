@@ -171,7 +171,8 @@ def test_an_edit_is_a_correction_of_the_better_one_and_undo_takes_both_back(alic
         assert vote(alice, pair, action="edit", text=text).status_code == 200
     written = Feedback.objects.get(kind="correction", is_current=True)
     assert (written.trace_id, written.text) == (AnswerPair.objects.get().right_id, "Best.")
-    assert vote(alice, pair, action="undo").json() == {"sides": [], "waiting": 0, "needed": 100}
+    undone = {"sides": [], "waiting": 0, "needed": 100, "tastes": [], "run": None}
+    assert vote(alice, pair, action="undo").json() == undone
     assert not Feedback.objects.filter(is_current=True).exists()
 
 

@@ -7,6 +7,7 @@ from django.test import Client
 from rl.models import Agent, Deployment, Feedback, Trace
 from tests.admin.records import make_version
 from tests.conftest import make_trace
+from tests.waiting import PATIENCE_SECONDS
 
 PAGE, RATING = "/try/support-chat/", "/try/support-chat/rating/"
 ANSWER = "/try/support-chat/answer/"
@@ -79,7 +80,8 @@ def test_no_key_stands_in_the_page_and_no_cache_keeps_it(talker: Client, agent: 
     assert "default-src 'none'" in answer["Content-Security-Policy"]
 
 
-def test_markdown_becomes_html_that_runs_nothing(talker: Client, agent: Agent) -> None:
+def test_markdown_becomes_html_that_runs_nothing(talker: Client, agent: Agent, monkeypatch) -> None:
+    monkeypatch.setattr("rl.web.pages.talking.FORMAT_SECONDS", PATIENCE_SECONDS)
     html = talker.post(f"{PAGE}formatted/", {"text": "**two**\r\n<script>alert(1)</script>"}).json()["html"]
     assert "<strong>two</strong>" in html
     assert "<script" not in html
