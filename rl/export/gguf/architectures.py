@@ -32,7 +32,7 @@ class GemmaVariant:
 
 GEMMA2 = GemmaVariant(period=2, largest=46, soft_caps=True)
 GEMMA3 = GemmaVariant(period=6, largest=62, soft_caps=False)
-_CAPS = ("attn_logit_softcapping", "final_logit_softcapping")
+CAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
 
 def check_gemma(config: Any, variant: GemmaVariant) -> None:
@@ -52,7 +52,7 @@ def check_gemma(config: Any, variant: GemmaVariant) -> None:
         raise ExportFailed(
             f"no GGUF export for {name} with query_pre_attn_scalar={config.query_pre_attn_scalar}; only {width} works"
         )
-    for cap in _CAPS:
+    for cap in CAPS:
         if bool(getattr(config, cap)) != variant.soft_caps:
             allowed = "a number above 0" if variant.soft_caps else "null"
             raise ExportFailed(f"no GGUF export for {name} with {cap}={getattr(config, cap)}; only {allowed} works")

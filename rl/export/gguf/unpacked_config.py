@@ -1,7 +1,6 @@
 """The metadata of a GGUF file as a transformers configuration."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, Final
 
 import gguf
@@ -18,7 +17,7 @@ from transformers import (
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.export.gguf.architectures import ARCHITECTURES, Architecture
+from rl.export.gguf.architectures import ARCHITECTURES, CAPS, Architecture, GemmaVariant
 from rl.export.gguf.rope import llama3_factors
 
 _LOW, _HIGH = 1.0, 4.0
@@ -73,8 +72,11 @@ def read_architecture(reader: gguf.GGUFReader, name: str = "the file") -> Archit
 def read_config(reader: gguf.GGUFReader) -> PretrainedConfig:
     """Raises UsageError for a key that is missing, and a rope scaling that cannot be told from the file."""
     metadata = Metadata(reader)
-    model_class, _ = _BY_NAME[metadata.architecture]
-    config = _READERS[metadata.architecture](metadata)
+    model_class, architecture = _BY_NAME[metadata.architecture]
+    values = _read_values(metadata)
+    if architecture.gemma:
+        values = _read_gemma(metadata, architecture.gemma, values)
+    config = _KINDS[metadata.architecture](**values)
     config.architectures = [model_class]
     config.vocab_size = int(metadata.tensors["token_embd.weight"].shape[1])  # GGUF writes the last axis first
     config.tie_word_embeddings = "output.weight" not in metadata.tensors
@@ -84,61 +86,37 @@ def read_config(reader: gguf.GGUFReader) -> PretrainedConfig:
     return config
 
 
-def _read_common(metadata: Metadata) -> dict[str, Any]:
+def _read_values(metadata: Metadata) -> dict[str, Any]:
     heads, width = metadata.count("attention.head_count"), metadata.count("embedding_length")
-    return {
+    common = {
         "hidden_size": width,
-        "intermediate_size": metadata.count("feed_forward_length"),
-        "num_hidden_layers": _count_layers(metadata),
+        # Each layer has tensors of its own: a file cannot have more layers than tensors.
+        "num_hidden_layers": metadata.count("block_count", most=len(metadata.tensors)),
         "num_attention_heads": heads,
+        "max_position_embeddings": metadata.count("context_length"),
+    }
+    inner = metadata.count("feed_forward_length")
+    if metadata.architecture == "gpt2":
+        return {**common, "n_inner": inner, "layer_norm_epsilon": float(metadata["attention.layer_norm_epsilon"])}
+    return {
+        **common,
+        "intermediate_size": inner,
         "num_key_value_heads": metadata.count("attention.head_count_kv", heads),
         "head_dim": metadata.count("attention.key_length", width // heads),
-        "max_position_embeddings": metadata.count("context_length"),
         "rms_norm_eps": float(metadata["attention.layer_norm_rms_epsilon"]),
+        "rope_parameters": _read_rope(metadata),
     }
 
 
-def _count_layers(metadata: Metadata) -> int:
-    """Each has tensors of its own: a file cannot have more layers than tensors."""
-    return metadata.count("block_count", most=len(metadata.tensors))
-
-
-def _read_plain(kind: type[PretrainedConfig], metadata: Metadata) -> PretrainedConfig:
-    return kind(**_read_common(metadata), rope_parameters=_read_rope(metadata))
-
-
-def _read_gpt2(metadata: Metadata) -> PretrainedConfig:
-    return GPT2Config(
-        n_embd=metadata.count("embedding_length"),
-        n_layer=_count_layers(metadata),
-        n_head=metadata.count("attention.head_count"),
-        n_positions=metadata.count("context_length"),
-        n_inner=metadata.count("feed_forward_length"),
-        layer_norm_epsilon=float(metadata["attention.layer_norm_epsilon"]),
-    )
-
-
-def _read_gemma2(metadata: Metadata) -> PretrainedConfig:
-    return Gemma2Config(
-        **_read_gemma(metadata),
-        attn_logit_softcapping=float(metadata["attn_logit_softcapping"]),
-        final_logit_softcapping=float(metadata["final_logit_softcapping"]),
-        rope_parameters=_read_rope(metadata),
-    )
-
-
-def _read_gemma3(metadata: Metadata) -> PretrainedConfig:
-    windowed = {"rope_type": "default", "rope_theta": float(metadata.get("rope.freq_base_swa", 10_000.0))}
-    rope = {"sliding_attention": windowed, "full_attention": _read_rope(metadata)}
-    return Gemma3TextConfig(**_read_gemma(metadata), rope_parameters=rope)
-
-
-def _read_gemma(metadata: Metadata) -> dict[str, Any]:
+def _read_gemma(metadata: Metadata, variant: GemmaVariant, values: dict[str, Any]) -> dict[str, Any]:
     """The largest model of a family has another attention scale; llama.cpp knows it by its layers, so it is known here."""
-    common, variant = _read_common(metadata), _BY_NAME[metadata.architecture][1].gemma
-    largest = variant is not None and common["num_hidden_layers"] == variant.largest
-    scale = common["hidden_size"] // common["num_attention_heads"] if largest else common["head_dim"]
-    return {**common, "sliding_window": metadata.count("attention.sliding_window"), "query_pre_attn_scalar": scale}
+    largest = values["num_hidden_layers"] == variant.largest
+    scale = values["hidden_size"] // values["num_attention_heads"] if largest else values["head_dim"]
+    values |= {"sliding_window": metadata.count("attention.sliding_window"), "query_pre_attn_scalar": scale}
+    if variant.soft_caps:
+        return values | {cap: float(metadata[cap]) for cap in CAPS}
+    windowed = {"rope_type": "default", "rope_theta": float(metadata.get("rope.freq_base_swa", 10_000.0))}
+    return values | {"rope_parameters": {"sliding_attention": windowed, "full_attention": values["rope_parameters"]}}
 
 
 def _read_rope(metadata: Metadata) -> dict[str, Any]:
@@ -180,11 +158,11 @@ def _find_llama3_scaling(metadata: Metadata, rope: dict[str, Any]) -> dict[str, 
     )
 
 
-_READERS: Final[Mapping[str, Callable[[Metadata], PretrainedConfig]]] = {
-    "llama": partial(_read_plain, LlamaConfig),
-    "qwen2": partial(_read_plain, Qwen2Config),
-    "qwen3": partial(_read_plain, Qwen3Config),
-    "gemma2": _read_gemma2,
-    "gemma3": _read_gemma3,
-    "gpt2": _read_gpt2,
+_KINDS: Final[Mapping[str, type[PretrainedConfig]]] = {
+    "llama": LlamaConfig,
+    "qwen2": Qwen2Config,
+    "qwen3": Qwen3Config,
+    "gemma2": Gemma2Config,
+    "gemma3": Gemma3TextConfig,
+    "gpt2": GPT2Config,
 }
