@@ -46,21 +46,8 @@ class DecisionRows(RowFormat):
             elif self._filters.min_reward is not None and reward < self._filters.min_reward:
                 self._tally.skipped[BELOW] += 1
             else:
-                decision = record_of(trace)
-                values = {
-                    "prompt": asked_of(trace)[-1]["content"],
-                    "completion": canonical(trace.action),
-                    "reward": reward,
-                    "confidence": decision.get("confidence"),
-                    "metadata": {
-                        "decisionId": trace.external_id or str(trace.pk),
-                        "itemId": decision.get("itemId"),
-                        "opusId": decision.get("opusId"),
-                        "userFeedback": feedback_word(record) or None,
-                        "rewardComponents": components_of(trace),
-                        "createdAt": trace.occurred_at.isoformat(),
-                    },
-                }
+                texts = {"prompt": asked_of(trace)[-1]["content"], "completion": canonical(trace.action)}
+                values = {**training_row(trace), **texts}
                 yield self._row(prompt_key(record.prompt), values)
 
 

@@ -3,9 +3,8 @@ feedback on them that comes later: camelCase, in and out."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from django.db.models import Count, QuerySet, Sum
 from drf_spectacular.utils import OpenApiParameter
@@ -16,9 +15,9 @@ from rest_framework.response import Response
 from rl.from_systems.ocd.figures import RAW_REWARD, decisions, has_feedback
 from rl.from_systems.ocd.formulas import RATINGS
 from rl.from_systems.ocd.records import LONGEST_ID, LONGEST_USER
-from rl.models import ApiKey, Feedback, Trace
+from rl.models import Feedback, Trace
 from rl.web.api.base import ApiView
-from rl.web.api.pagination import flag, size_of
+from rl.web.api.pagination import size_of
 from rl.web.api.problems import TooLarge, operation
 from rl.web.api.serializers.fields import AnyJSONField, NameField, NumberField, ObjectField, StrictSerializer, TextField
 
@@ -118,16 +117,29 @@ LARGEST, MOST_EVENTS = 16_000_000, 50_000
 """Characters of them and of what was said about them, and feedback events, in one answer."""
 AGENT_TYPE = OpenApiParameter("agentType", str, description="FILER, LIBRARIAN, …; every one if left out.")
 LIMIT = OpenApiParameter("limit", {"type": "integer", "minimum": 1, "default": 1000}, description=f"{MOST} at most.")
-FLAG = {"type": "boolean", "default": False}
-FILTERS = [
-    AGENT_TYPE,
-    OpenApiParameter("minReward", float, description="Of the raw reward; -2 for files, else none."),
-    OpenApiParameter("maxReward", float, description="Of the raw reward; none if left out."),
-    OpenApiParameter("requireFeedback", FLAG, description="Only decisions that a person confirmed or corrected."),
-    OpenApiParameter("requireReward", FLAG, description="Only decisions with a reward."),
-    LIMIT,
-]
-Number = TypeVar("Number", int, float)
+
+
+class Bound(serializers.FloatField):
+    def to_internal_value(self, data: Any) -> float:
+        value: float = super().to_internal_value(data)
+        if not math.isfinite(value):
+            self.fail("invalid")
+        return value
+
+
+class DecisionQuery(serializers.Serializer):
+    """Which decisions, as OCD's query parameters say. Without bounds a decision need not have a reward."""
+
+    agentType = serializers.CharField(default="", help_text=AGENT_TYPE.description)
+    minReward = Bound(required=False, help_text="Of the raw reward; -2 for files, else none.")
+    maxReward = Bound(required=False, help_text="Of the raw reward; none if left out.")
+    requireFeedback = serializers.BooleanField(
+        default=False, help_text="Only decisions that a person confirmed or corrected."
+    )
+    requireReward = serializers.BooleanField(default=False, help_text="Only decisions with a reward.")
+    limit = serializers.IntegerField(min_value=1, default=1000, help_text=LIMIT.description)
+
+
 decision_call = partial(operation, tags=["decisions"])
 
 
@@ -154,41 +166,22 @@ class OcdView(ApiView):
             raise ValidationError({"agentType": ["is missing"]})
         return name
 
-
-@dataclass(frozen=True, slots=True)
-class DecisionSelection:
-    """Which decisions, as OCD's query parameters say."""
-
-    agent_type: str = ""
-    least: float | None = None
-    most: float | None = None
-    needs_feedback: bool = False
-    needs_reward: bool = False
-    limit: int = 1000
-
-    @classmethod
-    def of(cls, values: Mapping[str, str], *, needs_reward: bool = False) -> Self:
-        """Raises ValidationError. Without bounds a decision need not have a reward."""
-        return cls(
-            agent_type=values.get("agentType", ""),
-            least=number(values, "minReward", float, None),
-            most=number(values, "maxReward", float, None),
-            needs_feedback=flag(values, "requireFeedback", False),
-            needs_reward=flag(values, "requireReward", needs_reward),
-            limit=limit(values, 1000, MOST),
-        )
-
-    def decisions(self, key: ApiKey) -> QuerySet[Trace]:
-        """The newest first. Raises TooLarge where they are too much for one answer."""
-        rows = decisions(key, self.agent_type).order_by("-occurred_at", "id")
-        if self.needs_feedback:
+    def select(self, **usual: Any) -> QuerySet[Trace]:
+        """The newest first. ``usual``: parameters where they are left out. Raises ValidationError, and TooLarge where there
+        are too many for one answer."""
+        self.refuse_unknown_parameters(*DecisionQuery().fields)
+        query = DecisionQuery(data={**usual, **{name: self.parameters[name] for name in self.parameters}})
+        query.is_valid(raise_exception=True)
+        asked = query.validated_data
+        rows = decisions(self.key, asked["agentType"]).order_by("-occurred_at", "id")
+        if asked["requireFeedback"]:
             rows = rows.filter(has_feedback())
-        for bound, value in (("gte", self.least), ("lte", self.most)):
-            if value is not None:
-                rows = rows.filter(**{f"{RAW_REWARD}__{bound}": value})
-        if self.needs_reward:
+        for bound, name in (("gte", "minReward"), ("lte", "maxReward")):
+            if name in asked:
+                rows = rows.filter(**{f"{RAW_REWARD}__{bound}": asked[name]})
+        if asked["requireReward"]:
             rows = rows.filter(**{f"{RAW_REWARD}__isnull": False})
-        rows = rows[: self.limit]
+        rows = rows[: min(asked["limit"], MOST)]
         sizes = dict(rows.values_list("pk", size_of(Trace)))
         current = Feedback.objects.filter(trace__in=list(sizes), is_current=True).order_by()
         events = current.aggregate(number=Count("pk"), size=Sum(size_of(Feedback)))
@@ -199,23 +192,3 @@ class DecisionSelection:
                 f"{what} are too much for one answer; ask for fewer with limit, or use import and export commands"
             )
         return rows
-
-
-def limit(values: Mapping[str, str], default: int, most: int) -> int:
-    wanted = number(values, "limit", int, default)
-    if wanted is None or wanted < 1:
-        raise ValidationError({"limit": ["must be 1 or more"]})
-    return min(wanted, most)
-
-
-def number(values: Mapping[str, str], name: str, kind: type[Number], default: Number | None) -> Number | None:
-    """Raises ValidationError."""
-    if name not in values:
-        return default
-    try:
-        value = kind(values[name])
-        if math.isfinite(value) and abs(value) < 1e9:
-            return value
-    except (ValueError, OverflowError):
-        pass
-    raise ValidationError({name: ["must be a number"]})

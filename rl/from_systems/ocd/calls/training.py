@@ -21,6 +21,7 @@ from rl.models.traces import HELD_OUT, SPLIT, may_be_used
 from rl.scoring import stored as rewarding
 from rl.web.api.auth import INGEST, READ, TRAIN, visible_to
 from rl.web.api.lookups import by_external_id
+from rl.web.api.pagination import row_limit
 from rl.web.api.problems import BAD_BODY
 from rl.web.api.serializers.fields import ShortListField, StrictSerializer, TextField
 from rl.web.api.training import Nothing
@@ -94,11 +95,9 @@ class TrainingDecisions(base.OcdView):
     scopes = {"GET": READ, "POST": TRAIN}
     serializer_class = Ids
 
-    @base.decision_call("list_decisions", "OCD's rows of decisions", LIST, 400, 404, parameters=base.FILTERS)
+    @base.decision_call("list_decisions", "OCD's rows of decisions", LIST, 400, 404, parameters=[base.DecisionQuery])
     def get(self, request: Request) -> Response:
-        self.refuse_unknown_parameters(*(parameter.name for parameter in base.FILTERS))
-        selected = base.DecisionSelection.of(self.parameters).decisions(self.key)
-        return Response([rows.decision_row(trace) for trace in with_feedback(selected)])
+        return Response([rows.decision_row(trace) for trace in with_feedback(self.select())])
 
     @base.decision_call("reward_decisions", "Compute rewards of decisions", REPORT, *BAD_BODY)
     def post(self, request: Request) -> Response:
@@ -172,7 +171,7 @@ class TrackOutcomes(Outcomes):
     def post(self, request: Request) -> Response:
         self.check_body(Nothing)
         self.refuse_unknown_parameters("limit")
-        limit = base.limit(self.parameters, AT_ONCE, AT_ONCE)
+        limit = row_limit(request, AT_ONCE, AT_ONCE)
         return Response(self.answer(_reward(_with_outcomes(_waiting(self.key)), limit)))
 
     def answer(self, done: dict[str, Any]) -> dict[str, Any]:
@@ -200,11 +199,9 @@ class CompareVersions(base.OcdView):
 class ExportMessages(base.OcdView):
     scopes = {"GET": READ}
 
-    @base.decision_call("export_decisions", "Decisions as messages", LIST, 400, parameters=base.FILTERS)
+    @base.decision_call("export_decisions", "Decisions as messages", LIST, 400, parameters=[base.DecisionQuery])
     def get(self, request: Request) -> Response:
-        self.refuse_unknown_parameters(*(parameter.name for parameter in base.FILTERS))
-        selected = base.DecisionSelection.of(self.parameters).decisions(self.key)
-        return Response([rows.message_row(trace) for trace in _for_training(selected)])
+        return Response([rows.message_row(trace) for trace in _for_training(self.select())])
 
 
 class ExportFile(base.OcdView):
@@ -215,15 +212,13 @@ class ExportFile(base.OcdView):
         "Training rows as a file",
         {(200, LINES): OpenApiTypes.STR},
         400,
-        parameters=base.FILTERS,
+        parameters=[base.DecisionQuery],
     )
     def get(self, request: Request) -> HttpResponse:
-        self.refuse_unknown_parameters(*(parameter.name for parameter in base.FILTERS))
-        asked = {"minReward": "-2", **{name: self.parameters[name] for name in self.parameters}}
-        selection = base.DecisionSelection.of(asked, needs_reward=True)
         agent = self.agent_type().lower() or "decisions"
+        selected = self.select(minReward=-2, requireReward=True)
         name = "".join(character for character in agent if character.isalnum() or character in "-_")[:64]
-        traces = _for_training(selection.decisions(self.key))
+        traces = _for_training(selected)
         lines = [json.dumps(rows.training_row(trace), ensure_ascii=False) + "\n" for trace in traces]
         response = HttpResponse("".join(lines), content_type=LINES)
         response["Content-Disposition"] = f'attachment; filename="{name}-training.jsonl"'
