@@ -102,7 +102,8 @@ FEEDBACK: dict[str, Names] = {
     ),
 }
 IMPORTED_FEEDBACK: dict[str, Names] = {
-    "rl/collect/feedback/imported_feedback.py": read_in(imported_feedback._checked_event, "feedback"),
+    "rl/collect/feedback/imported_feedback.py": read_in(imported_feedback._checked_event, "feedback")
+    | read_in(imported_feedback.event_of, "feedback"),
 }
 TRACE: dict[str, Names] = {
     "rl/web/api/serializers/traces.py, in": taken_in(TraceIn()),

@@ -98,20 +98,19 @@ def _checked_event(
         raise UsageError(NOT_TAKEN if isinstance(judged.record, ImportedTrace) else judged.record.not_here)
     if reason := feedback_problem(feedback):
         raise UsageError(reason)
-    common: dict[str, Any] = {
-        "rater": feedback.rater,
-        "source": source,
-        "tags": feedback.tags,
-        "notes": feedback.notes,
-        "rated_at": min(feedback.rated_at or trace.occurred_at, now),
-    }
+    other = others.get((trace.agent_id, feedback.other_external_id))
+    return event_of(feedback, trace, other, source=source, rated_at=min(feedback.rated_at or trace.occurred_at, now))
+
+
+def event_of(feedback: ImportedFeedback, trace: Trace, other: Trace | None = None, **common: Any) -> Feedback:
+    """``other``: the right trace of a comparison. Raises UsageError."""
+    common |= {"rater": feedback.rater, "tags": feedback.tags, "notes": feedback.notes}
     if feedback.kind == "rating":
         return events.rating(trace, scale=feedback.scale, value=feedback.value, **common)  # type: ignore[arg-type]
     if feedback.kind == "correction":
         return events.correction(trace, text=feedback.text, **common)
     if feedback.kind == "outcome":
         return events.observation(trace, metric=feedback.metric, value=feedback.value, **common)  # type: ignore[arg-type]
-    other = others.get((trace.agent_id, feedback.other_external_id))
     if other is None:
         raise UsageError(NO_OTHER)
     return events.comparison(trace, other, choice=feedback.choice, **common)

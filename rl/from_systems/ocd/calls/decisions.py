@@ -13,7 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.base.errors import UsageError
-from rl.collect.feedback import events, write
+from rl.collect.feedback import write
+from rl.collect.feedback.imported_feedback import event_of
 from rl.collect.storable import unstorable
 from rl.collect.traces import imported
 from rl.collect.traces.write import TOO_MANY_AGENTS, TraceStore
@@ -106,7 +107,7 @@ class FollowUp(ApiView):
         new: list[Feedback] = []
         for entry in entries:
             try:
-                new.append(_event(trace, entry, self.key))
+                new.append(event_of(entry, trace, source=SOURCE, api_key=self.key, rated_at=entry.rated_at))
             except UsageError as error:
                 ignored.append(f"{entry.metric or entry.kind}: {error}")
         ratings = [event for event in new if event.kind == Feedback.Kind.RATING]
@@ -162,15 +163,6 @@ def _identify(trace: Trace) -> dict[str, Any]:
 def _as_sent(checked: dict[str, Any]) -> dict[str, Any]:
     """The data with the times as text again, as a decision's record has them."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in checked.items()}
-
-
-def _event(trace: Trace, opinion: imported.ImportedFeedback, key: Any) -> Feedback:
-    common: dict[str, Any] = {"rater": opinion.rater, "source": SOURCE, "api_key": key, "rated_at": opinion.rated_at}
-    if opinion.kind == "rating":
-        return events.rating(trace, scale=opinion.scale, value=float(opinion.value or 0), tags=opinion.tags, **common)
-    if opinion.kind == "correction":
-        return events.correction(trace, text=opinion.text, **common)
-    return events.observation(trace, metric=opinion.metric, value=float(opinion.value or 0), **common)
 
 
 SOURCE = "decisions"
