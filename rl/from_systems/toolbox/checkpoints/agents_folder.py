@@ -20,6 +20,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from rl.base.errors import BadFile, UsageError
+from rl.base.files import descriptor_of
 from rl.base.slugs import check_slug, printable
 from rl.collect.capture.execution_trace import ExecutionTrace
 from rl.collect.traces.imported import Rejected
@@ -28,8 +29,8 @@ from rl.from_systems.toolbox.checkpoints.overlap import CheckpointContents, Conv
 
 SUFFIX = ".pkl"
 _NAMED_TIME = re.compile(r"_([0-9]{8}_[0-9]{6})\.pkl\Z")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a named pipe would wait for ever
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe would wait for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,8 @@ def named_file(path: Path) -> CheckpointFile:
 def open_checkpoint(path: Path) -> Iterator[IO[bytes]]:
     """Neither the file nor its folder may be a link. Raises BadFile."""
     try:
-        folder = os.open(path.parent, _FOLDER | os.O_NOFOLLOW)
-        try:
+        with descriptor_of(path.parent, _FOLDER) as folder:
             descriptor = os.open(path.name, _FILE, dir_fd=folder)
-        finally:
-            os.close(folder)
     except OSError as error:
         raise BadFile(path, f"cannot be read: {error.strerror or error}") from error
     with os.fdopen(descriptor, "rb") as file:
@@ -82,17 +80,12 @@ def open_checkpoint(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _files_of(folder: Path) -> list[CheckpointFile]:
-    try:
-        descriptor = os.open(folder, _FOLDER | os.O_NOFOLLOW)
-    except OSError:
+    if folder.is_symlink() or not folder.is_dir():
         return []
-    try:
-        with os.scandir(descriptor) as entries:
-            files = [entry for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False)]
-            checkpoints = [_file(folder, entry.name, entry.stat(follow_symlinks=False)) for entry in files]
-        return sorted(checkpoints, key=lambda file: (file.modified, file.filename), reverse=True)
-    finally:
-        os.close(descriptor)
+    with descriptor_of(folder, _FOLDER) as descriptor, os.scandir(descriptor) as entries:
+        files = [entry for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False)]
+        checkpoints = [_file(folder, entry.name, entry.stat(follow_symlinks=False)) for entry in files]
+    return sorted(checkpoints, key=lambda file: (file.modified, file.filename), reverse=True)
 
 
 def _file(folder: Path, name: str, status: os.stat_result) -> CheckpointFile:
