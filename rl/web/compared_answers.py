@@ -142,7 +142,8 @@ def say_why(evaluation: Evaluation, rows: Sequence[ComparedAnswers]) -> str:
     """How the length of free answers changed, how people like that, and whom the judge learned it from; empty without a
     judge."""
     parts = evaluation.report.get("evidence", ())
-    judge = next((part["judge"] for part in parts if part.get("kind") == "fresh" and "judge" in part), None)
+    judges = (part["judge"] for part in parts if part.get("kind") == "fresh" and "judge" in part)
+    judge = next((known for known in judges if known.keys() >= {"longer", "prompts", "opinions"}), None)
     if not rows or not judge:
         return ""
     old, new = (fmean(len(getattr(row, side).strip()) for row in rows) for side in SIDES)

@@ -16,7 +16,7 @@ export function lookAgain(status, take) {
   news.timer = setTimeout(() => news.poll(), EVERY);
 }
 
-/** Somebody at work in a part keeps it until he leaves it. */
+/** Somebody at work in a part keeps it until they leave it. */
 function replaceParts(found) {
   for (const part of document.querySelectorAll("[data-live]")) {
     const other = found.getElementById(part.id);

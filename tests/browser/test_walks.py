@@ -63,7 +63,7 @@ def test_a_product_manager_learns_whether_it_got_better_and_what_people_saw(
     page: Page, live_site: LiveSite, bob: User, judged: ModelVersion, screenshot: Shot
 ) -> None:
     sign_in_by_hand(page, live_site)
-    news = page.get_by_role("region", name="Did it get better, and what is next?")
+    news = page.get_by_role("region", name="What needs somebody")
     expect(news).to_contain_text("v3 is perhaps better")
     screenshot(page, "walk-product-1-dashboard")
     news.get_by_role("link", name="v3 is perhaps better").click()
