@@ -12,10 +12,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
+from rl.models import Agent, Deployment, Evaluation, ModelVersion, Trace, TrainingRun
 from tests.admin.records import make_loop, make_run, make_version
 from tests.browser.conftest import LiveSite
 from tests.serving.gateway.upstream_double import UpstreamDouble
+from tests.waiting import until
 from tests.web.pages.test_version_page import FRESH, sample
 
 pytestmark = pytest.mark.process
@@ -101,6 +102,7 @@ def test_a_developer_makes_a_key_sends_an_answer_rates_it_and_asks_the_gateway(
     assert client.post("/api/v1/feedback/", json=rating).status_code == 201
     asked = {"model": agent.name, "messages": [{"role": "user", "content": "And how long will that take?"}]}
     assert client.post("/v1/chat/completions", json=asked).json()["choices"][0]["message"]["content"]
+    until(lambda: Trace.objects.count() == 2)
     page.goto(site.url)
     go(page, "Traces")
     expect(page.get_by_text("On its way.")).to_be_visible()

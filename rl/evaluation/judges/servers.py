@@ -45,7 +45,7 @@ class JudgeServer:
         check_fields(self)
         if self.name == OWN:
             raise UsageError(f"{OWN} is the judge that learns from people's labels: choose another name")
-        if missing := [key for key in ("url", "model") if not getattr(self, key)]:
+        if missing := [key for key in ("url", "model") if not getattr(self, key).strip()]:
             raise UsageError(f"needs {missing[0]}")
         if own := sorted({*self.parameters} & {*SENT_ALWAYS}):
             raise UsageError(f"parameters: {own[0]} is set by Ratchet")
