@@ -9,19 +9,10 @@ from typing import Any
 LONGEST = 200_000
 """Characters of an answer that is looked at; a longer one is not judged, because a cut block looks broken."""
 LANGUAGES = {
-    "py": "python",
-    "python3": "python",
-    "py3": "python",
-    "sh": "shell",
-    "bash": "shell",
-    "zsh": "shell",
+    **dict.fromkeys(("py", "python3", "py3"), "python"),
+    **dict.fromkeys(("sh", "bash", "zsh"), "shell"),
     "yml": "yaml",
-    "postgres": "sql",
-    "postgresql": "sql",
-    "mysql": "sql",
-    "sqlite": "sql",
-    "sqlite3": "sql",
-    "tsql": "sql",
+    **dict.fromkeys(("postgres", "postgresql", "mysql", "sqlite", "sqlite3", "tsql"), "sql"),
 }
 
 

@@ -114,22 +114,11 @@ def with_ratings(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 STEPS = ("data", "base scored", "training", "answers", "judged", "exported", "served")
 _BEGINNINGS = {
     "scoring under the base model": 1,
-    "training": 2,
-    "imitating": 2,
-    "evaluating": 3,
-    "scoring": 3,
-    "answering as": 3,
-    "solving tasks as": 3,
-    "fresh answers": 3,
-    "what the judge sees": 4,
-    "judging the answers": 4,
-    "asking judge": 4,
-    "rewarding the answers": 4,
-    "exporting GGUF": 5,
-    "judging the exported file": 5,
-    "starting llama.cpp": 6,
-    "uploading to Ollama": 6,
-    "registering with Ollama": 6,
+    **dict.fromkeys(("training", "imitating"), 2),
+    **dict.fromkeys(("evaluating", "scoring", "answering as", "solving tasks as", "fresh answers"), 3),
+    **dict.fromkeys(("what the judge sees", "judging the answers", "asking judge", "rewarding the answers"), 4),
+    **dict.fromkeys(("exporting GGUF", "judging the exported file"), 5),
+    **dict.fromkeys(("starting llama.cpp", "uploading to Ollama", "registering with Ollama"), 6),
 }
 """What a stage's name begins with, to the number of its step; the first that fits counts. Other stages belong to the step
 that they come in."""

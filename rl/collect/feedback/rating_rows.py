@@ -98,12 +98,8 @@ def _run(sql: str, values: Sequence[Any]) -> None:
 _SAME_IN_ALL = {
     "kind": "'rating'",
     "is_current": "TRUE",
-    "choice": "''",
-    "text": "''",
-    "metric": "''",
-    "other_trace_id": "NULL",
-    "training_set_id": "NULL",
-    "retracts_id": "NULL",
+    **dict.fromkeys(("choice", "text", "metric"), "''"),
+    **dict.fromkeys(("other_trace_id", "training_set_id", "retracts_id"), "NULL"),
 }
 """What no rating says: fewer values to write out and to read."""
 _GIVEN = tuple(column for column in numbered_columns(Feedback) if column.column not in _SAME_IN_ALL)

@@ -22,13 +22,10 @@ class DuelColumns(NamedTuple):
 
 
 _ARENA: Final[Mapping[str, Choice]] = {
-    "model_a": "left",
-    "a": "left",
-    "model_b": "right",
-    "b": "right",
+    **dict.fromkeys(("model_a", "a"), "left"),
+    **dict.fromkeys(("model_b", "b"), "right"),
     "tie": "tie",
-    "tie (bothbad)": "both_bad",
-    "both_bad": "both_bad",
+    **dict.fromkeys(("tie (bothbad)", "both_bad"), "both_bad"),
 }
 _ONE_HOT: Final[Mapping[str, Choice]] = {"winner_model_a": "left", "winner_model_b": "right", "winner_tie": "tie"}
 """One is 1 and the others 0; question and answers are lists of turns then, as JSON text."""

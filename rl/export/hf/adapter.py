@@ -26,19 +26,10 @@ _PLAIN: Mapping[str, tuple[Any, ...]] = {
     "peft_type": ("LORA",),
     "init_lora_weights": (True, False, None, "gaussian", "orthogonal", "eva"),
     "bias": ("none",),
-    "use_dora": (False, None),
-    "lora_bias": (False, None),
-    "modules_to_save": (None, []),
-    "trainable_token_indices": (None,),
-    "target_parameters": (None, []),
-    "layer_replication": (None, []),
-    "use_qalora": (False, None),
-    "alora_invocation_tokens": (None,),
-    "use_bdlora": (None, False),
-    "arrow_config": (None,),
-    "kasa_config": (None,),
-    "monteclora_config": (None,),
-    "velora_config": (None,),
+    **dict.fromkeys(("use_dora", "lora_bias", "use_qalora", "use_bdlora"), (False, None)),
+    **dict.fromkeys(("modules_to_save", "target_parameters", "layer_replication"), (None, [])),
+    **dict.fromkeys(("trainable_token_indices", "alora_invocation_tokens"), (None,)),
+    **dict.fromkeys(("arrow_config", "kasa_config", "monteclora_config", "velora_config"), (None,)),
 }
 """Options of adapters that are nothing but two matrices for each layer. Other ways of starting them change the base too."""
 
