@@ -194,10 +194,10 @@ def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceS
 
 
 _SIDES = {
-    Feedback.Choice.LEFT: ("picked", "passed"),
-    Feedback.Choice.RIGHT: ("passed", "picked"),
-    Feedback.Choice.TIE: ("between", "between"),
-    Feedback.Choice.BOTH_BAD: ("bad", "bad"),
+    "left": ("picked", "passed"),
+    "right": ("passed", "picked"),
+    "tie": ("between",) * 2,
+    "both_bad": ("bad",) * 2,
 }
 """Choice to what it says of the left answer and of the right one."""
 

@@ -153,6 +153,8 @@ def forms_of(name: str, default: Any) -> dict[str, Any]:
 def test_every_field_of_every_serializer_is_in_the_description():
     document = SchemaGenerator().get_schema(request=None, public=True)
     described = {name for schema in document["components"]["schemas"].values() for name in schema.get("properties", ())}
+    calls = [call for path in document["paths"].values() for call in path.values()]
+    described |= {parameter["name"] for call in calls for parameter in call.get("parameters", ())}
     for module in pkgutil.iter_modules(serializers.__path__):
         import_module(f"{serializers.__name__}.{module.name}")
     written = {

@@ -80,6 +80,7 @@ def test_no_key_stands_in_the_page_and_no_cache_keeps_it(talker: Client, agent: 
     assert "default-src 'none'" in answer["Content-Security-Policy"]
 
 
+@pytest.mark.process
 def test_markdown_becomes_html_that_runs_nothing(talker: Client, agent: Agent, monkeypatch) -> None:
     monkeypatch.setattr("rl.web.pages.talking.FORMAT_SECONDS", PATIENCE_SECONDS)
     html = talker.post(f"{PAGE}formatted/", {"text": "**two**\r\n<script>alert(1)</script>"}).json()["html"]

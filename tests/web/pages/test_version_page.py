@@ -324,7 +324,7 @@ def test_it_says_that_few_corrections_start_a_run_where_answers_are_right_or_wro
     for number in range(9):
         rate(make_trace(agent, f"Question {number}?", "cash"), 1)
     assert "9 ratings that no training has seen; 12 start one" in staff.get(AGENT_PAGE).content.decode()
-    assert "3 more of 12 until a run is due" in staff.get("/").content.decode()
+    assert "9 of 12 for the next run" in staff.get("/").content.decode()
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)"])
