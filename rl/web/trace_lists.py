@@ -214,9 +214,8 @@ def ratings_of(traces: Iterable[Trace]) -> dict[UUID, Ratings]:
             setattr(ratings[side], count, getattr(ratings[side], count) + 1)
         of_trace.edited += kind == Feedback.Kind.CORRECTION
         if kind == Feedback.Kind.RATING and value is not None:
-            of_trace.good += value > 0.5
-            of_trace.bad += value < 0.5
-            of_trace.between += value == 0.5
+            name = "good" if value > 0.5 else "bad" if value < 0.5 else "between"
+            setattr(of_trace, name, getattr(of_trace, name) + 1)
         of_trace.tags += [tag for tag in tags if tag not in of_trace.tags]
     return dict(ratings)
 
