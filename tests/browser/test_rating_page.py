@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import BrowserContext, Page, expect
 
 from rl.models import Agent, AnswerPair, Claim, Feedback, RatingQueue, Trace
+from tests.admin.records import make_version
 from tests.browser.conftest import Console, LiveSite, sign_in
 from tests.conftest import make_trace
 
@@ -286,8 +287,10 @@ def test_an_item_that_is_refused_comes_back_with_what_was_written(
 
 @pytest.fixture
 def pairs(agent: Agent) -> RatingQueue:
+    version = make_version(agent, "v1")
     for number in range(3):
-        left, right = make_trace(agent, f"pair {number}?", LONG), make_trace(agent, f"pair {number}?", "Short.")
+        left = make_trace(agent, f"pair {number}?", LONG, model_version=version)
+        right = make_trace(agent, f"pair {number}?", "Short.")
         AnswerPair.objects.create(agent=agent, left=left, right=right, origin="second")
     return RatingQueue.objects.create(
         agent=agent,
