@@ -53,6 +53,7 @@ OF_TRACES = (Trace, Feedback, Episode, AnswerPair)
 """Whose pages in the admin show what differs from one hostile text to the next. One of them is walked with all others."""
 POSTED = (
     "try_answer",
+    "try_format",
     "try_draw",
     "try_side",
     "try_vote",
