@@ -133,6 +133,12 @@ def outcome(run: TrainingRun) -> tuple[Evaluation, Path | None]:
     return evaluation, artifact_path(artifact) if artifact else None
 
 
+def first_questions(evaluation: Evaluation) -> list[dict[str, str]]:
+    """``prompt``, ``before``, ``after`` of QUESTIONS prompts."""
+    names = ("prompt", "before", "after")
+    return [{name: row[name] for name in names} for row in evaluation.before_and_after[:QUESTIONS]]
+
+
 def demo_page_link(agent: Agent, port: int) -> str:
     """A page on another origin (localhost, not 127.0.0.1) with a fresh publishable key; the last one is revoked."""
     for old in ApiKey.valid().filter(name=DEMO_KEY):

@@ -86,6 +86,7 @@ def test_a_second_run_trains_nothing_and_tells_no_password(done):
     assert site.query("SELECT COUNT(*) FROM rl_trainingrun") == runs
     assert second["admin"]["password"] is None
     assert second["gguf"] == json.loads(first.stdout)["gguf"]
+    assert {name for row in second["questions"] for name in row} <= {"prompt", "before", "after"}
     assert site.query("SELECT COUNT(*) FROM rl_trainingrun") == [(1,)]
 
 

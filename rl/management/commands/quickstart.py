@@ -136,7 +136,7 @@ class Command(RatchetCommand):
         evaluation, gguf = self._step("gate", lambda: steps.outcome(run), lambda result: result[0].verdict)
         mail = self._step("the messages that nobody corrected, asked again", job.ask_after, describe) if job else None
         links = {} if options.no_serve else steps.links(agent, run, options.port)
-        questions = mail.questions if mail else evaluation.before_and_after[: steps.QUESTIONS]
+        questions = mail.questions if mail else steps.first_questions(evaluation)
         document = {
             "admin": {"username": admin.username, "password": admin.password},
             "run": run.pk,
