@@ -63,7 +63,8 @@ def test_two_people_pick_until_the_new_version_is_in_use(
 ) -> None:
     sign_in(context, live_site, bob)
     page.goto(live_site.url)
-    expect(page.locator("#needs + ul")).to_contain_text("support-chat v2 is undecided: people's picks decide.")
+    needs = page.get_by_role("region", name="What needs somebody")
+    expect(needs).to_contain_text("compare answers: people's picks decide about v2")
     page.goto(f"{live_site.url}/versions/support-chat/v2/")
     expect(page.locator(".verdict")).to_contain_text(
         "Nobody has picked yet: it takes about 64 picks of all people together if v2 is clearly better"
