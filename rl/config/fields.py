@@ -1,4 +1,4 @@
-"""What the fields of a record may be: their types and bounds say it."""
+"""Checks the fields of a record by their types and bounds."""
 
 import math
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def check_fields(record: Any, where: str = "") -> None:
 
 
 def wrong_type(value: Any, hint: Any, bounds: Bounds | None = None) -> str:
-    """What the value must be; empty where it is that, or where a configuration file cannot have the type."""
+    """Says what the value must be; empty where it is that, or where a configuration file cannot have the type."""
     allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     kinds = [kind for kind in allowed if kind is not NoneType]
     if any(kind not in _KINDS for kind in kinds) or (value is None and NoneType in allowed):

@@ -177,7 +177,7 @@ def answers_to_compare(agent: Agent, watch: GuardWatch) -> list[Given]:
 
 
 def _both(watch: GuardWatch) -> list[tuple[Row, GeneratedAnswer, GeneratedAnswer]]:
-    """What was asked, with the answers of the new version and of the one in use, or else of the base model."""
+    """Pairs what was asked with the answers of the new version and of the one in use, or else of the base model."""
     answers = watch.answers
     if not answers:
         return []

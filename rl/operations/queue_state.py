@@ -26,6 +26,6 @@ def why_silent() -> str:
     last = last_work()
     if last is None:
         return f"No queue has ever run here; every training would wait. {START.capitalize()}."
-    return (
-        f"The queue has done nothing since {last:%Y-%m-%d %H:%M} UTC. {START.capitalize()}." if is_silent(last) else ""
-    )
+    if not is_silent(last):
+        return ""
+    return f"The queue has done nothing since {last:%Y-%m-%d %H:%M} UTC. {START.capitalize()}."

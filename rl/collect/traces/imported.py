@@ -55,7 +55,7 @@ class ImportedTrace(Happened):
     """In UTC; None: not known."""
     feedback: tuple[ImportedFeedback, ...] = ()
     has_all_details: bool = False
-    """What is stored among the details and is not among these is out of date."""
+    """These replace all details that are stored: what is missing here is out of date."""
     columns: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """What became of each column of the record that it came from; of several answers of one record the last has them."""
 

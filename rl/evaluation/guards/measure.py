@@ -184,8 +184,8 @@ def _figures(answers: ModelAnswers) -> dict[str, Any]:
 
 
 def _samples(rows: Sequence[Row], examined: Mapping[str, ModelAnswers], findings: Findings) -> list[dict[str, Any]]:
-    """What each model answered to every prompt; those with an error of the new version first. One that says little has that
-    among its errors, where it can be told."""
+    """Lists what each model answered to every prompt; those with an error of the new version come first. One that says
+    little has that among its errors, where it can be told."""
     models = [name for name in MODELS if name in examined]
     little = dict(zip(("new", models[-1]), say_little(findings), strict=False)) if findings.tells_of_people else {}
     return [

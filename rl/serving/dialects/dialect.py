@@ -37,7 +37,7 @@ class ChatForm:
     along."""
 
     def place_of(self, name: str) -> str:
-        """Where the client's request has what the chat completion's has there."""
+        """Returns where the client's request has what the chat completion's has there."""
         above = (known for known in self.places if name == known or name.startswith((f"{known}.", f"{known}[")))
         nearest = max(above, key=len, default="")
         return self.places[nearest] + name[len(nearest) :] if nearest else name

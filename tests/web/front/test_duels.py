@@ -103,8 +103,10 @@ def test_no_byte_before_the_vote_tells_the_version(base: Deployment, alice: http
 
 
 def test_of_how_an_answer_ended_only_a_cut_is_told(base: Deployment, alice: httpx.Client) -> None:
-    told = [("finish_reason" in ask(alice, draw(alice), "a", question).text) for question in ("hello", "talk too long")]
-    assert told == [False, True]
+    is_given = [
+        ("finish_reason" in ask(alice, draw(alice), "a", question).text) for question in ("hello", "talk too long")
+    ]
+    assert is_given == [False, True]
 
 
 def test_the_version_that_is_gone_meanwhile_is_not_named(base: Deployment, quickly: None, alice: httpx.Client) -> None:
