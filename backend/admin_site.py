@@ -12,7 +12,7 @@ GROUPS: Final = {
     "Agents and access": ("Agent", "ApiKey"),
     "What came in": ("Trace", "Feedback", "WaitingRating", "Episode"),
     "Rating": ("RatingQueue", "Invite", "GoldItem", "Claim", "AnswerPair", "Quarantine", "LabelModel", "LabelProposal"),
-    "Training": ("TrainingRun", "MetricPoint", "TrainingSet", "TrainingSetTrace"),
+    "Training": ("TrainingRun", "MetricPoint", "TrainingSet", "TrainingSetTrace", "TuningJob", "UploadedFile"),
     "Versions": ("ModelVersion", "Evaluation", "Artifact"),
     "In use": ("Deployment", "Experiment"),
     "Operation": ("AuditEvent", "WebhookDelivery"),

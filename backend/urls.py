@@ -14,5 +14,6 @@ urlpatterns = [
     path("", include("rl.from_systems.command_center.urls")),
     path("", include("rl.from_systems.n3.urls")),
     path("", include("rl.from_systems.ocd.urls")),
+    path("", include("rl.from_systems.openai_tuning.urls")),
     path("", include("rl.web.urls")),
 ]

@@ -43,6 +43,24 @@ records(
     of_run=link_column("run", lambda episode: f"run {episode.run_id}"),
 )
 records(
+    models.TuningJob,
+    show="id agent model tuned_model of_run created_at finished_at",
+    filter="agent",
+    select="agent run",
+    search="=id =tuned_model",
+    fields="agent of_run model tuned_model training_file validation_file method seed metadata error created_at finished_at",
+    of_run=link_column("run", lambda job: job.run_id and f"run {job.run_id}"),
+)
+records(
+    models.UploadedFile,
+    show="id filename purpose size agent created_at expires_at",
+    filter="purpose agent",
+    select="agent",
+    search="=id filename",
+    fields="agent api_key filename purpose size created_at expires_at",
+    size=column("size", lambda file: filesizeformat(file.bytes)),
+)
+records(
     models.LabelModel,
     show="id agent labels accuracy majority created_at",
     filter="agent",

@@ -1,7 +1,7 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
 agents <- traces <- versions <- training <- feedback <- queues;  versions <- serving <- experiments;
-agents <- access <- feedback;  audit stands alone.
+agents <- access <- feedback;  access, training <- tuning;  audit stands alone.
 
 Imports: base, config; Django.
 """
@@ -16,4 +16,5 @@ from rl.models.queues import AnswerPair, Claim, GoldItem, Invite, RatingQueue
 from rl.models.serving import Deployment
 from rl.models.traces import QuestionStart, RunPart, Trace, UserTurns, prompt_key
 from rl.models.training import Episode, MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
+from rl.models.tuning import TuningJob, Upload, UploadedFile, UploadPart
 from rl.models.versions import BASE, Artifact, Evaluation, ModelVersion, version_name

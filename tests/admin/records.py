@@ -32,6 +32,8 @@ from rl.models import (
     TrainingRun,
     TrainingSet,
     TrainingSetTrace,
+    TuningJob,
+    UploadedFile,
     WaitingRating,
     WebhookDelivery,
 )
@@ -143,6 +145,8 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
     Assignment.objects.create(experiment=experiment, arm=arm, unit=f"user {number}")
     ApiKey.create(name=f"key {number}", kind=ApiKey.Kind.SECRET, agent=agent)
     run = make_run(agent, training_set=training_set, version=version, step=10, total_steps=10)
+    file = UploadedFile.objects.create(agent=agent, filename=f"{number}.jsonl", purpose="fine-tune", bytes=number)
+    TuningJob.objects.create(agent=agent, run=run, model="toy", training_file=file.pk, seed=number)
     MetricPoint.objects.create(run=run, step=10, values={"loss": 0.5, "rewards/accuracies": 0.9})
     Episode.objects.create(
         agent=agent, trace=trace, run=run, task_id=f"task-{number}", environment="search", success=True, turns=2

@@ -14,7 +14,7 @@ from rl.models import Agent, Artifact, Feedback, ModelVersion, Trace, TrainingRu
 from tests.admin.records import make_loop
 from tests.conftest import make_trace
 
-INNER = {"Arm", "Assignment", "PendingSpan", "RunPart"}
+INNER = {"Arm", "Assignment", "PendingSpan", "RunPart", "Upload", "UploadPart"}
 """Rows that mean nothing outside their experiment, trace or run."""
 _EVERY = sorted(apps.get_app_config("rl").get_models(), key=lambda model: model.__name__)
 MODELS = [model for model in _EVERY if model.__name__ not in INNER]

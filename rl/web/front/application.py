@@ -118,6 +118,8 @@ class Front:
 
 
 SPANS: Final = "/v1/traces/"
+OF_SITE: Final = (SPANS, "/v1/files/", "/v1/uploads/", "/v1/fine_tuning/")
+"""Addresses below ``/v1`` that the site answers, and not the gateway."""
 _CODES: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
     HTTPStatus.REQUEST_TIMEOUT: "timeout",
@@ -127,8 +129,8 @@ _CODES: Final = {
 
 
 def is_for_gateway(path: str) -> bool:
-    """All under ``/v1``, for what is not there too; the site takes spans there."""
-    return f"{path}/".startswith("/v1/") and not f"{path}/".startswith(SPANS)
+    """All under ``/v1``, for what is not there too, but what the site answers."""
+    return f"{path}/".startswith("/v1/") and not f"{path}/".startswith(OF_SITE)
 
 
 def as_gateway_answer(refused: RequestRefused, path: str) -> HttpAnswer:
@@ -148,6 +150,7 @@ SECONDS = Histogram(
 )
 AREAS: Final = {
     "/v1/traces": "otlp",
+    **dict.fromkeys(("/v1/files", "/v1/uploads", "/v1/fine_tuning"), "tuning"),
     "/v1/": "gateway",
     "/api/": "api",
     "/admin/": "admin",

@@ -1,0 +1,17 @@
+"""Addresses of OpenAI's fine-tuning API, with and without a last slash."""
+
+from django.urls import URLPattern, re_path
+from rest_framework.views import APIView
+
+from rl.from_systems.openai_tuning.calls import UnknownCall
+
+
+def _paths(*calls: tuple[str, type[APIView]]) -> list[URLPattern]:
+    """``{id}`` stands for an id, which the call gets as ``name``."""
+    return [re_path(f"^v1/{route.replace('{id}', '(?P<name>[^/]+)')}/?$", view.as_view()) for route, view in calls]
+
+
+urlpatterns = [
+    *_paths(),
+    re_path(r"^v1/(?:files|uploads|fine_tuning)(?:/|$)", UnknownCall.as_view()),
+]
