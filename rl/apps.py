@@ -31,9 +31,7 @@ class RatchetConfig(AppConfig):
         from rl.dataset_builder import exporting
         from rl.evaluation import DECIDING_FIELDS
         from rl.from_systems.command_center.callers import allow_origin_of_page
-        from rl.from_systems.n3 import policies
         from rl.from_systems.ocd.formulas import WEIGHTS
-        from rl.operations import audit_signals
         from rl.operations.foreign_tables import refuse_foreign_database
         from rl.rewards.decision import FORMULAS
         from rl.web import rating_filters
@@ -54,13 +52,21 @@ class RatchetConfig(AppConfig):
         LENGTHS.update({name: Lengths(*both) for name, both in from_systems.LENGTHS.items()})
         DECIDING_FIELDS.update(from_systems.DECIDING_FIELDS)
         _add_other_packages()
-        check_request_enabled.connect(allow_origin_of_publishable_key)
-        check_request_enabled.connect(allow_origin_of_page)
-        audit_signals.connect()
-        policies.connect()
+        for allow in (allow_origin_of_publishable_key, allow_origin_of_page):
+            check_request_enabled.connect(allow)
+        _connect_listeners()
         post_spawn.connect(tasks.introduce_worker)
         pre_migrate.connect(refuse_foreign_database, sender=self)
         post_migrate.connect(tasks.ensure_schedules, sender=self)
+
+
+def _connect_listeners() -> None:
+    from rl.from_systems.n3 import policies
+    from rl.from_systems.openai_tuning import job_work
+    from rl.operations import audit_signals
+
+    for listener in (audit_signals, policies, job_work):
+        listener.connect()
 
 
 def _add_other_packages() -> None:

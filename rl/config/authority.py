@@ -31,6 +31,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         Owner.TRAINER,
         """
         automatic epochs max_steps full sft_epochs sft_learning_rate batch_size gradient_accumulation learning_rate
+        learning_rate_multiplier
         warmup_ratio beta train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl thinks
         precision quantize_base
         activation_checkpointing fast save_steps seed
@@ -59,7 +60,7 @@ RUN_OPTIONS: Mapping[str, Owner] = {
 """What a run is told beside its hyper-parameters: fields of RunOptions."""
 
 DATA_OPTIONS: Mapping[str, Owner] = _assign(
-    Owner.TRAINER, "pair_type max_pairs_per_question val_split min_confidence min_samples"
+    Owner.TRAINER, "pair_type max_pairs_per_question val_split min_confidence min_samples sessions"
 )
 """Which rows a run learns from: fields of DataOptions."""
 

@@ -108,6 +108,8 @@ def settle(
     if isinstance(config, DPOConfig):
         chosen["label_smoothing"] = _smoothing(config, repeats)
     values = {name: value for name, value in chosen.items() if name in config.automatic}
+    if "learning_rate" in values:
+        values["learning_rate"] *= config.learning_rate_multiplier
     settled = replace(config, **values, automatic=())
     lines = [
         _imitation_line(settled, config.automatic, answers),

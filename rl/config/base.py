@@ -65,6 +65,8 @@ class TrainingConfig:
     """Forward passes per optimiser step."""
     learning_rate: float = within(1e-9, 1.0, 5e-5)
     """Peak of the cosine schedule."""
+    learning_rate_multiplier: float = within(0.001, 1000, 1.0)
+    """By which a learning rate that is chosen is multiplied."""
     warmup_ratio: float = within(0, 1, 0.1)
     """Share of the steps over which the learning rate rises from 0."""
     beta: float = within(0, 100, 0.1)

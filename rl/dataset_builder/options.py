@@ -23,8 +23,11 @@ class DataOptions:
     """Least share of an answer's raters that agree, 0.5 to 1; answers below it are left out."""
     min_samples: int = within(1, 100_000_000, 10)
     """Fewest pairs, train and held-out together, that are worth a run."""
+    sessions: tuple[str, ...] = ()
+    """Ids of the sessions whose answers count; none: all of the agent's."""
 
     def __post_init__(self) -> None:
         if self.pair_type not in PAIR_TYPES:
             raise UsageError(f"pair_type must be one of {', '.join(PAIR_TYPES)}, not {self.pair_type!r}")
         check_numbers(self)
+        object.__setattr__(self, "sessions", tuple(self.sessions))

@@ -124,6 +124,7 @@ class TuningJob(models.Model):
     )
     result_file = models.CharField(max_length=ID_LENGTH, blank=True)
     error = models.JSONField(default=dict, blank=True, help_text="Why it failed: code, message, param.")
+    is_checked = models.BooleanField(default=False, help_text="Its files were read, and their answers are the agent's.")
     is_paused = models.BooleanField(default=False)
     trained_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

@@ -42,7 +42,8 @@ class RunOptions:
 
     data: dataset_builder.DataOptions
     source: str = "db"
-    """db, or file: a Command Center export that is not imported."""
+    """db; file: a Command Center export that is not imported; prompts: a file of them, with another of held-out ones as its
+    ratings."""
     data_file: str = ""
     ratings_file: str = ""
     base_model: str = ""

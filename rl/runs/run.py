@@ -29,6 +29,7 @@ from rl.config.authority import Owner
 from rl.config.automatic import imitates
 from rl.config.training_job import TrainingJob
 from rl.dataset_builder.accepted_answers import choosing_of, folds_of, kind_of, schema_of, tested_of
+from rl.dataset_builder.read.prompt_file import PromptFile
 from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
 from rl.hardware import choose_gpu
@@ -185,8 +186,10 @@ def _freeze_data(run: TrainingRun, terms: RunTerms, report: Report) -> TrainingS
     return frozen
 
 
-def files_of(options: RunOptions) -> dataset_builder.FileSource | None:
+def files_of(options: RunOptions) -> dataset_builder.FileSource | PromptFile | None:
     """None: the database."""
+    if options.source == PromptFile.name:
+        return PromptFile(options.data_file, options.ratings_file or None)
     return dataset_builder.FileSource(*options.files) if options.files else None
 
 

@@ -64,7 +64,7 @@ def freeze(
     """
     if isinstance(source, TaskSource):
         options = replace(options, val_split=source.held_out_share)
-    source, tally = source or DatabaseSource(agent), Tally()
+    source, tally = source or DatabaseSource(agent, sessions=options.sessions), Tally()
     builder = build_rows(method, agent, source, options, tally, look=lambda: report("waiting", {}))
     identifier = uuid.uuid4()
     final = settings.DATA_DIR / "training_sets" / str(identifier)
@@ -161,7 +161,7 @@ def _new(
         feedback_count=tally.usable,
         val_split=0.0 if tested.folds else options.val_split,
         stats={
-            "options": asdict(options),
+            "options": {name: value for name, value in asdict(options).items() if value != ()},
             **tally.as_dict(),
             "scores": score_figures(tally.ids),
             "held_out_is_empty": written.heldout_rows == 0,

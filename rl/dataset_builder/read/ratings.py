@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,10 +110,11 @@ class DatabaseSource:
     name = "db"
     has_ids = True
 
-    def __init__(self, agent: Agent, *, runs: bool = True, weigh: bool = True) -> None:
+    def __init__(self, agent: Agent, *, runs: bool = True, weigh: bool = True, sessions: Collection[str] = ()) -> None:
         """``runs``: with what was done before an answer; else its words alone. ``weigh``: votes by how often their raters
-        are right, where that can be told; else all alike."""
+        are right, where that can be told; else all alike. ``sessions``: as in DataOptions."""
         self.agent, self._runs, self._weigh = agent, runs, weigh
+        self._of = {"trace__session_id__in": tuple(sessions)} if sessions else {}
 
     def fixtures(self) -> dict[str, tuple[str, ...]]:
         """Those of all of the agent's answers, the unrated ones included."""
@@ -123,7 +124,7 @@ class DatabaseSource:
     def groups(self, tally: Tally) -> Iterator[PromptGroup]:
         plan_for_all_rows()
         reader = _Reader(self.agent, tally, self._runs, self._weigh)
-        rows = map(_Row._make, _current_feedback(self.agent).iterator(chunk_size=CHUNK))
+        rows = map(_Row._make, _current_feedback(self.agent, self._of).iterator(chunk_size=CHUNK))
         for key, of_one_key in groupby(rows, key=attrgetter("trace__prompt_key")):
             groups: dict[str, PromptGroup] = {}  # an importer's own key may stand for prompts in other words
             for _, of_one_trace in groupby(of_one_key, key=attrgetter("answer")):
@@ -134,10 +135,10 @@ class DatabaseSource:
                 yield group
 
 
-def _current_feedback(agent: Agent) -> QuerySet[Feedback, tuple[Any, ...]]:
+def _current_feedback(agent: Agent, of: Mapping[str, Any]) -> QuerySet[Feedback, tuple[Any, ...]]:
     """The agent is asked of the trace, whose index is in the order wanted here."""
     return (
-        Feedback.objects.filter(trace__agent=agent, is_current=True)
+        Feedback.objects.filter(trace__agent=agent, is_current=True, **of)
         .filter(may_be_used("trace__"), Q(other_trace=None) | may_be_used("other_trace__"))
         .exclude(kind=Feedback.Kind.RETRACTION)
         .order_by("trace__prompt_key", "trace_id", "id")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, starmap
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from rl.dataset_builder.frozen.splitting import Split
 from rl.dataset_builder.options import DataOptions
 from rl.dataset_builder.plan.shortage import plural
 from rl.dataset_builder.read.groups import NO_WORDS, PromptRows, Source, Tally
+from rl.dataset_builder.read.prompt_file import PromptFile
 from rl.dataset_builder.read.ratings import CHUNK, as_text, plan_for_all_rows
 from rl.dataset_builder.read.runs import parse_details
 from rl.dataset_builder.rows.judged import FILES
@@ -32,6 +33,8 @@ class _Row(NamedTuple):
     prompt_key: str
     prompt_text: str
     details_text: str
+    is_held_out: bool = False
+    """By whoever gave it, whatever its words."""
 
 
 class PromptsOnly:
@@ -40,7 +43,8 @@ class PromptsOnly:
     first that has any."""
 
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
-        if not source.has_ids:
+        self._file = source if isinstance(source, PromptFile) else None
+        if not (source.has_ids or self._file):
             raise UsageError(FILES.format("methods that generate answers"))
         self._agent, self._options, self._tally = agent, options, tally
         self._split = Split(agent, options.val_split)
@@ -48,7 +52,7 @@ class PromptsOnly:
     def prompts(self) -> Iterator[PromptRows]:
         plan_for_all_rows()
         seen: set[bytes] = set()  # an importer's own keys may stand for the same words
-        rows = map(_Row._make, _query(self._agent).iterator(chunk_size=CHUNK))
+        rows = self._of_file() if self._file else starmap(_Row, _query(self._agent).iterator(chunk_size=CHUNK))
         for _, of_one_key in groupby(rows, key=attrgetter("prompt_key")):
             for split_key, row in self._in_other_words(of_one_key).items():
                 self._tally.prompts_read += 1
@@ -94,13 +98,18 @@ class PromptsOnly:
             "details": parse_details(row.details_text),
             "feedback": [],
         }
-        held_out = self._split.is_held_out(split_key)
-        return PromptRows(held_out, [training_row], {str(row.id)})
+        held_out = row.is_held_out or self._split.is_held_out(split_key)
+        return PromptRows(held_out, [training_row], frozenset({str(row.id)} if row.id else ()))
+
+    def _of_file(self) -> Iterator[_Row]:
+        assert self._file  # noqa: S101  looked at before
+        for held_out, messages, details in self._file.prompts():
+            yield _Row(None, prompt_key(messages), json.dumps(messages), json.dumps(details), held_out)
 
 
 def _query(agent: Agent) -> QuerySet[Trace, tuple[Any, ...]]:
     rows = Trace.objects.filter(may_be_used(), agent=agent).order_by("prompt_key", "id")
-    return rows.annotate(prompt_text=as_text("prompt"), details_text=as_text("details")).values_list(*_Row._fields)
+    return rows.annotate(prompt_text=as_text("prompt"), details_text=as_text("details")).values_list(*_Row._fields[:4])
 
 
 def _use(row: _Row) -> int:

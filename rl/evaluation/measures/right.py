@@ -94,7 +94,8 @@ def _read_stored(training_set: TrainingSet, unseen: Mapping[str, GeneratedAnswer
 
 def _accepted_now(training_set: TrainingSet) -> Iterator[Row]:
     """As the set would be written now. Reads all feedback of the agent."""
-    options, source = DataOptions(**training_set.stats.get("options", {})), DatabaseSource(training_set.agent)
+    options = DataOptions(**training_set.stats.get("options", {}))
+    source = DatabaseSource(training_set.agent, sessions=options.sessions)
     if training_set.source == source.name:
         for of_prompt in build_rows(training_set.method, training_set.agent, source, options, Tally()).prompts():
             yield from filter(accepted_text, of_prompt.rows)

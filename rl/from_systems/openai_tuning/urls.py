@@ -3,6 +3,7 @@
 from django.urls import URLPattern, re_path
 from rest_framework.views import APIView
 
+from rl.from_systems.openai_tuning import jobs
 from rl.from_systems.openai_tuning.calls import UnknownCall
 
 
@@ -12,6 +13,15 @@ def _paths(*calls: tuple[str, type[APIView]]) -> list[URLPattern]:
 
 
 urlpatterns = [
-    *_paths(),
+    *_paths(
+        ("models/{id}", jobs.TunedModel),
+        ("fine_tuning/jobs", jobs.JobList),
+        ("fine_tuning/jobs/{id}", jobs.JobDetail),
+        ("fine_tuning/jobs/{id}/cancel", jobs.JobCancel),
+        ("fine_tuning/jobs/{id}/pause", jobs.JobPause),
+        ("fine_tuning/jobs/{id}/resume", jobs.JobResume),
+        ("fine_tuning/jobs/{id}/events", jobs.JobEvents),
+        ("fine_tuning/jobs/{id}/checkpoints", jobs.JobCheckpoints),
+    ),
     re_path(r"^v1/(?:files|uploads|fine_tuning)(?:/|$)", UnknownCall.as_view()),
 ]

@@ -22,7 +22,7 @@ from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.gateway import Gateway, not_served
 from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
 from rl.serving.gateway.retrieval import count_tokens, delete_response, input_items, new_conversation, one_response
-from rl.serving.gateway.routing import KnownAgent
+from rl.serving.gateway.routing import KnownAgent, Snapshot
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.machine import note_request
 
@@ -99,7 +99,8 @@ async def models(request: Request) -> Response:
     """Agents, and each served version of theirs as ``agent@version``: at most MOST_MODELS, those behind ``after``."""
     gateway: Gateway = request.app.state.gateway
     key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
-    entries = [entry for agent in gateway.table.snapshot.visible_to(key) for entry in _models_of(agent)]
+    snapshot = gateway.table.snapshot
+    entries = [entry for agent in snapshot.visible_to(key) for entry in _models_of(agent, snapshot)]
     if after := request.query_params.get("after"):
         behind = [number for number, entry in enumerate(entries, 1) if entry["id"].lower() == after.lower()]
         if not behind:
@@ -113,17 +114,18 @@ async def one_model(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
     key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
     name = request.path_params["name"]
-    for agent in (await gateway.table.fresh()).visible_to(key):
-        for entry in _models_of(agent):
+    snapshot = await gateway.table.fresh()
+    for agent in snapshot.visible_to(key):
+        for entry in _models_of(agent, snapshot):
             if entry["id"].lower() == name.lower():
                 return json_response(entry)
     raise Refusal(404, f"there is no model {name[:100]!r}", param="model", code="model_not_found")
 
 
-def _models_of(agent: KnownAgent) -> list[dict[str, Any]]:
+def _models_of(agent: KnownAgent, snapshot: Snapshot) -> list[dict[str, Any]]:
     """What nothing serves is not listed. In OpenAI's form and in Anthropic's at once."""
-    pins = agent.pins()
-    names = [agent.name, *(f"{agent.name}@{version}" for version in pins)] if pins else []
+    pins = [f"{agent.name}@{version}" for version in agent.pins()]
+    names = [agent.name, *pins, *(of.name for of in snapshot.tuned.values() if of.pin in pins)] if pins else []
     created = {"created": int(agent.created_at.timestamp()), "created_at": agent.created_at.isoformat()}
     kind = {"object": "model", "type": "model", "owned_by": "ratchet"}
     return [{"id": name, "display_name": name, **kind, **created} for name in names]

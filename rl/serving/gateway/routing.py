@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
@@ -140,12 +140,28 @@ class KnownKey:
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
 
+class TunedName(NamedTuple):
+    """What a version is called by clients of OpenAI's fine-tuning API."""
+
+    name: str
+    """``ft:BASE:ORGANIZATION:SUFFIX:ID``."""
+    pin: str
+    """``agent@version``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     agents: Mapping[str, KnownAgent] = field(default_factory=dict)
     """The agents by name in lower case."""
     keys: Mapping[str, KnownKey] = field(default_factory=dict)
     """The keys by their digest."""
+    tuned: Mapping[str, TunedName] = field(default_factory=dict)
+    """The names of tuned models in lower case."""
+
+    def pin_of(self, model: str) -> str:
+        """What a tuned model, or its last checkpoint, is here; another name as it is."""
+        tuned = self.tuned.get(model.lower().partition(":ckpt-step-")[0]) if model.startswith("ft:") else None
+        return tuned.pin if tuned else model
 
     def visible_to(self, key: KnownKey) -> Iterator[KnownAgent]:
         return (agent for agent in self.agents.values() if key.agent_id in (None, agent.id))
@@ -174,9 +190,9 @@ class Route:
 
 
 def route(snapshot: Snapshot, key: KnownKey, model: str, unit: str, now: datetime) -> Route:
-    """``model`` is ``agent``, ``agent@version`` or ``agent@base``. The route may lead to what nothing serves. Raises
-    UsageError for an agent that the key does not see, or a version that was never deployed."""
-    name, pinned, version = model.partition("@")
+    """``model`` is ``agent``, ``agent@version``, ``agent@base`` or the name of a tuned model. The route may lead to what
+    nothing serves. Raises UsageError for an agent that the key does not see, or a version that was never deployed."""
+    name, pinned, version = snapshot.pin_of(model).partition("@")
     agent = snapshot.agents.get(name.lower())
     if agent is None or key.agent_id not in (None, agent.id):
         known = sorted(visible.name for visible in snapshot.visible_to(key))

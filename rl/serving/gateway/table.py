@@ -1,5 +1,6 @@
 """The snapshot that requests are routed by, read again all the time in a thread of its own: agents, deployments, running
-experiments, keys and the newest feedback in five queries; more for agents whose answers are judged, or kept to a form."""
+experiments, keys, tuned models and the newest feedback in six queries; more for agents whose answers are judged, or kept to
+a form."""
 
 import asyncio
 import logging
@@ -23,8 +24,8 @@ from rl.collect.feedback.kept_answers import (
     StructuredAnswers,
     read_kept_answers,
 )
-from rl.models import Agent, ApiKey, Deployment, Experiment
-from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, TrafficSplit
+from rl.models import Agent, ApiKey, Deployment, Experiment, TuningJob
+from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, TrafficSplit, TunedName
 from rl.serving.judge_process import path_of
 from rl.serving.judge_server import require_judge
 from rl.serving.upstreams import upstream_of
@@ -91,7 +92,13 @@ def load(reader: AgentReader | None = None) -> Snapshot:
         digest: KnownKey(pk, kind == ApiKey.Kind.SECRET, agent, frozenset(scopes), expiry)
         for digest, pk, kind, agent, scopes, expiry in ApiKey.valid().values_list(*columns).order_by()
     }
-    return Snapshot(agents, keys)
+    return Snapshot(agents, keys, _read_tuned())
+
+
+def _read_tuned() -> dict[str, TunedName]:
+    rows = TuningJob.objects.exclude(tuned_model=None).order_by()
+    columns = rows.values_list("tuned_model", "agent__name", "run__version__name")
+    return {name.lower(): TunedName(name, f"{agent}@{version}") for name, agent, version in columns if name and version}
 
 
 def _read_kept(

@@ -58,18 +58,19 @@ class Front:
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         path, address = scope["path"], address_of(scope)
+        for_gateway = is_for_gateway(path, scope["method"])
         if path in health.PATHS:
             await send_answer(send, await self._health.answer(scope["method"], path))
             return
         try:
             self._limits.admit(scope, address)
-            if not is_for_gateway(path):
+            if not for_gateway:
                 require_known_host(scope)
             with self._memory.share(address) as take:
                 is_otlp = f"{path}/".startswith(SPANS)
                 most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
                 body = await collect(scope, receive, most, take)
-                if is_for_gateway(path):
+                if for_gateway:
                     await gateway(scope, replay(body, receive), self._noting_send(scope, address, send))
                     return
                 answer = await self._of_site(scope, receive, body)
@@ -78,7 +79,7 @@ class Front:
                     await gateway(asked.scope(scope), replay(asked.body, receive), noting)
                     return
         except RequestRefused as refused:
-            answer = as_gateway_answer(refused, path) if is_for_gateway(path) else refused.answer()
+            answer = as_gateway_answer(refused, path) if for_gateway else refused.answer()
         self._limits.note(scope, address, answer.status, answer.headers)
         await send_answer(send, answer)
 
@@ -128,9 +129,10 @@ _CODES: Final = {
 }
 
 
-def is_for_gateway(path: str) -> bool:
-    """All under ``/v1``, for what is not there too, but what the site answers."""
-    return f"{path}/".startswith("/v1/") and not f"{path}/".startswith(OF_SITE)
+def is_for_gateway(path: str, method: str) -> bool:
+    """All under ``/v1``, for what is not there too, but what the site answers: models are deleted there."""
+    is_deletion = method == "DELETE" and path.startswith("/v1/models/")
+    return f"{path}/".startswith("/v1/") and not f"{path}/".startswith(OF_SITE) and not is_deletion
 
 
 def as_gateway_answer(refused: RequestRefused, path: str) -> HttpAnswer:

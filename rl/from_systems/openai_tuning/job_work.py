@@ -1,0 +1,161 @@
+"""From a job to its run, and from its run to a model that can be asked. The queue does each part; doing one again changes
+nothing."""
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from rl.base.errors import ExportFailed, RatchetError, RunConflict
+from rl.base.slugs import one_line
+from rl.dataset_builder import DataOptions
+from rl.from_systems.openai_tuning.job_rows import store_rows
+from rl.models import ModelVersion, TrainingRun, TuningJob, UploadedFile
+from rl.operations import audit
+from rl.runs import choosing, run, supervisor
+from rl.runs.choosing import RunOptions
+from rl.serving.deploy import deploy
+
+log = logging.getLogger(__name__)
+METHODS: Final = {"supervised": "sft", "dpo": "dpo", "reinforcement": "grpo"}
+ORGANIZATION: Final = "ratchet"
+PREPARE_SECONDS: Final = 1200
+"""The longest that reading files, or exporting a model, may take in the queue; its lease is longer."""
+LEFT_SECONDS: Final = 600
+HELD_OUT_SHARE: Final = 0.1
+"""What a job without a validation file holds out of its prompts."""
+
+
+def connect() -> None:
+    supervisor.run_ended.connect(_run_ended, dispatch_uid="jobs of OpenAI's fine-tuning API")
+
+
+def enqueue(part: str, job: TuningJob) -> None:
+    """``part``: the name of a function of this module. Once the row is committed."""
+    from django_q.tasks import async_task  # reads the queue's settings when imported
+
+    transaction.on_commit(lambda: async_task(f"{__name__}.{part}", job.pk, timeout=PREPARE_SECONDS))
+
+
+def prepare(job_id: str) -> str:
+    """Reads the files of a job, which then waits for its agent's turn; its status afterwards."""
+    job = TuningJob.objects.select_related("agent").filter(pk=job_id, finished_at=None).first()
+    if job is None:
+        return "gone"
+    if not job.is_checked:
+        for field, held_out in (("training_file", False), ("validation_file", True)):
+            name = getattr(job, field)
+            file = UploadedFile.objects.filter(pk=name).first() if name else None
+            try:
+                if name and file is None:
+                    raise RatchetError(f"the file {name} is gone")
+                if file:
+                    store_rows(job.agent, file.pk, file.path, job.method["type"], held_out=held_out)
+            except RatchetError as error:
+                return fail(job, f"invalid_{field}", str(error), field)
+        TuningJob.objects.filter(pk=job.pk).update(is_checked=True)
+    return start_next(job)
+
+
+def start_next(job: TuningJob, *, at_once: bool = True) -> str:
+    """Starts the run of the oldest job of this job's agent that waits, where the agent has no run; what became of it. Not
+    ``at_once``: within a minute, as runs that were forgotten are."""
+    waiting = TuningJob.objects.filter(agent=job.agent_id, run=None, finished_at=None, is_checked=True, is_paused=False)
+    first = waiting.select_related("agent").order_by("created_at", "pk").first()
+    if first is None:
+        return "nothing waits"
+    try:
+        with transaction.atomic():
+            made = _make_run(first)
+            if not TuningJob.objects.filter(pk=first.pk, run=None, finished_at=None).update(run=made):
+                raise RunConflict(f"{first.pk} was started by somebody else")
+            if at_once:
+                supervisor.enqueue(made)
+    except RunConflict:
+        return "waits"
+    except RatchetError as error:
+        return fail(first, "invalid_request", str(error))
+    return "started"
+
+
+def _make_run(job: TuningJob) -> TrainingRun:
+    """Raises RunConflict where the agent has a run, and UsageError."""
+    kind = job.method["type"]
+    overrides = {"seed": job.seed, **_numbers(job.method[kind]["hyperparameters"])}
+    chosen = choosing.choose(job.agent, METHODS[kind], overrides, base_model=job.model)
+    files = [name for name in (job.training_file, job.validation_file) if name]
+    share = 0.0 if job.validation_file else HELD_OUT_SHARE
+    data = DataOptions(pair_type=job.agent.pair_type, sessions=tuple(files), val_split=share, min_samples=1)
+    options = chosen.apply_to(RunOptions(data=data, report_to="wandb" if job.integrations else ""))
+    with audit.acting_for(
+        audit.Caller(f"key:{job.api_key_id or '?'} {job.api_key.name if job.api_key else 'fine-tuning'}")
+    ):
+        return run.create(job.agent, method_name=METHODS[kind], config=chosen.config, options=options)
+
+
+def _numbers(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Our hyper-parameters for those that are not left to us. A batch is one pass and one step."""
+    names = {"n_epochs": "epochs", "learning_rate_multiplier": "learning_rate_multiplier", "beta": "beta"}
+    numbers = {names[name]: value for name, value in asked.items() if name in names and value != "auto"}
+    if (batch := asked.get("batch_size", "auto")) != "auto":
+        numbers |= {"batch_size": batch, "gradient_accumulation": 1}
+    return numbers
+
+
+def _run_ended(run: TrainingRun, **signal: Any) -> None:
+    """In the run's own process, whose tasks the queue would not believe."""
+    jobs = TuningJob.objects.filter(Q(run=run) | Q(agent=run.agent_id, run=None), finished_at=None)
+    if job := jobs.order_by("created_at").first():
+        if job.run_id == run.pk and not job.is_paused:
+            _settle(job, run)
+        start_next(job, at_once=False)
+
+
+def is_left(job: TuningJob) -> bool:
+    """Whether its run ended some time ago and its process, killed since, did not finish the job."""
+    ended = job.run.finished_at if job.run and not job.is_paused and job.finished_at is None else None
+    return ended is not None and ended < timezone.now() - timedelta(seconds=LEFT_SECONDS)
+
+
+def finish(job_id: str) -> str:
+    """Serves what the run made, whatever the gate said of it, and starts the next job."""
+    job = TuningJob.objects.select_related("agent", "run__version").filter(pk=job_id).first()
+    if job is None or (job.run and (job.run.is_active or job.is_paused)):
+        return "not over"
+    if job.finished_at is None and job.run:
+        _settle(job, job.run)
+    return start_next(job)
+
+
+def _settle(job: TuningJob, ended: TrainingRun) -> None:
+    states = TrainingRun.State
+    if ended.state == states.CANCELLED:
+        end(job)
+    elif ended.state == states.FAILED or ended.version is None:
+        fail(job, "training_failed", ended.error or "the version that it made is gone")
+    else:
+        try:
+            _serve(job, ended.version)
+        except ExportFailed as error:
+            fail(job, "serving_failed", str(error))
+
+
+def end(job: TuningJob, **fields: Any) -> None:
+    TuningJob.objects.filter(pk=job.pk, finished_at=None).update(finished_at=timezone.now(), **fields)
+
+
+def _serve(job: TuningJob, version: ModelVersion) -> None:
+    """Production traffic stays where it is: what is in use changes by promotion."""
+    if not version.deployments.exclude(target="none").exists():
+        deploy(job.agent, version, target=job.agent.deploy_target)
+    name = f"ft:{job.model}:{ORGANIZATION}:{one_line(job.suffix)}:{job.pk.removeprefix('ftjob-')[:8]}"
+    end(job, tuned_model=name)
+
+
+def fail(job: TuningJob, code: str, message: str, param: str | None = None) -> str:
+    end(job, error={"code": code, "message": message, "param": param})
+    return f"failed: {message}"

@@ -1,0 +1,299 @@
+"""Jobs from the outside, and what the queue makes of them; without training."""
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.fine_tuning import FineTuningJob, FineTuningJobEvent
+from openai.types.fine_tuning.jobs import FineTuningJobCheckpoint
+
+from rl.collect.importers.chat import RATER
+from rl.from_systems.openai_tuning import job_work
+from rl.from_systems.openai_tuning.job_form import NUMBERS
+from rl.models import Agent, ApiKey, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TuningJob, UploadedFile
+from rl.models.traces import HELD_OUT, SPLIT
+from rl.runs.choosing import RunOptions
+from tests.admin.records import make_evaluation, make_training_set
+from tests.web.api.conftest import Caller, key_for
+
+pytestmark = pytest.mark.django_db
+JOBS = "/v1/fine_tuning/jobs"
+ASK, TELL = {"role": "user", "content": "Where is my parcel?"}, {"role": "assistant", "content": "delivery"}
+CHAT = {"messages": [ASK, TELL]}
+PAIR = {
+    "input": {"messages": [ASK]},
+    "preferred_output": [TELL],
+    "non_preferred_output": [{**TELL, "content": "I like parcels."}],
+}
+
+
+@pytest.fixture
+def trainer(data_dir) -> Caller:
+    return Caller(key_for(None))
+
+
+def put_file(*rows: Any, purpose: str = "fine-tune", agent: Agent | None = None) -> str:
+    body = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    file = UploadedFile.objects.create(filename="rows.jsonl", purpose=purpose, bytes=len(body), agent=agent)
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    file.path.write_bytes(body)
+    return file.pk
+
+
+def make_job(trainer: Caller, *rows: Any, **fields: Any) -> TuningJob:
+    body = {"model": "tiny", "training_file": put_file(*rows or [CHAT]), "suffix": "router", **fields}
+    answer = trainer.post(JOBS, body)
+    assert answer.status_code == 200, answer.content
+    return TuningJob.objects.get(pk=answer.json()["id"])
+
+
+def shown(trainer: Caller, job: TuningJob) -> FineTuningJob:
+    return FineTuningJob.model_validate(trainer.get(f"{JOBS}/{job.pk}").json(), strict=True)
+
+
+def messages(trainer: Caller, job: TuningJob) -> list[str]:
+    return [event["message"] for event in trainer.get(f"{JOBS}/{job.pk}/events").json()["data"]]
+
+
+def end_run(job: TuningJob, state: TrainingRun.State, **fields: Any) -> TrainingRun:
+    job.refresh_from_db()
+    TrainingRun.objects.filter(pk=job.run_id).update(state="running", started_at=job.created_at)
+    TrainingRun.objects.filter(pk=job.run_id).update(state=state, finished_at=job.created_at, **fields)
+    return TrainingRun.objects.get(pk=job.run_id)
+
+
+def test_a_job_has_every_field_of_the_clients_type(trainer: Caller):
+    job = make_job(trainer, metadata={"team": "support"}, seed=7)
+    document = trainer.get(f"{JOBS}/{job.pk}").json()
+    assert FineTuningJob.model_fields.keys() <= document.keys()
+    told = shown(trainer, job)
+    assert (told.status, told.seed, told.metadata, told.model) == ("validating_files", 7, {"team": "support"}, "tiny")
+    assert told.method is not None
+    assert (told.method.type, told.hyperparameters.n_epochs) == ("supervised", "auto")
+    assert messages(trainer, job)[-1] == f"Created fine-tuning job: {job.pk}"
+    FineTuningJobEvent.model_validate(trainer.get(f"{JOBS}/{job.pk}/events").json()["data"][0], strict=True)
+
+
+def test_the_answers_of_its_file_are_the_agents_and_accepted(trainer: Caller):
+    job = make_job(trainer)
+    assert job_work.prepare(job.pk) == "started"
+    trace, said = Trace.objects.get(), Feedback.objects.get()
+    assert (trace.agent.name, trace.session_id, trace.source) == ("router", job.training_file, "fine_tuning")
+    assert (trace.question, trace.response) == ("Where is my parcel?", "delivery")
+    assert (said.trace, said.value, said.rater) == (trace, 1, RATER)
+    run = TuningJob.objects.get(pk=job.pk).run
+    assert run is not None
+    assert (run.method, run.state) == ("sft", "queued")
+    assert RunOptions.from_dict(run.options).data.sessions == (job.training_file,)
+    assert shown(trainer, job).status == "queued"
+    assert job_work.prepare(job.pk) == "nothing waits"  # the queue delivers a task again
+    assert (Trace.objects.count(), TrainingRun.objects.count()) == (1, 1)
+
+
+def test_each_answer_with_a_weight_is_learned(trainer: Caller):
+    more = [ASK, TELL, {**ASK, "content": "And now?"}, {**TELL, "content": "sales", "weight": 0}]
+    calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "look"}}]}
+    result = {"role": "tool", "tool_call_id": "c", "content": "on its way"}
+    job_work.prepare(make_job(trainer, {"messages": more}, {"messages": [ASK, calls, result, TELL]}).pk)
+    assert [
+        [call["tool_name"] for call in trace.tool_calls or []] for trace in Trace.objects.order_by("external_id")
+    ] == [
+        [],
+        ["look"],
+    ]
+    assert {trace.response for trace in Trace.objects.all()} == {"delivery"}
+
+
+def test_a_validation_file_is_what_is_held_out(trainer: Caller):
+    other = {"messages": [{**ASK, "content": "My card is lost"}, {**TELL, "content": "cards"}]}
+    job = make_job(trainer, validation_file=put_file(other))
+    job_work.prepare(job.pk)
+    held = Trace.objects.get(response="cards")
+    assert (held.details[SPLIT], held.session_id) == (HELD_OUT, job.validation_file)
+    run = TrainingRun.objects.get()
+    assert (run.options["data"]["val_split"], len(run.options["data"]["sessions"])) == (0.0, 2)
+
+
+def test_preferred_outputs_are_picks_and_trained_by_dpo(trainer: Caller):
+    method = {"type": "dpo", "dpo": {"hyperparameters": {"beta": 0.3, "n_epochs": 2, "batch_size": 4}}}
+    job_work.prepare(make_job(trainer, PAIR, method=method).pk)
+    pick, run = Feedback.objects.get(), TrainingRun.objects.get()
+    assert (pick.kind, pick.choice, pick.trace.response) == ("comparison", "left", "delivery")
+    assert (run.method, run.config["beta"], run.config["epochs"]) == ("dpo", 0.3, 2)
+    assert (run.config["batch_size"], run.config["gradient_accumulation"]) == (4, 1)
+
+
+def test_the_older_form_has_its_numbers_beside_the_model(trainer: Caller):
+    numbers = {"n_epochs": 3, "learning_rate_multiplier": 0.5}
+    job = make_job(trainer, hyperparameters=numbers)
+    job_work.prepare(job.pk)
+    config = TrainingRun.objects.get().config
+    assert (config["epochs"], config["learning_rate_multiplier"]) == (3, 0.5)
+    assert (shown(trainer, job).hyperparameters.n_epochs, job.method["type"]) == (3, "supervised")
+
+
+def test_jobs_of_one_agent_wait_for_each_other(trainer: Caller):
+    first, second = make_job(trainer), make_job(trainer, {"messages": [ASK, {**TELL, "content": "sales"}]})
+    assert [job_work.prepare(job.pk) for job in (first, second)] == ["started", "waits"]
+    assert shown(trainer, second).status == "queued"
+    end_run(first, TrainingRun.State.FAILED, error="no memory")
+    assert job_work.finish(first.pk) == "started"
+    second.refresh_from_db()
+    assert second.run is not None
+    failed = shown(trainer, first)
+    assert failed.error is not None
+    assert (failed.status, failed.error.message) == ("failed", "no memory")
+
+
+@pytest.fixture
+def succeeded(trainer: Caller, monkeypatch) -> TuningJob:
+    """Its version was rejected by the gate, and is served all the same."""
+    deployed: list[str] = []
+    monkeypatch.setattr(job_work, "deploy", lambda agent, version, target: deployed.append(f"{version.name} {target}"))
+    job = make_job(trainer, metadata={"team": "support"})
+    job_work.prepare(job.pk)
+    version = ModelVersion.objects.create(agent=job.agent, name="v1", base_model="tiny", feedback_count=1)
+    make_evaluation(version, make_training_set(job.agent, 1), verdict="reject", report={"reason": "It repeats itself."})
+    run = end_run(job, TrainingRun.State.SUCCEEDED, version=version, step=20, total_steps=20)
+    MetricPoint.objects.create(run=run, step=10, values={"loss": 1.25})
+    MetricPoint.objects.create(run=run, step=20, values={"loss": 0.5})
+    assert job_work.finish(job.pk) == "nothing waits"
+    assert deployed == ["v1 llama_cpp"]
+    job.refresh_from_db()
+    return job
+
+
+def test_a_job_whose_version_the_gate_rejects_succeeds_and_says_so(trainer: Caller, succeeded: TuningJob):
+    told = shown(trainer, succeeded)
+    assert (told.status, told.error) == ("succeeded", None)
+    assert told.fine_tuned_model == succeeded.tuned_model == f"ft:tiny:ratchet:router:{succeeded.pk[6:14]}"
+    assert told.metadata == {"team": "support", "ratchet_version": "router@v1", "ratchet_verdict": "reject"}
+    lines = messages(trainer, succeeded)
+    assert lines[0] == "The job has successfully completed"
+    assert "Measured: reject. It repeats itself." in lines
+    assert "Step 10/20: training loss=1.25" in lines
+
+
+def test_events_come_in_pages_and_keep_their_ids(trainer: Caller, succeeded: TuningJob):
+    url, ids, after = f"{JOBS}/{succeeded.pk}/events", [], {}
+    while True:
+        page = trainer.get(url, limit=3, **after).json()
+        ids += [event["id"] for event in page["data"]]
+        if not page["has_more"]:
+            break
+        after = {"after": page["last_id"]}
+    assert len(ids) == len(set(ids)) == len(messages(trainer, succeeded))
+    assert ids == sorted(ids, reverse=True)
+
+
+def test_its_last_step_is_a_checkpoint_that_can_be_called(trainer: Caller, succeeded: TuningJob):
+    (only,) = trainer.get(f"{JOBS}/{succeeded.pk}/checkpoints").json()["data"]
+    checkpoint = FineTuningJobCheckpoint.model_validate(only, strict=True)
+    assert checkpoint.fine_tuned_model_checkpoint == f"{succeeded.tuned_model}:ckpt-step-20"
+    assert (checkpoint.step_number, checkpoint.metrics.train_loss) == (20, 0.5)
+
+
+def test_a_queued_job_is_cancelled_at_once(trainer: Caller):
+    job = make_job(trainer)
+    job_work.prepare(job.pk)
+    assert trainer.post(f"{JOBS}/{job.pk}/cancel").json()["status"] == "cancelled"
+    assert TrainingRun.objects.get().state == "cancelled"
+    assert trainer.post(f"{JOBS}/{job.pk}/cancel").status_code == 400
+
+
+def test_a_paused_job_goes_on_with_the_same_run(trainer: Caller):
+    job = make_job(trainer)
+    job_work.prepare(job.pk)
+    assert trainer.post(f"{JOBS}/{job.pk}/pause").json()["status"] == "queued"
+    assert TrainingRun.objects.get().state == "cancelled"
+    assert job_work.finish(job.pk) == "not over"
+    assert trainer.post(f"{JOBS}/{job.pk}/resume").json()["status"] == "queued"
+    run = TrainingRun.objects.get()
+    assert (run.state, TuningJob.objects.get().run) == ("queued", run)
+    assert trainer.post(f"{JOBS}/{job.pk}/resume").status_code == 400
+
+
+def test_jobs_are_listed_by_their_metadata(trainer: Caller):
+    one = make_job(trainer, metadata={"team": "support", "a__b": "x"})
+    two = make_job(trainer, metadata={"team": "sales"})
+    listed = trainer.get(JOBS).json()
+    assert [row["id"] for row in listed["data"]] == [two.pk, one.pk]
+    for query in ({"metadata[team]": "support"}, {"metadata[a__b]": "x"}):
+        assert [row["id"] for row in trainer.get(JOBS, **query).json()["data"]] == [one.pk]
+    assert trainer.get(JOBS, limit=1).json()["has_more"]
+    assert [row["id"] for row in trainer.get(JOBS, limit=1, after=two.pk).json()["data"]] == [one.pk]
+
+
+def test_a_key_of_an_agent_sees_and_trains_that_agent(trainer: Caller, agent: Agent):
+    theirs = make_job(trainer)
+    own = Caller(key_for(agent))
+    assert own.get(f"{JOBS}/{theirs.pk}").status_code == 404
+    body = {"model": "tiny", "training_file": put_file(CHAT, agent=agent), "suffix": "router"}
+    job = TuningJob.objects.get(pk=own.post(JOBS, body).json()["id"])
+    assert job.agent == agent
+    assert own.post(JOBS, {**body, "training_file": theirs.training_file}).json()["error"]["param"] == "training_file"
+
+
+WRONG = [
+    ({"model": None}, "model", "missing_required_parameter"),
+    ({"training_file": None}, "training_file", "missing_required_parameter"),
+    ({"model": "gpt-9"}, "model", "model_not_available"),
+    ({"model": "ft:tiny:ratchet::1"}, "model", "model_not_available"),
+    ({"model": "/etc/passwd"}, "model", "model_not_available"),
+    ({"training_file": "file-none"}, "training_file", "invalid_value"),
+    ({"validation_file": "file-\u0000"}, None, None),
+    ({"suffix": "x" * 65}, "suffix", "invalid_value"),
+    ({"suffix": "!!"}, "suffix", "invalid_value"),
+    ({"seed": -1}, "seed", "invalid_value"),
+    ({"seed": True}, "seed", "invalid_value"),
+    ({"metadata": {"a": 1}}, "metadata", "invalid_value"),
+    ({"metadata": {str(number): "x" for number in range(17)}}, "metadata", "invalid_value"),
+    ({"integrations": [{"type": "other"}]}, "integrations", "invalid_value"),
+    ({"integrations": [{"type": "wandb"}]}, "integrations", "integration_not_available"),
+    ({"method": {"type": "magic"}}, "method.type", "invalid_value"),
+    ({"method": {"type": "dpo", "dpo": {"grader": {}}}}, "method.dpo.grader", "unknown_parameter"),
+    ({"hyperparameters": {"n_epochs": 0}}, "method.supervised.hyperparameters.n_epochs", "invalid_value"),
+    ({"hyperparameters": {"n_epochs": 1.5}}, "method.supervised.hyperparameters.n_epochs", "invalid_value"),
+    ({"hyperparameters": {"rate": 1}}, "method.supervised.hyperparameters.rate", "unknown_parameter"),
+    ({"prompt_loss_weight": 1}, "prompt_loss_weight", "unknown_parameter"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "param", "code"), WRONG, ids=str)
+def test_what_is_wrong_is_named_and_makes_nothing(trainer: Caller, wrong: dict[str, Any], param: str, code: str):
+    body = {"model": "tiny", "training_file": put_file(CHAT), "suffix": "router", **wrong}
+    answer = trainer.post(JOBS, body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"]) == (400, "invalid_request_error")
+    assert (error["param"], error["code"]) == (param, code)
+    assert not TuningJob.objects.exists()
+    assert not Agent.objects.exists()
+
+
+def test_who_may_not_train_makes_no_job(data_dir):
+    reader = Caller(ApiKey.create(name="reader", kind=ApiKey.Kind.SECRET)[1])
+    refused = reader.post(JOBS, {"model": "tiny", "training_file": put_file(CHAT)})
+    assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
+    assert Caller("sk_none").get(JOBS).json()["error"]["type"] == "authentication_error"
+    assert reader.get("/v1/fine_tuning/nothing").json()["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_every_number_of_a_method_may_be_left_to_us(trainer: Caller, kind: str):
+    method = {"type": kind, kind: {"hyperparameters": dict.fromkeys(NUMBERS[kind], "auto")}}
+    assert make_job(trainer, method=method).method[kind]["hyperparameters"] == dict.fromkeys(NUMBERS[kind], "auto")
+
+
+def test_a_tuned_model_is_deleted_unless_it_is_in_use(trainer: Caller, succeeded: TuningJob):
+    gone = trainer.client.delete("/v1/models/ft:tiny:ratchet:none:1")
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "model_not_found")
+    version = succeeded.run.version
+    row = version.deployments.create(agent=succeeded.agent, model_name="m", target="openai", url="http://127.0.0.1:1")
+    row.alias = "champion"
+    row.save()
+    used = trainer.client.delete(f"/v1/models/{succeeded.tuned_model}")
+    assert (used.status_code, used.json()["error"]["code"]) == (409, "model_in_use")
+    row.alias = ""
+    row.save()
+    assert trainer.client.delete(f"/v1/models/{succeeded.tuned_model}").json()["deleted"] is True
+    assert not version.deployments.exclude(target="none").exists()
