@@ -20,53 +20,55 @@ class RatchetConfig(AppConfig):
         from corsheaders.signals import check_request_enabled
         from django_q.signals import post_spawn
 
-        from rl import checks, from_systems, tasks  # noqa: F401  registers the start-up checks
-        from rl.base.leaves import import_name
-        from rl.collect.importers import IMPORTERS
-        from rl.collect.importers.newcomers import AGENT_DEFAULTS
-        from rl.config.lengths import LENGTHS, Lengths
-        from rl.config.reward_weights import DECISION_WEIGHTS
-        from rl.data_formatter import wording
-        from rl.data_formatter.wording import DECISION_PROMPTS
-        from rl.dataset_builder import exporting
-        from rl.evaluation import DECIDING_FIELDS
+        from rl import checks, tasks  # noqa: F401  registers the start-up checks
         from rl.from_systems.command_center.callers import allow_origin_of_page
-        from rl.from_systems.ocd.formulas import WEIGHTS
+        from rl.from_systems.n3 import policies
+        from rl.from_systems.openai_tuning import job_work
+        from rl.operations import audit_signals
         from rl.operations.foreign_tables import refuse_foreign_database
-        from rl.rewards.decision import FORMULAS
-        from rl.web import rating_filters
         from rl.web.api.auth import allow_origin_of_publishable_key
 
-        IMPORTERS.update(from_systems.FORMATS)
-        AGENT_DEFAULTS.update(from_systems.AGENT_DEFAULTS)
-        rating_filters.DRAWINGS.update(from_systems.DRAWINGS)
-        rating_filters.TAGS_OF.update({source: import_name(path) for source, path in from_systems.TAGS.items()})
-        filters = {source: import_name(path) for source, path in from_systems.RATING_FILTERS.items()}
-        rating_filters.FILTERS.update(filters)
-        wording.PROMPT_TEMPLATES.update(from_systems.PROMPT_TEMPLATES)
-        wording.ANSWER_TEMPLATES.update(from_systems.ANSWER_TEMPLATES)
-        DECISION_PROMPTS.update(from_systems.DECISION_PROMPTS)
-        exporting.FORMATS.update(from_systems.ROW_FORMATS)
-        FORMULAS.update(from_systems.DECISION_FORMULAS)
-        DECISION_WEIGHTS.update(WEIGHTS)
-        LENGTHS.update({name: Lengths(*both) for name, both in from_systems.LENGTHS.items()})
-        DECIDING_FIELDS.update(from_systems.DECIDING_FIELDS)
+        _add_other_systems()
         _add_other_packages()
-        for allow in (allow_origin_of_publishable_key, allow_origin_of_page):
-            check_request_enabled.connect(allow)
-        _connect_listeners()
+        check_request_enabled.connect(allow_origin_of_publishable_key)
+        check_request_enabled.connect(allow_origin_of_page)
+        audit_signals.connect()
+        policies.connect()
+        job_work.connect()
         post_spawn.connect(tasks.introduce_worker)
         pre_migrate.connect(refuse_foreign_database, sender=self)
         post_migrate.connect(tasks.ensure_schedules, sender=self)
 
 
-def _connect_listeners() -> None:
-    from rl.from_systems.n3 import policies
-    from rl.from_systems.openai_tuning import job_work
-    from rl.operations import audit_signals
+def _add_other_systems() -> None:
+    """Adds what the tables of ``rl.from_systems`` name."""
+    from rl import from_systems
+    from rl.base.leaves import import_name
+    from rl.collect.importers import IMPORTERS
+    from rl.collect.importers.newcomers import AGENT_DEFAULTS
+    from rl.config.lengths import LENGTHS, Lengths
+    from rl.config.reward_weights import DECISION_WEIGHTS
+    from rl.data_formatter import wording
+    from rl.dataset_builder import exporting
+    from rl.evaluation import DECIDING_FIELDS
+    from rl.from_systems.ocd.formulas import WEIGHTS
+    from rl.rewards.decision import FORMULAS
+    from rl.web import rating_filters
 
-    for listener in (audit_signals, policies, job_work):
-        listener.connect()
+    IMPORTERS.update(from_systems.FORMATS)
+    AGENT_DEFAULTS.update(from_systems.AGENT_DEFAULTS)
+    rating_filters.DRAWINGS.update(from_systems.DRAWINGS)
+    rating_filters.TAGS_OF.update({source: import_name(path) for source, path in from_systems.TAGS.items()})
+    filters = {source: import_name(path) for source, path in from_systems.RATING_FILTERS.items()}
+    rating_filters.FILTERS.update(filters)
+    wording.PROMPT_TEMPLATES.update(from_systems.PROMPT_TEMPLATES)
+    wording.ANSWER_TEMPLATES.update(from_systems.ANSWER_TEMPLATES)
+    wording.DECISION_PROMPTS.update(from_systems.DECISION_PROMPTS)
+    exporting.FORMATS.update(from_systems.ROW_FORMATS)
+    FORMULAS.update(from_systems.DECISION_FORMULAS)
+    DECISION_WEIGHTS.update(WEIGHTS)
+    LENGTHS.update({name: Lengths(*both) for name, both in from_systems.LENGTHS.items()})
+    DECIDING_FIELDS.update(from_systems.DECIDING_FIELDS)
 
 
 def _add_other_packages() -> None:
