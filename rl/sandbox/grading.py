@@ -54,6 +54,15 @@ class CaseOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnValue:
+    value: Any
+    """JSON."""
+    problem: str
+    """Why there is no value; empty where there is."""
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
 class Grade:
     passed: int
     total: int
@@ -91,31 +100,47 @@ def _whole_program(program: str, test: TestCase, language: str, limits: Limits, 
         raise UsageError(f"a program prints text; it cannot be expected to print {test.expected!r}")
     result = run(program, language, test.stdin, limits, backend=backend)
     if result.stopped:
-        return _outcome_of_limit(result)
+        return CaseOutcome(False, _reason_of_limit(result), result)
     passed = result.stdout.strip() == test.expected.strip()
     return CaseOutcome(passed, "" if passed else "it printed something else", result)
 
 
 def _call(program: str, function: str, test: TestCase, limits: Limits, backend: str | None) -> CaseOutcome:
+    expected = json.loads(_as_json(test.expected))
+    answer = call(program, function, test.arguments, limits, backend=backend)
+    if answer.problem:
+        return CaseOutcome(False, answer.problem, answer.result)
+    passed = _equal(answer.value, expected)
+    return CaseOutcome(passed, "" if passed else "it returned something else", answer.result)
+
+
+def call(
+    program: str,
+    function: str,
+    arguments: Sequence[Any],
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    backend: str | None = None,
+) -> ReturnValue:
+    """What the Python function returns. Raises UsageError for arguments that are not JSON, SandboxUnavailable as ``run``
+    does."""
     # The marker only tells the answer from other output. Whoever finds it out still needs the right answer.
     marker = f"\n{secrets.token_hex(16)} "
-    task = {"program": program, "function": function, "arguments": test.arguments, "marker": marker}
-    expected = json.loads(_as_json(test.expected))
+    task = {"program": program, "function": function, "arguments": arguments, "marker": marker}
     result = run(_DRIVER, "python", _as_json(task), limits, backend=backend)
     if result.stopped:
-        return _outcome_of_limit(result)
+        return ReturnValue(None, _reason_of_limit(result), result)
     answers = [line.removeprefix(marker[1:]) for line in result.stdout.split("\n") if line.startswith(marker[1:])]
     if len(answers) != 1:
-        return CaseOutcome(False, "it gave several answers" if answers else "it gave no answer", result)
+        return ReturnValue(None, "it gave several answers" if answers else "it gave no answer", result)
     try:
-        passed = _equal(json.loads(answers[0]), expected)
+        return ReturnValue(json.loads(answers[0]), "", result)
     except (ValueError, RecursionError):
-        return CaseOutcome(False, "its answer is not JSON", result)
-    return CaseOutcome(passed, "" if passed else "it returned something else", result)
+        return ReturnValue(None, "its answer is not JSON", result)
 
 
-def _outcome_of_limit(result: Result) -> CaseOutcome:
-    return CaseOutcome(False, f"it reached the {result.stopped} limit", result)
+def _reason_of_limit(result: Result) -> str:
+    return f"it reached the {result.stopped} limit"
 
 
 def _as_json(value: Any) -> str:

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 
@@ -62,11 +62,15 @@ def compare(server: JudgeServer, duels: Sequence[Duel], report: Report) -> list[
 def read_side(reply: str) -> float | None:
     """1 for A, 0 for B, 1/2 for a tie; None for a reply whose last or first line is none of them. What a model thinks
     aloud, between ``<think>`` tags, does not count."""
-    lines = [line for line in _THOUGHT.sub("", reply).splitlines() if line.strip()]
+    lines = [line for line in without_thoughts(reply).splitlines() if line.strip()]
     for line in [*lines[-1:], *lines[:1]]:
         if match := _REPLY.fullmatch(line):
             return {"a": 1.0, "b": 0.0, "tie": 0.5}[match[1].lower()]
     return None
+
+
+def without_thoughts(reply: str) -> str:
+    return _THOUGHT.sub("", reply)
 
 
 def messages(server: JudgeServer, duel: Duel, is_swapped: bool) -> list[dict[str, str]]:
@@ -84,24 +88,38 @@ def _ask_all(
     server: JudgeServer, duels: Sequence[Duel], questions: Sequence[tuple[int, bool]]
 ) -> Iterator[tuple[tuple[int, bool], str]]:
     """As the replies come. The first failure ends all."""
-    key = server.key()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     executor = ThreadPoolExecutor(server.at_once)
-    # neither redirects, which would carry the key to another host, nor proxies
-    with httpx.Client(trust_env=False, follow_redirects=False, timeout=server.seconds, headers=headers) as client:
+    with connect(server) as client:
         try:
-            asked: dict[Future[str], tuple[int, bool]] = {
-                executor.submit(_ask, client, server, messages(server, duels[number], is_swapped)): (number, is_swapped)
+            asked: dict[Future[Reply], tuple[int, bool]] = {
+                executor.submit(ask, client, server, messages(server, duels[number], is_swapped)): (number, is_swapped)
                 for number, is_swapped in questions
             }
             for future in as_completed(asked):
-                yield asked[future], future.result()
+                yield asked[future], future.result().text
         finally:
             executor.shutdown(cancel_futures=True)
 
 
-def _ask(client: httpx.Client, server: JudgeServer, conversation: list[dict[str, str]]) -> str:
-    body = {**server.parameters, "model": server.model, "messages": conversation, "stream": False}
+class Reply(NamedTuple):
+    text: str
+    refusal: str
+    """Why the model gives no answer, where its server says so."""
+    usage: dict[str, int]
+    """Counts of tokens as the server names them; empty where it counts none."""
+
+
+def connect(server: JudgeServer) -> httpx.Client:
+    """Follows neither redirects, which would carry the key to another host, nor proxies. Raises JudgeFailed."""
+    key = server.key()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx.Client(trust_env=False, follow_redirects=False, timeout=server.seconds, headers=headers)
+
+
+def ask(client: httpx.Client, server: JudgeServer, conversation: list[dict[str, str]], **parameters: Any) -> Reply:
+    """``parameters`` go before those of the server. Raises JudgeFailed."""
+    sent = {"model": server.model, "messages": conversation, "stream": False}
+    body = {**server.parameters, **parameters, **sent}
     for delay in (*DELAYS, None):
         try:
             response = client.post(f"{server.url}/chat/completions", json=body)
@@ -109,7 +127,7 @@ def _ask(client: httpx.Client, server: JudgeServer, conversation: list[dict[str,
             problem, wait = f"{type(error).__name__}: {error}", delay
         else:
             if response.is_success:
-                return _text_of(server, response)
+                return _read(server, response)
             problem = f"HTTP {response.status_code}: {' '.join(response.text.split())[:200]}"
             wait = _wait(response, delay)
         if wait is None:
@@ -126,15 +144,17 @@ def _wait(response: httpx.Response, delay: float | None) -> float | None:
     return min(max(delay, float(asked_for)), LONGEST_DELAY) if asked_for.isdecimal() else delay
 
 
-def _text_of(server: JudgeServer, response: httpx.Response) -> str:
+def _read(server: JudgeServer, response: httpx.Response) -> Reply:
     try:
         document: Any = response.json()
-        text = document["choices"][0]["message"]["content"]
-    except (ValueError, KeyError, IndexError, TypeError):
-        text = ...
-    if text is not None and not isinstance(text, str):
+        message, usage = document["choices"][0]["message"], document.get("usage") or {}
+        text, refusal = message["content"] or "", message.get("refusal") or ""
+        counts = {name: count for name, count in usage.items() if type(count) is int}
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        text = refusal = ...
+    if not (isinstance(text, str) and isinstance(refusal, str)):
         raise JudgeFailed(
             f"what answers at {server.url} does not speak OpenAI's chat completions: "
             f"{' '.join(response.text.split())[:200]!r}"
         )
-    return text or ""
+    return Reply(text, refusal, counts)

@@ -23,6 +23,7 @@ class JudgingServer:
     url: str = ""
     reply: str = ""
     """Of every request; empty for the letter of the shorter answer."""
+    refusal: str = ""
     failures: list[int] = field(default_factory=list)
     """HTTP states of the next requests."""
     requests: list[tuple[dict[str, Any], dict[str, str]]] = field(default_factory=list)
@@ -32,11 +33,14 @@ class JudgingServer:
         self.requests.append((body, headers))
         if self.failures:
             return JSONResponse({"error": {"message": "busy"}}, self.failures.pop(0), {"Retry-After": "0"})
-        match = _ANSWERS.search(body["messages"][1]["content"])
-        assert match
-        shorter = "A" if len(match[1]) < len(match[2]) else "B"
-        content = self.reply or shorter
-        return JSONResponse({"choices": [{"message": {"role": "assistant", "content": content}}]})
+        message = {"role": "assistant", "content": self.reply or shorter(body), "refusal": self.refusal or None}
+        return JSONResponse({"choices": [{"message": message}], "usage": {"prompt_tokens": 40, "total_tokens": 45}})
+
+
+def shorter(body: dict[str, Any]) -> str:
+    match = _ANSWERS.search(body["messages"][1]["content"])
+    assert match
+    return "A" if len(match[1]) < len(match[2]) else "B"
 
 
 @contextmanager
