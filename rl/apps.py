@@ -1,7 +1,7 @@
 """The Django app.
 
 Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluation, export, from_systems, operations,
-    rewards, tasks, web; Django.
+    rewards, scoring, tasks, web; Django.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -53,6 +53,7 @@ def _add_other_systems() -> None:
     from rl.evaluation import DECIDING_FIELDS
     from rl.from_systems.ocd.formulas import WEIGHTS
     from rl.rewards.decision import FORMULAS
+    from rl.scoring.rollouts import GRADERS
     from rl.web import rating_filters
 
     IMPORTERS.update(from_systems.FORMATS)
@@ -69,6 +70,7 @@ def _add_other_systems() -> None:
     DECISION_WEIGHTS.update(WEIGHTS)
     LENGTHS.update({name: Lengths(*both) for name, both in from_systems.LENGTHS.items()})
     DECIDING_FIELDS.update(from_systems.DECIDING_FIELDS)
+    GRADERS.update(from_systems.GRADERS)
 
 
 def _add_other_packages() -> None:

@@ -61,6 +61,9 @@ DECISION_FORMULAS: dict[str, str] = {
 }
 """Type of agent to the formula of its rewards, as ``rl.rewards.decision`` wants it; the last one is for all other types."""
 
+GRADERS: dict[str, str] = {"openai": "rl.from_systems.openai_tuning.graders.GraderScorer"}
+"""Form of graders to the scorer that is made from one's JSON, as ``rl.scoring.rollouts`` wants it."""
+
 LENGTHS: dict[str, tuple[int, int]] = {"FILER": (512 + 128, 128), "PRIORITIZER": (1024 + 256, 256)}
 """Type of agent to the tokens of prompt and answer, and of an answer, as ``rl.config.lengths`` wants them."""
 

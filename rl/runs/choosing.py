@@ -60,6 +60,9 @@ class RunOptions:
     """Names, with commas between: what rewards answers that are generated while training. Empty: all of the agent's."""
     reward_model: str = ""
     """Directory or version of a reward model that rewards generated answers instead of ``rewards``."""
+    grader: Mapping[str, Any] = field(default_factory=dict)
+    """One name of ``rl.scoring.rollouts.GRADERS`` to the JSON of a grader, which rewards generated answers instead of
+    ``rewards``."""
     report_to: str = ""
     """Experiment trackers, with commas between."""
     dataset_dir: str = ""

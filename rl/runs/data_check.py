@@ -35,11 +35,11 @@ def checked_survey(
 ) -> Survey:
     """``directory``: of the base model, which need not be there; ``others``: are shown each row to train on. Raises
     NotEnoughData and UsageError as the run would."""
-    check_rollouts(agent, method, config, options.rewards, options.reward_model)
+    check_rollouts(agent, method, config, options.rewards, options.reward_model, options.grader)
     record = find_method(method)
     fresh, rows = record.generates_with(config), record.rows_with(config)
     if fresh and not options.reward_model:
-        require_rewards(agent, options.rewards)
+        require_rewards(agent, options.rewards, options.grader)
     answer = int(getattr(config, "max_new_tokens", 0)) if fresh or rows.of_tasks else 0
     prompts = LongPrompts(directory, TokenLimits(int(config.max_length), context_of(directory), answer))
 

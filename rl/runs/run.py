@@ -74,7 +74,7 @@ def create(
     """
     find_method(method_name)
     options = choosing.with_origins(agent, config, options, by)
-    rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model)
+    rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model, options.grader)
     try:
         with transaction.atomic():
             run = TrainingRun.objects.create(
@@ -137,7 +137,7 @@ def _work(run: TrainingRun, monitor: Monitor) -> Evaluation:
         base_models.require(terms.base_model)
     monitor("stage", {"name": "preparing data"})
     if terms.scorer:  # checked before anything is frozen or loaded
-        rollouts.require_rewards(run.agent, options.rewards)
+        rollouts.require_rewards(run.agent, options.rewards, options.grader)
     if isinstance(terms.config, AgentConfig):
         choose_gpu(terms.config.device)
     training_set = _freeze_data(run, terms, monitor)

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from rl.base.records import Scorer
 from rl.config import TrainingConfig, find_method
 from rl.config.methods import Method, RowKind
 from rl.hardware import HardwareConfig, detect_hardware
 from rl.models import TrainingRun
 from rl.runs.choosing import RunOptions, require_origins
-from rl.scoring.rollouts import AgentScorer
+from rl.scoring import rollouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +22,8 @@ class RunTerms:
     base_model: str
     """As it is named: it may have to be fetched or unpacked yet."""
     hardware: HardwareConfig
-    scorer: AgentScorer | None
-    """The agent's rewards, where these judge the answers that the run generates."""
+    scorer: Scorer | None
+    """The agent's rewards or a grader, where these judge the answers that the run generates."""
 
     @property
     def rows(self) -> RowKind:
@@ -45,5 +46,5 @@ def read_terms(run: TrainingRun) -> RunTerms:
         options=options,
         base_model=options.base_model_of(run.agent),
         hardware=detect_hardware(settings.DATA_DIR),
-        scorer=AgentScorer(run.agent.name, options.rewards) if by_rewards else None,
+        scorer=rollouts.scorer_of_run(run.agent, run.options) if by_rewards else None,
     )

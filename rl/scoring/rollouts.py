@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.errors import NotEnoughData, UsageError
-from rl.base.leaves import leaf
-from rl.base.names import unknown_name
+from rl.base.leaves import import_name, leaf
+from rl.base.names import require_known, unknown_name
 from rl.base.records import AnswerScore, Scorer, TraceRecord
 from rl.collect.traces.records import trace_record, with_feedback
 from rl.config import TrainingConfig, find_method
@@ -20,6 +20,9 @@ from rl.scoring.stored import engine_for
 from rl.versions import versions
 
 REWARD_MODEL = "rl.training.reward_scoring"
+NO_GRADER: Mapping[str, Any] = {}
+GRADERS: dict[str, str] = {}
+"""Name of a form of graders to the dotted path of its scorer: a dataclass, made from the JSON that describes the grader."""
 PROBED = 20
 """Stored answers that are looked at to see whether a reward applies."""
 
@@ -44,7 +47,14 @@ class AgentScorer:
         return _engine(Agent.objects.get(name=self.agent), self.names)
 
 
-def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: str, reward_model: str) -> None:
+def check_rollouts(
+    agent: Agent,
+    method: str,
+    config: TrainingConfig,
+    rewards: str,
+    reward_model: str,
+    grader: Mapping[str, Any] = NO_GRADER,
+) -> None:
     """Raises UsageError for rewards and generators that cannot be used, before there is a run."""
     record = find_method(method)
     if record.rows.of_tasks and not getattr(config, "environment", None):
@@ -52,8 +62,8 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
     if (getattr(config, "vllm", False) or getattr(config, "vllm_server", "")) and not find_spec("vllm"):
         raise UsageError("the package vllm is not installed here: install it, or leave out --vllm and --vllm-server")
     if not record.generates_with(config):
-        if rewards or reward_model:
-            what = "--rewards" if rewards else "--reward-model"
+        if rewards or reward_model or grader:
+            what = "--rewards" if rewards else "--reward-model" if reward_model else "a grader"
             raise UsageError(f"{what} is for answers that are generated while training, and none are here")
         return
     if config.sft_epochs:
@@ -63,6 +73,10 @@ def check_rollouts(agent: Agent, method: str, config: TrainingConfig, rewards: s
         )
     if rewards and reward_model:
         raise UsageError("--rewards and --reward-model are two ways to reward an answer: choose one")
+    if grader and (rewards or reward_model):
+        raise UsageError("a grader rewards answers by itself: leave out --rewards and --reward-model")
+    if grader:
+        scorer_of_grader(grader)
     if rewards:
         _engine(agent, rewards)
     if reward_model:
@@ -74,11 +88,25 @@ def scorer_of_run(agent: Agent, options: Mapping[str, Any]) -> Scorer:
     if options.get("reward_model"):
         load: Callable[[Path], Scorer] = leaf(REWARD_MODEL).load
         return load(versions.find(agent, options["reward_model"]))
+    if options.get("grader"):
+        return scorer_of_grader(options["grader"])
     return AgentScorer(agent.name, options.get("rewards", ""))
 
 
-def require_rewards(agent: Agent, names: str = "") -> None:
-    """Raises NotEnoughData where no fresh answer would get a reward, UsageError as ``AgentScorer``."""
+def scorer_of_grader(grader: Mapping[str, Any]) -> Scorer:
+    """``grader``: one name of GRADERS to the JSON of a grader. Raises UsageError."""
+    ((form, description),) = grader.items()
+    require_known("form of graders", form, GRADERS)
+    make: Callable[[Mapping[str, Any]], Scorer] = import_name(GRADERS[form])
+    return make(description)
+
+
+def require_rewards(agent: Agent, names: str = "", grader: Mapping[str, Any] = NO_GRADER) -> None:
+    """Raises NotEnoughData where no fresh answer would get a reward, UsageError as ``AgentScorer`` and the grader's
+    scorer."""
+    if grader:
+        scorer_of_grader(grader)
+        return
     engine = _engine(agent, names)
     evidence = [name for name, weight in engine.weights.items() if weight and not engine.rewards[name].supporting]
     if not evidence:

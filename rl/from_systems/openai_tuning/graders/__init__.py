@@ -1,5 +1,5 @@
-"""OpenAI's graders: JSON that says how an answer is scored. ``validate`` checks one, and ``run`` scores one answer by
-it.
+"""OpenAI's graders: JSON that says how an answer is scored. ``validate`` checks one, ``run`` scores one answer by it, and
+``GraderScorer`` rewards the answers of a run by it.
 
 Imports: base, config, evaluation, sandbox.
 """
@@ -7,4 +7,5 @@ Imports: base, config, evaluation, sandbox.
 # ruff: noqa: F401  for others to import from here
 from rl.from_systems.openai_tuning.graders.failures import GraderInvalid
 from rl.from_systems.openai_tuning.graders.running import run
+from rl.from_systems.openai_tuning.graders.scorer import GraderScorer
 from rl.from_systems.openai_tuning.graders.specification import validate
