@@ -1,15 +1,17 @@
 """Addresses of OpenAI's fine-tuning API, with and without a last slash."""
 
-from django.urls import URLPattern, re_path
+from django.urls import URLPattern, path, re_path
 from rest_framework.views import APIView
 
 from rl.from_systems.openai_tuning import jobs
 from rl.from_systems.openai_tuning.calls import UnknownCall
+from rl.from_systems.openai_tuning.graders.calls import GraderRun, GraderValidate
 
 
 def _paths(*calls: tuple[str, type[APIView]]) -> list[URLPattern]:
     """``{id}`` stands for an id, which the call gets as ``name``."""
-    return [re_path(f"^v1/{route.replace('{id}', '(?P<name>[^/]+)')}/?$", view.as_view()) for route, view in calls]
+    routes = ((f"v1/{route.replace('{id}', '<str:name>')}", view.as_view()) for route, view in calls)
+    return [path(f"{route}{end}", view) for route, view in routes for end in ("", "/")]
 
 
 urlpatterns = [
@@ -22,6 +24,8 @@ urlpatterns = [
         ("fine_tuning/jobs/{id}/resume", jobs.JobResume),
         ("fine_tuning/jobs/{id}/events", jobs.JobEvents),
         ("fine_tuning/jobs/{id}/checkpoints", jobs.JobCheckpoints),
+        ("fine_tuning/alpha/graders/run", GraderRun),
+        ("fine_tuning/alpha/graders/validate", GraderValidate),
     ),
     re_path(r"^v1/(?:files|uploads|fine_tuning)(?:/|$)", UnknownCall.as_view()),
 ]
