@@ -1,4 +1,9 @@
+import json
+import re
+from pathlib import Path
+
 import pytest
+from django.conf import settings
 from openai.types.fine_tuning.alpha import GraderRunResponse
 
 from rl.base.errors import SandboxUnavailable
@@ -102,3 +107,11 @@ def test_a_program_has_its_time_and_no_more(monkeypatch):
     monkeypatch.setattr(running, "PYTHON_LIMITS", running.Limits.of_seconds(1))
     response: Json = grade(python("def grade(sample, item):\n    while True: pass"), "Bern")
     assert "limit" in raised(response)["python_grader_runtime_error_details"]
+
+
+@pytest.mark.process
+def test_the_example_of_the_page_is_a_grader():
+    page = (Path(settings.BASE_DIR) / "docs/graders.md").read_text()
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert grade(json.loads(example), "It is BERN.", answer="Bern")["reward"] == 1
+    assert grade(json.loads(example), "It is Basel.", answer="Bern")["reward"] == pytest.approx(0.2)
