@@ -137,6 +137,7 @@ HEADER_TIMEOUT = integer("HEADER_TIMEOUT", 10, 1, 600)
 REQUEST_TIMEOUT = integer("REQUEST_TIMEOUT", 120, 1, 3600)
 REQUEST_MIN_RATE = integer("REQUEST_MIN_RATE", 1000, 1, 1_000_000)
 MAX_OTLP_REQUEST_BYTES = integer("MAX_OTLP_REQUEST_BYTES", 16_777_216, 1024, 1_073_741_824)
+MAX_FILE_BYTES = integer("MAX_FILE_BYTES", 536_870_912, 1024, 1_099_511_627_776)
 
 # --- log-in -----------------------------------------------------------------------------------------------------------
 LOGIN_URL = "login"

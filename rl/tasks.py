@@ -1,6 +1,6 @@
 """Queue entry points. Each is short and idempotent: the queue delivers tasks again when it is in doubt.
 
-Imports: base, collect, forgetting, models, online_learner, operations, runs, scoring, serving, trust; Django.
+Imports: base, collect, forgetting, from_systems, models, online_learner, operations, runs, scoring, serving, trust; Django.
 """
 
 import logging
@@ -153,12 +153,14 @@ def delete_expired() -> dict[str, int]:
     """Once a day: deletes what is kept no longer, for a minute; the rest goes to the end of the queue."""
     from django_q.tasks import async_task
 
+    from rl.from_systems.openai_tuning import stored_files
     from rl.operations import retention
 
+    files = stored_files.sweep()
     rows, finished = retention.delete_expired(seconds=60)
     if not finished:
         async_task("rl.tasks.delete_expired")
-    return {row.kind: row.count for row in rows if row.count}
+    return {row.kind: row.count for row in rows if row.count} | ({"uploaded files": files} if files else {})
 
 
 def deliver_webhooks() -> dict[str, int]:

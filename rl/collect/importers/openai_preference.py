@@ -15,7 +15,8 @@ _BETTER, _WORSE = "preferred_output", "non_preferred_output"
 _READ_AS = {"input": "the chat before the answer", _BETTER: "the better answer", _WORSE: "the worse answer"}
 
 
-def _preference(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+def preference(row: dict[str, Any], where: str) -> list[ImportedTrace]:
+    """Raises Refused."""
     for name in ("input", _BETTER, _WORSE):
         if name not in row:
             raise Refused(f"has no {name}")
@@ -35,4 +36,4 @@ def _whole(prompt: object, answer: object, name: str) -> list[Any]:
     return chat.follow(prompt, answer, name)
 
 
-read = partial(records, parse=_preference, columns=_READ_AS)
+read = partial(records, parse=preference, columns=_READ_AS)

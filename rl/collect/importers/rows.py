@@ -146,11 +146,16 @@ def _json(path: Path, file: BufferedReader, lists: tuple[str, ...]) -> Iterator[
             yield "record 1", beside
         reader.end()
     else:
-        for number, line in enumerate(_cut(file), start=1):
-            if line is None:
-                yield f"line {number}", Rejected(f"line {number}", f"is longer than {LONGEST // 2**20} MiB")
-            elif line.strip():
-                yield f"line {number}", _value(line, f"line {number}", first=number == 1)
+        yield from ((f"line {number}", value) for number, value in lines(file))
+
+
+def lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
+    """The number, from 1, and the JSON value of each line that is not blank; of a damaged one a Rejected."""
+    for number, line in enumerate(_cut(file), start=1):
+        if line is None:
+            yield number, Rejected(f"line {number}", f"is longer than {LONGEST // 2**20} MiB")
+        elif line.strip():
+            yield number, _value(line, f"line {number}", first=number == 1)
 
 
 def _is_lines(path: Path, file: BufferedReader) -> bool:
@@ -172,7 +177,7 @@ def _elements(reader: JsonReader) -> Iterator[_Row]:
         yield f"record {number}", value
 
 
-def _cut(file: BufferedReader) -> Iterator[bytes | None]:
+def _cut(file: BinaryIO) -> Iterator[bytes | None]:
     """The lines; None for one that is too long to be read."""
     while line := file.readline(LONGEST + 1):
         if len(line) <= LONGEST:

@@ -11,6 +11,8 @@ from rest_framework.parsers import BaseParser
 from rest_framework.response import Response
 
 from rl.base.names import unknown_name
+from rl.collect.storable import unstorable
+from rl.faults import fault_of
 from rl.web.api.base import ApiView
 from rl.web.api.problems import summary
 
@@ -35,7 +37,7 @@ def not_found(kind: str, name: str) -> TuningRefused:
 class TuningView(ApiView):
     def handle_exception(self, exc: Exception) -> Response:
         answer = super().handle_exception(exc)
-        refused = exc if isinstance(exc, TuningRefused) else None
+        refused, fault = exc if isinstance(exc, TuningRefused) else None, fault_of(exc)
         message = summary(exc) if isinstance(exc, ValidationError) else str(answer.data["detail"])
         status = answer.status_code
         kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
@@ -43,14 +45,14 @@ class TuningView(ApiView):
             "message": message,
             "type": kind,
             "param": refused.param if refused else None,
-            "code": refused.code if refused else None,
+            "code": refused.code if refused else fault.code if fault else None,
         }
         kept = {name: answer[name] for name in ("WWW-Authenticate", "Retry-After") if answer.has_header(name)}
         return Response({"error": error}, status, headers=kept, content_type="application/json")
 
     def mine(self, rows: QuerySet[Row], kind: str, name: str) -> Row:
         """The row of this id that the key may see. Raises TuningRefused (404)."""
-        row = self.filter_queryset(rows).filter(pk=name).first()
+        row = None if unstorable(name) else self.filter_queryset(rows).filter(pk=name).first()
         if row is None:
             raise not_found(kind, name)
         return row
@@ -97,7 +99,8 @@ class TuningView(ApiView):
             *(("created_at", "pk") if order == "asc" else ("-created_at", "-pk"))
         )
         if after := self.request.GET.get("after"):
-            last = rows.filter(pk=after).values_list("created_at", flat=True).first()
+            known = rows.none() if unstorable(after) else rows.filter(pk=after)
+            last = known.values_list("created_at", flat=True).first()
             if last is None:
                 raise TuningRefused(f"there is nothing with the id {after[:100]!r} here", "after")
             way = "gt" if order == "asc" else "lt"

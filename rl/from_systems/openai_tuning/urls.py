@@ -6,6 +6,8 @@ from rest_framework.views import APIView
 from rl.from_systems.openai_tuning import jobs
 from rl.from_systems.openai_tuning.calls import UnknownCall
 from rl.from_systems.openai_tuning.graders.calls import GraderRun, GraderValidate
+from rl.from_systems.openai_tuning.files import FileCall, FileContent, FileList
+from rl.from_systems.openai_tuning.uploads import UploadCancel, UploadComplete, UploadList, UploadParts
 
 
 def _paths(*calls: tuple[str, type[APIView]]) -> list[URLPattern]:
@@ -26,6 +28,13 @@ urlpatterns = [
         ("fine_tuning/jobs/{id}/checkpoints", jobs.JobCheckpoints),
         ("fine_tuning/alpha/graders/run", GraderRun),
         ("fine_tuning/alpha/graders/validate", GraderValidate),
+        ("files", FileList),
+        ("files/{id}", FileCall),
+        ("files/{id}/content", FileContent),
+        ("uploads", UploadList),
+        ("uploads/{id}/parts", UploadParts),
+        ("uploads/{id}/complete", UploadComplete),
+        ("uploads/{id}/cancel", UploadCancel),
     ),
     re_path(r"^v1/(?:files|uploads|fine_tuning)(?:/|$)", UnknownCall.as_view()),
 ]

@@ -76,6 +76,12 @@ def find_key(key: str) -> ApiKey | None:
     return None if row is None or row.has_expired() else row
 
 
+def bearer_of(header: str) -> str:
+    """The key in ``Authorization``; empty where it has none."""
+    scheme, _, secret = header.replace("%20", " ", 1).partition(" ")  # some exporters send their setting as it is
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
 DEVICE, USER, INVITE = "device:", "user:", "invite:"
 """Prefixes of the raters whom this site names: a browser that holds a publishable key; a person who signed in; a guest."""
 
@@ -99,10 +105,10 @@ class ApiKeyAuthentication(BaseAuthentication):
             view = getattr(request, "parser_context", {}).get("view")
             bare = request.headers.get(getattr(view, "key_header", "") or "-", "").strip()
             return self.recognise(bare) if bare else None
-        scheme, _, secret = header.replace("%20", " ", 1).partition(" ")  # some exporters send their setting as it is
-        if scheme.lower() != "bearer" or not secret.strip():
+        secret = bearer_of(header)
+        if not secret:
             raise AuthenticationFailed("send the API key as 'Authorization: Bearer sk_…'")
-        return self.recognise(secret.strip())
+        return self.recognise(secret)
 
     def recognise(self, secret: str) -> tuple[None, ApiKey]:
         """Raises AuthenticationFailed."""

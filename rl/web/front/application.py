@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from multiprocessing.connection import wait
+from tempfile import SpooledTemporaryFile
 from threading import Thread
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
@@ -27,9 +28,10 @@ from rl.serving.gateway.streaming import unless_gone
 from rl.serving.gateway.table import own_connection
 from rl.web.front import health
 from rl.web.front.answers import ClientLeft, EndsOfRuns, HttpAnswer, Later, RequestRefused, send_answer
-from rl.web.front.bridge import RETRY_SECONDS, Bridge, collect, replay
+from rl.web.front.bridge import RETRY_SECONDS, Bridge, collect, collect_by, replay
 from rl.web.front.health import problem
 from rl.web.front.limits import Memory, RequestLimits, address_of, require_known_host
+from rl.web.front.uploads import IN_MEMORY, keep_in, largest_body, may_send
 
 log = logging.getLogger(__name__)
 
@@ -58,30 +60,39 @@ class Front:
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         path, address = scope["path"], address_of(scope)
-        for_gateway = is_for_gateway(path, scope["method"])
         if path in health.PATHS:
             await send_answer(send, await self._health.answer(scope["method"], path))
             return
         try:
             self._limits.admit(scope, address)
-            if not for_gateway:
+            if not is_for_gateway(scope):
                 require_known_host(scope)
             with self._memory.share(address) as take:
-                is_otlp = f"{path}/".startswith(SPANS)
-                most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-                body = await collect(scope, receive, most, take)
-                if for_gateway:
-                    await gateway(scope, replay(body, receive), self._noting_send(scope, address, send))
+                if most := largest_body(scope):
+                    answer = await self._of_site_with_file(scope, receive, take, most)
+                elif (own := await self._of_gateway_or_site(scope, receive, send, take)) is None:
                     return
-                answer = await self._of_site(scope, receive, body)
-                if asked := answer.question:
-                    noting = self._noting_send(scope, address, send)
-                    await gateway(asked.scope(scope), replay(asked.body, receive), noting)
-                    return
+                else:
+                    answer = own
         except RequestRefused as refused:
-            answer = as_gateway_answer(refused, path) if for_gateway else refused.answer()
+            answer = as_gateway_answer(refused, path) if speaks_openai(path) else refused.answer()
         self._limits.note(scope, address, answer.status, answer.headers)
         await send_answer(send, answer)
+
+    async def _of_gateway_or_site(self, scope: Any, receive: Any, send: Any, take: Any) -> HttpAnswer | None:
+        """None where the gateway has answered. Raises as ``_of_site``."""
+        path, noting = scope["path"], self._noting_send(scope, address_of(scope), send)
+        is_otlp = f"{path}/".startswith(SPANS)
+        most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        body = await collect(scope, receive, most, take)
+        if is_for_gateway(scope):
+            await gateway(scope, replay(body, receive), noting)
+            return None
+        answer = await self._of_site(scope, receive, body)
+        if asked := answer.question:
+            await gateway(asked.scope(scope), replay(asked.body, receive), noting)
+            return None
+        return answer
 
     def _noting_send(self, scope: Any, address: str, send: Any) -> Any:
         async def pass_on(message: Any) -> None:
@@ -91,22 +102,27 @@ class Front:
 
         return pass_on
 
-    async def _of_site(self, scope: Any, receive: Any, body: bytes) -> HttpAnswer:
+    async def _of_site_with_file(self, scope: Any, receive: Any, take: Any, most: int) -> HttpAnswer:
+        """What nobody may send is not kept: the site says why. Raises as ``_of_site``."""
+        with refusing_faults(scope):
+            if not await self._site.in_thread(_stay, own_connection()(may_send), scope):
+                return await self._of_site(scope, receive, b"")
+            with SpooledTemporaryFile(IN_MEMORY, dir=str(settings.DATA_DIR)) as spooled:
+                body = cast("IO[bytes]", spooled)
+                await collect_by(keep_in(body, take), scope, receive, most)
+                return await self._of_site(scope, receive, body)
+
+    async def _of_site(self, scope: Any, receive: Any, body: bytes | IO[bytes]) -> HttpAnswer:
         """Raises RequestRefused, for a full disk and at a stop too, and ClientLeft."""
         try:
-            answer = await self._site.answer(scope, receive, body)
-            return await self._when_ended(receive, answer, answer.later) if answer.later else answer
+            with refusing_faults(scope):
+                answer = await self._site.answer(scope, receive, body)
+                return await self._when_ended(receive, answer, answer.later) if answer.later else answer
         except asyncio.CancelledError as stopped:  # the server stops, and its patience is over
             detail = "the server is stopping; whether this was done is not known: send it again"
             raise RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE, "stopping", detail, retry_seconds=RETRY_SECONDS
             ) from stopped
-        except Exception as error:
-            fault = fault_of(error)
-            if fault is None:
-                raise
-            log.error("%s %s: %s", scope["method"], scope["path"], error)
-            raise RequestRefused(fault.status, fault.code, fault.detail, retry_seconds=fault.retry_seconds) from error
 
     async def _when_ended(self, receive: Any, answer: HttpAnswer, later: Later) -> HttpAnswer:
         """Raises ClientLeft."""
@@ -116,6 +132,24 @@ class Front:
         except asyncio.CancelledError:  # the server stops: as things are
             return answer
         return answer.with_body(*await self._site.in_thread(receive, own_connection()(later.render)))
+
+
+@contextmanager
+def refusing_faults(scope: Any) -> Iterator[None]:
+    """Raises RequestRefused for what is nobody's mistake and passes."""
+    try:
+        yield
+    except Exception as error:
+        fault = fault_of(error)
+        if fault is None:
+            raise
+        log.error("%s %s: %s", scope["method"], scope["path"], error)
+        raise RequestRefused(fault.status, fault.code, fault.detail, retry_seconds=fault.retry_seconds) from error
+
+
+async def _stay() -> Any:
+    """A client whose leaving is noticed later: what it sends is not read yet."""
+    await asyncio.Event().wait()
 
 
 SPANS: Final = "/v1/traces/"
@@ -129,15 +163,23 @@ _CODES: Final = {
 }
 
 
-def is_for_gateway(path: str, method: str) -> bool:
+def is_for_gateway(scope: Any) -> bool:
     """All under ``/v1``, for what is not there too, but what the site answers: models are deleted there."""
-    is_deletion = method == "DELETE" and path.startswith("/v1/models/")
+    path = scope["path"]
+    is_deletion = scope["method"] == "DELETE" and path.startswith("/v1/models/")
     return f"{path}/".startswith("/v1/") and not f"{path}/".startswith(OF_SITE) and not is_deletion
+
+
+def speaks_openai(path: str) -> bool:
+    """Whether its errors are those that the gateway's clients read."""
+    return f"{path}/".startswith("/v1/") and not f"{path}/".startswith(SPANS)
 
 
 def as_gateway_answer(refused: RequestRefused, path: str) -> HttpAnswer:
     """In the shape of its dialect's errors."""
-    refusal = Refusal(refused.status, refused.detail, code=_CODES[refused.status], headers=refused.headers)
+    refusal = Refusal(
+        refused.status, refused.detail, code=_CODES.get(refused.status, refused.code), headers=refused.headers
+    )
     response = refusal.response(dialect=dialect_at(path))
     return HttpAnswer(response.status_code, response.raw_headers, bytes(response.body))
 

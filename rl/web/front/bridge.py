@@ -7,12 +7,13 @@ Django's own ASGI handler starts a thread for each request, and with it a connec
 
 import asyncio
 import contextvars
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from io import BytesIO
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
@@ -21,43 +22,56 @@ from rl.serving.gateway.streaming import unless_gone
 from rl.web.front.answers import PASSES_ON, ClientLeft, Headers, HttpAnswer, RequestRefused, spool
 
 Receive = Callable[[], Awaitable[Any]]
+Keep = Callable[[bytes], Awaitable[None]]
+"""Is given each piece of a body as it comes."""
 
 
 async def collect(scope: Any, receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
-    """However it is framed; ``take`` is called with the number of bytes that came. Raises RequestRefused (408, 413) and
-    ClientLeft."""
+    """``take`` is called with the number of bytes that came. Raises as ``collect_by``."""
+    body = bytearray()
+
+    async def keep(piece: bytes) -> None:
+        take(len(piece))
+        body.extend(piece)
+
+    await collect_by(keep, scope, receive, most)
+    return bytes(body)
+
+
+async def collect_by(keep: Keep, scope: Any, receive: Receive, most: int) -> None:
+    """However it is framed. Raises RequestRefused (408, 413) and ClientLeft, and what ``keep`` raises."""
     headers = dict(scope["headers"])
     if b"transfer-encoding" not in headers:
         expected = int(headers.get(b"content-length", 0))  # the server has refused what is not a number
         if expected == 0:
-            return b""
+            return
         if expected > most:
             raise _too_large(most)
     try:
-        return await _receive_body(receive, most, take)
+        await _receive_body(keep, receive, most)
     except TimeoutError:
         raise RequestRefused(
             HTTPStatus.REQUEST_TIMEOUT, "timeout", "the request body came too slowly", closes=True
         ) from None
 
 
-async def _receive_body(receive: Receive, most: int, take: Callable[[int], None]) -> bytes:
+async def _receive_body(keep: Keep, receive: Receive, most: int) -> None:
     """Raises TimeoutError for what stays below REQUEST_MIN_RATE after HEADER_TIMEOUT, or takes REQUEST_TIMEOUT."""
     start = asyncio.get_running_loop().time()
-    body = bytearray()
+    received = 0
     async with asyncio.timeout(settings.HEADER_TIMEOUT) as patience:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientLeft
             piece = message.get("body", b"")
-            take(len(piece))
-            body += piece
-            if len(body) > most:
+            received += len(piece)
+            if received > most:
                 raise _too_large(most)
+            await keep(piece)
             if not message.get("more_body", False):
-                return bytes(body)
-            earned = settings.HEADER_TIMEOUT + len(body) / settings.REQUEST_MIN_RATE
+                return
+            earned = settings.HEADER_TIMEOUT + received / settings.REQUEST_MIN_RATE
             patience.reschedule(start + min(settings.REQUEST_TIMEOUT, earned))
 
 
@@ -95,7 +109,7 @@ class Bridge:
         self._free = asyncio.Semaphore(THREADS)
         self._waiting = 0
 
-    async def answer(self, scope: Any, receive: Receive, body: bytes) -> HttpAnswer:
+    async def answer(self, scope: Any, receive: Receive, body: bytes | IO[bytes]) -> HttpAnswer:
         """Raises ClientLeft where the client did not wait for its turn, and RequestRefused (503)."""
         return await self.in_thread(receive, self._work, environ(scope, body))
 
@@ -142,17 +156,27 @@ class Bridge:
 
         response = self._django(environment, start_response)
         try:
-            body = spool(response) if response.streaming else response.content
+            body = _open_stream(response) if response.streaming else response.content
             more = getattr(response, "later", None), getattr(response, "question", None)
             return HttpAnswer(*started[0], body, *more)
         finally:
             response.close()
 
 
-def environ(scope: Any, body: bytes) -> dict[str, Any]:
-    """As PEP 3333 has it. Without headers that it takes for others (X_Forwarded_For for X-Forwarded-For)."""
+def _open_stream(response: Any) -> IO[bytes]:
+    """A file of the disk is read from where it lies."""
+    file = getattr(response, "file_to_stream", None)
+    return os.fdopen(os.dup(file.fileno()), "rb") if file else spool(response)
+
+
+def environ(scope: Any, body: bytes | IO[bytes]) -> dict[str, Any]:
+    """As PEP 3333 has it; a body that is a file is read from its start. Without headers that it takes for others
+    (X_Forwarded_For for X-Forwarded-For)."""
     host, port = scope.get("server") or ("localhost", 80)
     address, from_port = scope.get("client") or ("", "")
+    stream = BytesIO(body) if isinstance(body, bytes) else body
+    length = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
     environment: dict[str, Any] = {
         "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
@@ -163,10 +187,10 @@ def environ(scope: Any, body: bytes) -> dict[str, Any]:
         "SERVER_PORT": str(port or 0),
         "REMOTE_ADDR": address,
         "REMOTE_PORT": str(from_port),
-        "CONTENT_LENGTH": str(len(body)),
+        "CONTENT_LENGTH": str(length),
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope.get("scheme", "http"),
-        "wsgi.input": BytesIO(body),
+        "wsgi.input": stream,
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,

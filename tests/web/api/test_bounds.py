@@ -21,6 +21,7 @@ from rl.from_systems.command_center import api as command_center
 from rl.from_systems.n3 import calls as n3
 from rl.from_systems.ocd.calls import base as ocd
 from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, WaitingRating
+from rl.models.tuning import UploadedFile
 from rl.serving.dialects.known import DIALECTS
 from rl.serving.gateway import app as gateway
 from rl.serving.gateway import retrieval
@@ -353,6 +354,14 @@ def export_spans(world: World) -> None:
     assert answer.status_code == 400
 
 
+def list_files(world: World) -> None:
+    for number in range(3):
+        UploadedFile.objects.create(agent=world.agent, filename=str(number), purpose="evals", bytes=0)
+    listed = world.server.get("/v1/files", limit=2).json()
+    assert (len(listed["data"]), listed["has_more"]) == (2, True)
+    assert world.server.get("/v1/files", limit=10_001).status_code == 400
+
+
 BOUNDS: dict[str, Callable[[World], None]] = {
     "GET TraceList": list_traces,
     "POST TraceList": store_traces,
@@ -379,6 +388,7 @@ BOUNDS: dict[str, Callable[[World], None]] = {
     "POST Outcomes": reward_pending("/api/training/outcomes"),
     "POST TrackOutcomes": reward_pending("/api/training/track-outcomes"),
     "POST OtlpTraces": export_spans,
+    "GET FileList": list_files,
     "GET /v1/models": list_models,
     "GET /v1/responses/{name}/input_items": list_items,
 }
@@ -406,6 +416,14 @@ SINGLE: dict[str, str] = {
     "GET DecisionStats": "figures, and a count for each agent with decisions",
     "GET Description": "a document that the code alone determines",
     "GET DescriptionPage": "a page that the code alone determines",
+    "POST FileList": "one file, whose size has a bound: tests/web/front/test_uploads.py",
+    "GET FileCall": "one file",
+    "DELETE FileCall": "one file",
+    "GET FileContent": "one file, which goes out in pieces",
+    "POST UploadList": "one upload",
+    "POST UploadParts": "one part, whose size has a bound: tests/web/front/test_uploads.py",
+    "POST UploadComplete": "one upload, whose parts have a bound",
+    "POST UploadCancel": "one upload",
     **{f"POST {dialect.path}": "one answer" for dialect in DIALECTS},
     "POST /v1/messages/count_tokens": "a number",
     "POST /v1/conversations": "a name",
@@ -438,12 +456,13 @@ def test_a_list_and_a_bulk_end_at_their_bound(world: World, address: str):
 
 
 def writing() -> list[tuple[str, str]]:
-    ignores_its_body = {"RunCancel"}
+    ignores_its_body = {"RunCancel", "UploadCancel"}
+    takes_forms = {"FileList", "UploadParts"}
     return [
         (method, path)
         for path, view in patterns(get_resolver().url_patterns)
         for method in sorted({"POST", "PATCH"} & set(view().allowed_methods))
-        if view.__name__ not in ignores_its_body
+        if view.__name__ not in ignores_its_body | takes_forms
     ]
 
 

@@ -24,7 +24,7 @@ RATING = [
     ("post", "/api/v1/ratings/sync/"),
 ]
 pytestmark = pytest.mark.django_db
-OPEN = {"UnknownAddress", "OriginCheck"}
+OPEN = {"UnknownAddress", "OriginCheck", "UnknownCall"}
 """Views that need no key."""
 ARGUMENTS: dict[str, Any] = {"IntConverter": 1, **dict.fromkeys(("UUIDConverter", "AnswerConverter"), uuid.UUID(int=7))}
 

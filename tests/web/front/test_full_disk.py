@@ -94,6 +94,9 @@ def test_it_is_said_to_be_full_and_goes_on_when_there_is_room(small: Server):
     asked = {"model": "support-chat", "messages": [{"role": "user", "content": "hello"}]}
     refused = server.post("/v1/chat/completions", json=asked, headers=server.authorization)
     assert (refused.status_code, refused.json()["error"]["code"]) == (507, "disk_full")
+    file = {"file": ("a.bin", b"x" * 2**20)}
+    refused = server.post("/v1/files", data={"purpose": "user_data"}, files=file, headers=server.authorization)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "disk_full")
     page = server.post("/login/", data={"username": "bob", "password": "wrong"})
     assert page.status_code in (403, 507)
     filler(server).unlink()
