@@ -9,6 +9,7 @@ from rl import registered
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.from_systems.openai_tuning.calls import TuningRefused
+from rl.from_systems.openai_tuning.graders import GraderInvalid, validate
 
 FIELDS: Final = (
     *("model", "training_file", "validation_file", "hyperparameters", "method", "seed", "suffix"),
@@ -95,7 +96,16 @@ def _method(body: Mapping[str, Any]) -> dict[str, Any]:
     known = ("hyperparameters", *(("grader", "response_format") if kind == "reinforcement" else ()))
     _require_fields(settings, f"method.{kind}", known)
     of_kind = {**settings, "hyperparameters": _hyperparameters(settings.get("hyperparameters") or {}, kind)}
+    if kind == "reinforcement":
+        of_kind["grader"] = _grader(settings.get("grader"))
     return {"type": kind, kind: of_kind}
+
+
+def _grader(value: object) -> dict[str, Any]:
+    try:
+        return validate(value, "method.reinforcement.grader")
+    except GraderInvalid as error:
+        raise TuningRefused(str(error), error.param, "invalid_grader") from None
 
 
 def _require_fields(values: object, name: str, known: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from rl.from_systems.openai_tuning.figures import figures_of
 from rl.from_systems.openai_tuning.job_form import UNUSED
 from rl.from_systems.openai_tuning.job_work import ORGANIZATION
 from rl.models import Evaluation, TrainingRun, TuningJob
@@ -135,17 +136,6 @@ def _events_of_end(job: TuningJob, end: datetime) -> Iterator[_Event]:
         yield end, "info", "The job has successfully completed", None
     else:
         yield end, "info", "Fine-tuning job cancelled", None
-
-
-def figures_of(step: int, values: Json) -> Json:
-    """The figures of one step by OpenAI's names; None: not measured."""
-    names = {
-        "train_loss": "loss",
-        "train_mean_token_accuracy": "mean_token_accuracy",
-        "valid_loss": "eval_loss",
-        "valid_mean_token_accuracy": "eval_mean_token_accuracy",
-    }
-    return {"step": step, **{theirs: values.get(ours) for theirs, ours in names.items()}}
 
 
 def list_checkpoints(job: TuningJob) -> list[Json]:

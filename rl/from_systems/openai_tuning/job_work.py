@@ -3,17 +3,24 @@ nothing."""
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from rl.base.errors import ExportFailed, RatchetError, RunConflict
+from rl.base.errors import BadFile, ExportFailed, RatchetError, RunConflict
 from rl.base.slugs import one_line
 from rl.dataset_builder import DataOptions
+from rl.dataset_builder.read.prompt_file import PromptFile
+from rl.from_systems.openai_tuning.checks import LEAST_ROWS, BadRows, check_rows
+from rl.from_systems.openai_tuning.figures import figures_of
 from rl.from_systems.openai_tuning.job_rows import store_rows
+from rl.from_systems.openai_tuning.stored_files import write_file
 from rl.models import ModelVersion, TrainingRun, TuningJob, UploadedFile
 from rl.operations import audit
 from rl.runs import choosing, run, supervisor
@@ -47,18 +54,30 @@ def prepare(job_id: str) -> str:
     if job is None:
         return "gone"
     if not job.is_checked:
-        for field, held_out in (("training_file", False), ("validation_file", True)):
-            name = getattr(job, field)
-            file = UploadedFile.objects.filter(pk=name).first() if name else None
+        for field, least in (("training_file", LEAST_ROWS), ("validation_file", 1)):
             try:
-                if name and file is None:
-                    raise RatchetError(f"the file {name} is gone")
-                if file:
-                    store_rows(job.agent, file.pk, file.path, job.method["type"], held_out=held_out)
-            except RatchetError as error:
+                _take_rows(job, field, least)
+            except (RatchetError, BadRows) as error:
                 return fail(job, f"invalid_{field}", str(error), field)
         TuningJob.objects.filter(pk=job.pk).update(is_checked=True)
     return start_next(job)
+
+
+def _take_rows(job: TuningJob, field: str, least: int) -> None:
+    """Prompts that answers are generated to stay in their file. Raises BadRows, and BadFile for a file that is gone."""
+    name, kind = getattr(job, field), job.method["type"]
+    if not name:
+        return
+    path = _path_of(name)
+    if not path.is_file():
+        raise BadFile(Path(name), "is gone: it was deleted, or has expired")
+    check_rows(path, kind, least)
+    if kind != "reinforcement":
+        store_rows(job.agent, name, path, kind, held_out=field == "validation_file")
+
+
+def _path_of(file_id: str) -> Path:
+    return UploadedFile(pk=file_id).path
 
 
 def start_next(job: TuningJob, *, at_once: bool = True) -> str:
@@ -91,10 +110,23 @@ def _make_run(job: TuningJob) -> TrainingRun:
     share = 0.0 if job.validation_file else HELD_OUT_SHARE
     data = DataOptions(pair_type=job.agent.pair_type, sessions=tuple(files), val_split=share, min_samples=1)
     options = chosen.apply_to(RunOptions(data=data, report_to="wandb" if job.integrations else ""))
+    options = _with_prompts(job, options) if kind == "reinforcement" else options
     with audit.acting_for(
         audit.Caller(f"key:{job.api_key_id or '?'} {job.api_key.name if job.api_key else 'fine-tuning'}")
     ):
         return run.create(job.agent, method_name=METHODS[kind], config=chosen.config, options=options)
+
+
+def _with_prompts(job: TuningJob, options: RunOptions) -> RunOptions:
+    """Its file's prompts, whose answers its grader rewards."""
+    held_out = str(_path_of(job.validation_file)) if job.validation_file else ""
+    files: dict[str, Any] = {
+        "source": PromptFile.name,
+        "data_file": str(_path_of(job.training_file)),
+        "ratings_file": held_out,
+    }
+    origins = {**options.origins, **dict.fromkeys(files, job.training_file)}
+    return replace(options, **files, grader={"openai": job.method["reinforcement"]["grader"]}, origins=origins)
 
 
 def _numbers(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,7 +171,7 @@ def _settle(job: TuningJob, ended: TrainingRun) -> None:
         fail(job, "training_failed", ended.error or "the version that it made is gone")
     else:
         try:
-            _serve(job, ended.version)
+            _serve(job, ended, ended.version)
         except ExportFailed as error:
             fail(job, "serving_failed", str(error))
 
@@ -148,12 +180,25 @@ def end(job: TuningJob, **fields: Any) -> None:
     TuningJob.objects.filter(pk=job.pk, finished_at=None).update(finished_at=timezone.now(), **fields)
 
 
-def _serve(job: TuningJob, version: ModelVersion) -> None:
+RESULTS: Final = "fine-tune-results"
+_COLUMNS: Final = ("step", "train_loss", "train_accuracy", "valid_loss", "valid_mean_token_accuracy")
+
+
+def _write_results(job: TuningJob, ended: TrainingRun) -> str:
+    """The figures of each step, in OpenAI's columns; the id of the file."""
+    points = ended.metric_points.values_list("step", "values").iterator()
+    rows = (figures_of(step, values) for step, values in points)
+    lines = (",".join("" if of is None else str(of) for of in row.values()) for row in rows)
+    pieces = (f"{line}\n".encode() for line in chain([",".join(_COLUMNS)], lines))
+    return str(write_file(job.agent, job.api_key, f"step_metrics_{job.pk}.csv", RESULTS, pieces).pk)
+
+
+def _serve(job: TuningJob, ended: TrainingRun, version: ModelVersion) -> None:
     """Production traffic stays where it is: what is in use changes by promotion."""
     if not version.deployments.exclude(target="none").exists():
         deploy(job.agent, version, target=job.agent.deploy_target)
     name = f"ft:{job.model}:{ORGANIZATION}:{one_line(job.suffix)}:{job.pk.removeprefix('ftjob-')[:8]}"
-    end(job, tuned_model=name)
+    end(job, tuned_model=name, result_file=_write_results(job, ended))
 
 
 def fail(job: TuningJob, code: str, message: str, param: str | None = None) -> str:

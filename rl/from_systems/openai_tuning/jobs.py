@@ -106,6 +106,7 @@ class JobChange(JobView):
     scopes = {"POST": TRAIN}
 
     def post(self, request: Request, name: str) -> Response:
+        self.fields()
         job = self.job(name)
         if job.finished_at is not None:
             raise TuningRefused(f"the job {name} is over already", "id", "invalid_state")

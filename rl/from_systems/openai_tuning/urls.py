@@ -5,8 +5,8 @@ from rest_framework.views import APIView
 
 from rl.from_systems.openai_tuning import jobs
 from rl.from_systems.openai_tuning.calls import UnknownCall
-from rl.from_systems.openai_tuning.graders.calls import GraderRun, GraderValidate
 from rl.from_systems.openai_tuning.files import FileCall, FileContent, FileList
+from rl.from_systems.openai_tuning.graders.calls import GraderRun, GraderValidate
 from rl.from_systems.openai_tuning.uploads import UploadCancel, UploadComplete, UploadList, UploadParts
 
 

@@ -8,17 +8,26 @@ from openai.types.fine_tuning import FineTuningJob, FineTuningJobEvent
 from openai.types.fine_tuning.jobs import FineTuningJobCheckpoint
 
 from rl.collect.importers.chat import RATER
+from rl.dataset_builder import freeze
 from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.job_form import NUMBERS
 from rl.models import Agent, ApiKey, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TuningJob, UploadedFile
 from rl.models.traces import HELD_OUT, SPLIT
-from rl.runs.choosing import RunOptions
+from rl.runs.choosing import RunOptions, require_origins
+from rl.runs.run import files_of
 from tests.admin.records import make_evaluation, make_training_set
 from tests.web.api.conftest import Caller, key_for
 
 pytestmark = pytest.mark.django_db
 JOBS = "/v1/fine_tuning/jobs"
 ASK, TELL = {"role": "user", "content": "Where is my parcel?"}, {"role": "assistant", "content": "delivery"}
+GRADER = {
+    "type": "string_check",
+    "name": "team",
+    "input": "{{sample.output_text}}",
+    "reference": "{{item.answer}}",
+    "operation": "eq",
+}
 CHAT = {"messages": [ASK, TELL]}
 PAIR = {
     "input": {"messages": [ASK]},
@@ -28,7 +37,8 @@ PAIR = {
 
 
 @pytest.fixture
-def trainer(data_dir) -> Caller:
+def trainer(data_dir, monkeypatch) -> Caller:
+    monkeypatch.setattr(job_work, "LEAST_ROWS", 1)
     return Caller(key_for(None))
 
 
@@ -88,6 +98,19 @@ def test_the_answers_of_its_file_are_the_agents_and_accepted(trainer: Caller):
     assert shown(trainer, job).status == "queued"
     assert job_work.prepare(job.pk) == "nothing waits"  # the queue delivers a task again
     assert (Trace.objects.count(), TrainingRun.objects.count()) == (1, 1)
+
+
+def test_a_file_that_cannot_be_learned_from_fails_the_job(trainer: Caller, monkeypatch):
+    monkeypatch.setattr(job_work, "LEAST_ROWS", 10)
+    few, gone = make_job(trainer), make_job(trainer, {"messages": [ASK]}, suffix="other")
+    UploadedFile.objects.get(pk=gone.training_file).path.unlink()
+    assert job_work.prepare(few.pk) == "failed: the file has 1 rows, and must have at least 10"
+    job_work.prepare(gone.pk)
+    for job in (few, gone):
+        told = shown(trainer, job)
+        assert told.error is not None
+        assert (told.status, told.error.code, told.error.param) == ("failed", "invalid_training_file", "training_file")
+    assert not Trace.objects.exists()
 
 
 def test_each_answer_with_a_weight_is_learned(trainer: Caller):
@@ -234,6 +257,23 @@ def test_a_key_of_an_agent_sees_and_trains_that_agent(trainer: Caller, agent: Ag
     assert own.post(JOBS, {**body, "training_file": theirs.training_file}).json()["error"]["param"] == "training_file"
 
 
+def test_prompts_are_rewarded_by_the_jobs_grader(trainer: Caller):
+    rows = [{"messages": [{**ASK, "content": f"Question {number}?"}], "answer": "delivery"} for number in range(12)]
+    method = {"type": "reinforcement", "reinforcement": {"grader": GRADER, "hyperparameters": {"eval_interval": 5}}}
+    job = make_job(trainer, *rows, method=method)
+    assert job_work.prepare(job.pk) == "started"
+    run = TrainingRun.objects.get()
+    require_origins(run)
+    options = RunOptions.from_dict(run.options)
+    assert (run.method, options.source, options.grader["openai"]["reference"]) == ("grpo", "prompts", "{{item.answer}}")
+    frozen = freeze(run.agent, options.data, files_of(options), method="prompts")
+    assert frozen.train_rows + frozen.heldout_rows == 12
+    row = json.loads((frozen.directory / "train.jsonl").read_text().splitlines()[0])
+    assert row["details"] == {"item": {"answer": "delivery"}}
+    assert not Trace.objects.exists()
+    assert "eval_interval is not used here" in messages(trainer, job)
+
+
 WRONG = [
     ({"model": None}, "model", "missing_required_parameter"),
     ({"training_file": None}, "training_file", "missing_required_parameter"),
@@ -255,6 +295,7 @@ WRONG = [
     ({"hyperparameters": {"n_epochs": 0}}, "method.supervised.hyperparameters.n_epochs", "invalid_value"),
     ({"hyperparameters": {"n_epochs": 1.5}}, "method.supervised.hyperparameters.n_epochs", "invalid_value"),
     ({"hyperparameters": {"rate": 1}}, "method.supervised.hyperparameters.rate", "unknown_parameter"),
+    ({"method": {"type": "reinforcement"}}, "method.reinforcement.grader", "invalid_grader"),
     ({"prompt_loss_weight": 1}, "prompt_loss_weight", "unknown_parameter"),
 ]
 
@@ -280,7 +321,8 @@ def test_who_may_not_train_makes_no_job(data_dir):
 
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_every_number_of_a_method_may_be_left_to_us(trainer: Caller, kind: str):
-    method = {"type": kind, kind: {"hyperparameters": dict.fromkeys(NUMBERS[kind], "auto")}}
+    grader = {"grader": GRADER} if kind == "reinforcement" else {}
+    method = {"type": kind, kind: {"hyperparameters": dict.fromkeys(NUMBERS[kind], "auto"), **grader}}
     assert make_job(trainer, method=method).method[kind]["hyperparameters"] == dict.fromkeys(NUMBERS[kind], "auto")
 
 

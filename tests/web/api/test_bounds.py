@@ -21,7 +21,7 @@ from rl.from_systems.command_center import api as command_center
 from rl.from_systems.n3 import calls as n3
 from rl.from_systems.ocd.calls import base as ocd
 from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, WaitingRating
-from rl.models.tuning import UploadedFile
+from rl.models.tuning import TuningJob, UploadedFile
 from rl.serving.dialects.known import DIALECTS
 from rl.serving.gateway import app as gateway
 from rl.serving.gateway import retrieval
@@ -362,6 +362,28 @@ def list_files(world: World) -> None:
     assert world.server.get("/v1/files", limit=10_001).status_code == 400
 
 
+def make_job(world: World, seed: int) -> TuningJob:
+    method = {"type": "dpo", "dpo": {"hyperparameters": {}}}
+    return TuningJob.objects.create(agent=world.agent, model="tiny", method=method, seed=seed)
+
+
+def list_jobs(world: World) -> None:
+    for number in range(3):
+        make_job(world, number)
+    listed = world.server.get("/v1/fine_tuning/jobs", limit=2).json()
+    assert (len(listed["data"]), listed["has_more"]) == (2, True)
+    assert world.server.get("/v1/fine_tuning/jobs", limit=101).status_code == 400
+
+
+def list_parts_of_job(part: str) -> Callable[[World], None]:
+    def list_parts(world: World) -> None:
+        url = f"/v1/fine_tuning/jobs/{make_job(world, 1).pk}/{part}"
+        assert len(world.server.get(url, limit=1).json()["data"]) <= 1
+        assert world.server.get(url, limit=101).status_code == 400
+
+    return list_parts
+
+
 BOUNDS: dict[str, Callable[[World], None]] = {
     "GET TraceList": list_traces,
     "POST TraceList": store_traces,
@@ -389,6 +411,9 @@ BOUNDS: dict[str, Callable[[World], None]] = {
     "POST TrackOutcomes": reward_pending("/api/training/track-outcomes"),
     "POST OtlpTraces": export_spans,
     "GET FileList": list_files,
+    "GET JobList": list_jobs,
+    "GET JobEvents": list_parts_of_job("events"),
+    "GET JobCheckpoints": list_parts_of_job("checkpoints"),
     "GET /v1/models": list_models,
     "GET /v1/responses/{name}/input_items": list_items,
 }
@@ -424,6 +449,14 @@ SINGLE: dict[str, str] = {
     "POST UploadParts": "one part, whose size has a bound: tests/web/front/test_uploads.py",
     "POST UploadComplete": "one upload, whose parts have a bound",
     "POST UploadCancel": "one upload",
+    "POST JobList": "one job, whose file has a bound",
+    "GET JobDetail": "one job",
+    "POST JobCancel": "one job",
+    "POST JobPause": "one job",
+    "POST JobResume": "one job",
+    "POST GraderRun": "one answer",
+    "POST GraderValidate": "one grader, whose parts have a bound",
+    "DELETE TunedModel": "one model",
     **{f"POST {dialect.path}": "one answer" for dialect in DIALECTS},
     "POST /v1/messages/count_tokens": "a number",
     "POST /v1/conversations": "a name",
