@@ -126,7 +126,6 @@ class TuningJob(models.Model):
     error = models.JSONField(default=dict, blank=True, help_text="Why it failed: code, message, param.")
     is_checked = models.BooleanField(default=False, help_text="Its files were read, and their answers are the agent's.")
     is_paused = models.BooleanField(default=False)
-    trained_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True, help_text="Succeeded, failed or cancelled.")
 

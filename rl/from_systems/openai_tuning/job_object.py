@@ -45,14 +45,22 @@ def show_job(job: TuningJob) -> Json:
         "result_files": [job.result_file] if job.result_file else [],
         "hyperparameters": chosen["hyperparameters"] if kind == "supervised" else {},
         "method": {"type": kind, kind: chosen},
-        "trained_tokens": job.trained_tokens,
+        "trained_tokens": None,  # nothing is billed by them
         "seed": job.seed,
-        "estimated_finish": None,
+        "estimated_finish": seconds(_estimate_finish(job)),
         "error": job.error or None,
         "integrations": job.integrations,
         "metadata": {**job.metadata, **_verdict_of(job)},
         "user_provided_suffix": job.suffix or None,
     }
+
+
+def _estimate_finish(job: TuningJob) -> datetime | None:
+    """As if all steps took as long as those so far, and the rest no time."""
+    run = job.run
+    if run is None or status_of(job) != "running" or not (run.started_at and run.heartbeat_at and run.step):
+        return None
+    return run.started_at + (run.heartbeat_at - run.started_at) * (max(run.total_steps, run.step) / run.step)
 
 
 def _fill_in(job: TuningJob) -> Json:

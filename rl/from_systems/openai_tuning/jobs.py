@@ -166,6 +166,26 @@ class JobCheckpoints(JobView):
         return self.page(list_checkpoints(self.job(name)), default=10)
 
 
+class CheckpointPermissions(TuningView):
+    """Between projects of an organization, of which there are none: whoever may call a model may call its checkpoint."""
+
+    scopes = {"GET": READ, "POST": TRAIN}
+
+    def get(self, request: Request, name: str) -> Response:
+        return self.page([])
+
+    def post(self, request: Request, name: str) -> Response:
+        self.fields("project_ids")
+        raise TuningRefused("there are no projects here to share a checkpoint with", "project_ids", "invalid_value")
+
+
+class CheckpointPermission(TuningView):
+    scopes = {"DELETE": TRAIN}
+
+    def delete(self, request: Request, name: str, permission: str) -> Response:
+        raise TuningRefused(f"No such permission: {permission[:100]}", "permission_id", status=404)
+
+
 class TunedModel(TuningView):
     """Deleting one ends its serving; the job and the version stay, and it may be deployed again."""
 

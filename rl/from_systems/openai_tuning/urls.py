@@ -26,6 +26,8 @@ urlpatterns = [
         ("fine_tuning/jobs/{id}/resume", jobs.JobResume),
         ("fine_tuning/jobs/{id}/events", jobs.JobEvents),
         ("fine_tuning/jobs/{id}/checkpoints", jobs.JobCheckpoints),
+        ("fine_tuning/checkpoints/{id}/permissions", jobs.CheckpointPermissions),
+        ("fine_tuning/checkpoints/{id}/permissions/<str:permission>", jobs.CheckpointPermission),
         ("fine_tuning/alpha/graders/run", GraderRun),
         ("fine_tuning/alpha/graders/validate", GraderValidate),
         ("files", FileList),
