@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from rl.base.messages import asks_nothing, is_function, requested_calls
-from rl.base.outside_files import open_outside
 from rl.collect.importers import chat
 from rl.collect.importers.fields import Refused, obj
 from rl.collect.importers.openai_preference import preference
@@ -27,19 +26,19 @@ class BadRows(ValueError):
 
 
 def check_form(path: Path) -> None:
-    """Raises BadRows for lines that are neither a chat nor a preference; BadFile and OSError."""
+    """Raises BadRows for lines that are neither a chat nor a preference, and OSError."""
     _check(path, _require_known_form, 1)
 
 
 def check_rows(path: Path, method: str, least: int = LEAST_ROWS) -> int:
-    """Counts the rows, each of which ``method`` can learn from: supervised, dpo or reinforcement. Raises BadRows, BadFile
+    """Counts the rows, each of which ``method`` can learn from: supervised, dpo or reinforcement. Raises BadRows
     and OSError."""
     return _check(path, _METHODS[method], least, MOST_ROWS)
 
 
 def _check(path: Path, check: _Check, least: int, most: int | None = None) -> int:
     count, wrong, problems = 0, 0, []
-    with open_outside(path, BUFFER) as file:
+    with path.open("rb", BUFFER) as file:
         for number, row in lines(file):
             count += 1
             if problem := _problem(row, check):

@@ -53,6 +53,22 @@ def test_parts_become_a_file_in_the_order_that_is_asked_for(tuner: TuningCaller,
         assert "the upload is completed" in error_of(again, 400)["message"]
 
 
+@pytest.mark.parametrize("at", ["_join", "check_sent"])
+def test_an_upload_that_is_cancelled_while_it_is_completed_becomes_no_file(
+    tuner: TuningCaller, data_dir: Path, monkeypatch: pytest.MonkeyPatch, at: str
+):
+    upload = begun(tuner)
+    parts, work = parts_of(tuner, upload), getattr(uploads, at)
+
+    def interrupted(*arguments: Any) -> Any:
+        assert tuner.call("post", f"uploads/{upload}/cancel").status_code == 200
+        return work(*arguments)
+
+    monkeypatch.setattr(uploads, at, interrupted)
+    assert "another call has ended the upload" in error_of(complete(tuner, upload, parts), 400)["message"]
+    assert (on_disk(data_dir), UploadedFile.objects.count()) == (set(), 0)
+
+
 @pytest.mark.parametrize(
     ("wrong", "param"),
     [

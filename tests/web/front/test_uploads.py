@@ -1,6 +1,7 @@
 """Requests that bring files: what is kept of them, where, and from whom."""
 
 import errno
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,16 @@ def test_what_goes_to_the_disk_takes_no_memory_of_other_requests(monkeypatch: py
     for size in (1000, 20 * MEGABYTE):
         asked(front(note), request("/v1/files", content=b"x" * size))
     assert held == [1000, uploads.IN_MEMORY]
+
+
+@pytest.mark.usefixtures("trusted")
+def test_what_is_received_has_no_name_that_a_killed_process_could_leave(data_dir: Path):
+    def names(given: dict[str, Any]) -> HttpResponse:
+        on_disk = given["wsgi.input"].fileno()
+        return HttpResponse(f"{os.fstat(on_disk).st_dev == data_dir.stat().st_dev} {list(data_dir.iterdir())}")
+
+    (answer,) = asked(front(names), request("/v1/files", content=b"x" * MEGABYTE))
+    assert answer.text == "True []"
 
 
 @pytest.mark.usefixtures("trusted")
