@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from rl.forgetting.forget import forget
+from rl.forgetting.records import find_person
+from rl.from_systems.openai_tuning.job_rows import store_rows
 from rl.from_systems.openai_tuning.stored_files import INTERRUPTED_SECONDS, delete_file, live_files, sweep, write_file
-from rl.models import Agent
+from rl.models import Agent, Trace
 from rl.models.tuning import UploadedFile
 from rl.tasks import delete_expired
-from tests.from_systems.openai_tuning.callers import on_disk
+from tests.from_systems.openai_tuning.callers import CHATS, on_disk
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -53,3 +56,12 @@ def test_a_row_whose_bytes_are_lost_goes_but_not_where_the_whole_disk_is_away(da
     assert (sweep(), live_files().get()) == (1, kept)
     shutil.rmtree(data_dir / "files")
     assert (sweep(), live_files().get()) == (0, kept)
+
+
+def test_what_jobs_learned_from_a_file_is_forgotten_under_its_id(agent: Agent, data_dir: Path):
+    file, other = (write_file(agent, None, "a.jsonl", "fine-tune", [CHATS]) for _ in range(2))
+    for row in (file, other):
+        assert store_rows(agent, row.pk, row.path, "supervised", held_out=False) == 10
+    receipt = forget(find_person(file.pk), retrain=False, erase=str)
+    assert receipt["deleted"]["Trace"] == 10
+    assert {trace.session_id for trace in Trace.objects.all()} == {other.pk}
