@@ -50,18 +50,19 @@ def main() -> int:
     false, naive_false = false_share(equal), naive_share(equal)
     found_rate, naive_rate = found_share(better, size), naive_share(better)
     rows = [
-        ("", "always valid", "peeking at a t-test"),
-        (f"false verdicts, no difference (level {LEVEL:.0%})", f"{false:.1%}", f"{naive_false:.1%}"),
-        (f"found within {size} users an arm, +{EFFECT * 100:g} points", f"{found_rate:.1%}", f"{naive_rate:.1%}"),
-        ("median users an arm, no difference", str(users(equal)), ""),
-        (f"median users an arm, +{EFFECT * 100:g} points", str(users(better)), str(naive_users(better))),
+        ("", "always-valid", "a t-test, looked at as often"),
+        ("---", "---", "---"),
+        ("a false verdict between equal arms", f"{false:.1%}", f"{naive_false:.1%}"),
+        (f"the difference found within the predicted {size} users an arm", f"{found_rate:.1%}", f"{naive_rate:.1%}"),
+        ("median users an arm between equal arms", str(users(equal)), ""),
+        ("median users an arm until it is found", str(users(better)), str(naive_users(better))),
         ("users an arm that a t-test looked at once needs", "", str(fixed_sample())),
     ]
     print(
         f"{options.experiments} experiments each, a look after every {options.every} users an arm, seed {options.seed}\n"
     )
-    for name, ours, theirs in rows:
-        print(f"{name:<52}{ours:>14}{theirs:>22}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
     slack = 2 * math.sqrt(LEVEL * (1 - LEVEL) / options.experiments)  # of the simulation
     return 0 if false <= LEVEL + slack and found_rate >= POWER else 1
 
