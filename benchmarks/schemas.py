@@ -92,12 +92,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = build_model(Path(folder))
         server = Server(model, Path(folder))
-        print(f"{'schema':32} {'gateway ms':>10} {'CPU s':>7} {'tokens':>7}")
+        print("| schema | ms of the gateway | CPU seconds of llama.cpp | tokens |\n|---|---|---|---|")
         for name, schema in (BEYOND if beyond else WITHIN).items():
             milliseconds = check(schema, passes=not beyond)
-            print(f"{name:32} {milliseconds:10.1f}", end=" ", flush=True)
             seconds, tokens = server.ask(schema)
-            print(f"{seconds:7.2f} {tokens:>7}", flush=True)
+            shown = name.replace("|", "\\|")
+            print(f"| `{shown}` | {milliseconds:.1f} | {seconds:.2f} | {tokens} |", flush=True)
             if tokens == "-":
                 server.end()
                 server = Server(model, Path(folder))
