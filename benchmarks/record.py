@@ -2,9 +2,9 @@
 
 .venv/bin/python benchmarks/record.py NAME [options of the benchmark]
 
-docs/figures.json gets, under NAME, the command (files by their names), the day, the minutes, and the figures: the rows of
-the tables that it printed, or of a JSON document what WRITTEN makes of it. Each stands on a page that names the
-benchmark, or tests/test_figures.py fails.
+docs/figures.json gets, under NAME, the command (files by their names, databases by their kind), the day, the minutes, and
+the figures: the rows of the tables that it printed, or of a JSON document what WRITTEN makes of it. Each stands on a page
+that names the benchmark, or tests/test_figures.py fails.
 """
 
 import json
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     print(ran.stdout)
     if ran.returncode:
         return ran.returncode
-    named = [Path(option).name if Path(option).is_file() else option for option in options]
+    named = [Path(option).name if Path(option).is_file() else option.partition("://")[0] for option in options]
     known = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.is_file() else {}
     known[name] = {
         "command": " ".join(["benchmarks/record.py", name, *named]),

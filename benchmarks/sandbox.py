@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -26,6 +27,7 @@ from rl.sandbox import available, kernel, run  # noqa: E402
 from rl.sandbox.programs import interpreter  # noqa: E402
 
 PROGRAM = "print(sum(number * number for number in range(1000)))"
+SHELL = "n=0; i=0; while [ $i -lt 1000 ]; do n=$((n + i * i)); i=$((i + 1)); done; echo $n"
 PLAIN = "python -I -S"
 ROUNDS = 5
 
@@ -66,7 +68,8 @@ def _ways(code: str) -> dict[str, Callable[[], None]]:
         if complaint:
             print(f"{name} is left out: {complaint}")
         else:
-            ways[name] = lambda name=name: _run_in_box(code, name)  # type: ignore[misc]
+            ways[name] = partial(_run_in_box, code, "python", name)
+            ways[f"{name}, shell"] = partial(_run_in_box, SHELL, "shell", name)
     return ways
 
 
@@ -75,8 +78,8 @@ def _run_plain(code: str) -> None:
     subprocess.run(command, input=code.encode(), stdout=subprocess.PIPE, check=True)
 
 
-def _run_in_box(code: str, backend: str) -> None:
-    result = run(code, backend=backend)
+def _run_in_box(code: str, language: str, backend: str) -> None:
+    result = run(code, language, backend=backend)
     if result.exit != 0:
         raise SystemExit(f"the program failed in {backend}: {result.stderr[-500:]}")
 
@@ -115,12 +118,12 @@ def _middle(cost: Cost) -> float:
 
 def _report(costs: dict[str, Cost]) -> None:
     plain = _middle(costs[PLAIN])
-    print(f"{'':<14}{'CPU a run':>12}{'beside plain':>14}{'runs a second':>15}{'median':>10}{'95 %':>10}")
+    print("| | CPU of a run | beside plain | runs a second | median | 95 % |\n|---|---|---|---|---|---|")
     for name, cost in costs.items():
         waits = statistics.quantiles(cost.waits, n=20)
         print(
-            f"{name:<14}{_middle(cost) * 1000:>9.1f} ms{_middle(cost) / plain:>14.2f}{statistics.median(cost.rate):>15.0f}"
-            f"{waits[9] * 1000:>7.1f} ms{waits[18] * 1000:>7.1f} ms"
+            f"| `{name}` | {_middle(cost) * 1000:.1f} ms | {_middle(cost) / plain:.2f} | {statistics.median(cost.rate):.0f} "
+            f"| {waits[9] * 1000:.1f} ms | {waits[18] * 1000:.1f} ms |"
         )
 
 
