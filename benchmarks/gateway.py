@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +66,7 @@ def main() -> int:
     if options.upstream:
         return serve_fake(options.upstream)
     with tempfile.TemporaryDirectory(prefix="ratchet-benchmark-") as folder, servers(Path(folder)) as (direct, gateway):
+        print(f"| | {direct.name} | {gateway.name} |\n|---|---|---|")
         passed = sequential(direct, gateway, options.requests)
         passed &= parallel(direct, gateway, options.streams)
         asked = ask_while_locked(gateway, Path(folder, "db.sqlite3"), options.locked_seconds)
@@ -89,28 +90,24 @@ def sequential(direct: Target, gateway: Target, count: int) -> bool:
                 answer.raise_for_status()
                 if number >= 20:
                     durations[target.name].append((time.perf_counter() - started) * 1000)
-    print(f"\n{count} whole answers, one by one, ms   p50     p95")
-    points = {
-        name: (statistics.median(times), statistics.quantiles(times, n=20)[18]) for name, times in durations.items()
-    }
-    for name, (median, p95) in points.items():
-        print(f"  {name:<30} {median:7.2f} {p95:7.2f}")
-    overhead = [points[gateway.name][at] - points[direct.name][at] for at in (0, 1)]
-    print(f"  {'added':<30} {overhead[0]:7.2f} {overhead[1]:7.2f}")
-    return overhead[0] < MOST_OVERHEAD_MS
+    (alone, middle), (alone_late, late) = zip(*(points_of(times) for times in durations.values()), strict=True)
+    print(f"| {count} whole answers, one by one: ms at the median | {alone:.2f} | {middle:.2f} |")
+    print(f"| … 95 % under | {alone_late:.2f} | {late:.2f} |")
+    return bool(middle - alone < MOST_OVERHEAD_MS)
+
+
+def points_of(durations: Sequence[float]) -> tuple[float, float]:
+    """The median, and what 95 % are under."""
+    return statistics.median(durations), statistics.quantiles(durations, n=20)[18]
 
 
 def parallel(direct: Target, gateway: Target, count: int) -> bool:
-    print(
-        f"\n{count} streams at once, {TOKENS} tokens {SECONDS_APART * 1000:.0f} ms apart     wall s   first ms p50     p95"
-    )
-    walls = []
-    for target in (direct, gateway):
-        wall, firsts = asyncio.run(_together(target, count))
-        walls.append(wall)
-        middle, late = statistics.median(firsts) * 1000, statistics.quantiles(firsts, n=20)[18] * 1000
-        print(f"  {target.name:<42} {wall:6.2f} {middle:14.1f} {late:7.1f}")
-    print(f"  the gateway takes {walls[1] / walls[0]:.2f} times as long as the server alone")
+    (wall, firsts), (wall_there, firsts_there) = (asyncio.run(_together(target, count)) for target in (direct, gateway))
+    apart = f"{TOKENS} tokens, {SECONDS_APART * 1000:.0f} ms apart"
+    print(f"| {count} streams at once, {apart}: seconds in all | {wall:.2f} | {wall_there:.2f} |")
+    of_first = zip(points_of(firsts), points_of(firsts_there), strict=True)
+    for name, (alone, there) in zip(("ms to the first at the median", "95 % under"), of_first, strict=True):
+        print(f"| … {name} | {alone * 1000:.0f} | {there * 1000:.0f} |")
     return True
 
 
@@ -152,11 +149,10 @@ def ask_while_locked(gateway: Target, database: Path, seconds: float) -> int:
             time.sleep(0.005)
     lock.execute("ROLLBACK")
     lock.close()
-    p95 = statistics.quantiles(durations, n=20)[18]
-    print(
-        f"\nthe database locked for {seconds:.0f} s: {len(durations)} answers, p50 {statistics.median(durations):.2f} ms, "
-        f"p95 {p95:.2f} ms, longest {max(durations):.0f} ms"
-    )
+    middle, late = points_of(durations)
+    locked = f"while the database is locked for {seconds:.0f} s"
+    print(f"| {len(durations)} answers {locked}: ms at the median | | {middle:.2f} |")
+    print(f"| … 95 % under, longest | | {late:.2f}, {max(durations):.0f} |")
     return len(durations)
 
 

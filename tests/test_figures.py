@@ -16,7 +16,6 @@ OWED = {
     "best_of",
     "crash",
     "front",
-    "gateway",
     "hostile",
     "jobs",
     "judge",
