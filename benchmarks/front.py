@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/front.py [--seconds 5] [--rounds 3]
 
-CPU of the server per request, and requests a second, for a page, a small POST and a thread's bare round trip (an
-application of one line instead of Django). a2wsgi is measured where it is installed: ``pip install a2wsgi``.
+CPU of the server per request, in milliseconds, for a page, a small POST and a thread's bare round trip (an application of
+one line instead of Django). a2wsgi is measured where it is installed: ``pip install a2wsgi``.
 """
 
 import argparse
@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CONNECTIONS = 8
 BODY = b'{"trace": "00000000-0000-0000-0000-000000000000", "rater": "r", "scale": "thumb", "value": 1}'
 REQUESTS = {
-    "page": b"GET /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-    "post": b"POST /api/v1/feedback/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY),
-    "bare": b"GET /bare HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "the sign-in page": b"GET /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "a small POST that the API refuses": b"POST /api/v1/feedback/ HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY),
+    "one line instead of Django": b"GET /bare HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
 }
 
 
@@ -114,13 +114,13 @@ async def _load(port: int, request: bytes, seconds: float) -> int:
     return sum(await asyncio.gather(*(_ask(port, request, end) for _ in range(CONNECTIONS))))
 
 
-def measure(process: subprocess.Popen[bytes], port: int, request: bytes, seconds: float) -> tuple[float, float]:
-    """Milliseconds of CPU per request, and requests a second."""
+def measure(process: subprocess.Popen[bytes], port: int, request: bytes, seconds: float) -> float:
+    """Milliseconds of CPU per request."""
     server = psutil.Process(process.pid)
     before = server.cpu_times()
     count = asyncio.run(_load(port, request, seconds))
     after = server.cpu_times()
-    return (after.user + after.system - before.user - before.system) * 1000 / count, count / seconds
+    return (after.user + after.system - before.user - before.system) * 1000 / count
 
 
 def main(seconds: float, rounds: int) -> None:
@@ -135,9 +135,9 @@ def main(seconds: float, rounds: int) -> None:
         for process, _ in servers.values():
             process.kill()
             process.wait()
-    for (name, kind), values in figures.items():
-        cpu, rate = (statistics.median(column) for column in zip(*values, strict=True))
-        print(f"{name:5} {kind:7} {cpu:6.3f} ms of CPU  {rate:7.0f} requests/s")
+    print(f"| request | {' | '.join(kinds)} |\n|---|{'---|' * len(kinds)}")
+    for name in REQUESTS:
+        print(f"| {name} | {' | '.join(f'{statistics.median(figures[name, kind]):.2f}' for kind in kinds)} |")
 
 
 if __name__ == "__main__":
