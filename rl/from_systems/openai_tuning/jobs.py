@@ -17,7 +17,8 @@ from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.calls import TuningRefused, TuningView
 from rl.from_systems.openai_tuning.job_form import FIELDS, read_job
 from rl.from_systems.openai_tuning.job_object import list_checkpoints, list_events, show_job
-from rl.models import Agent, TrainingRun, TuningJob, UploadedFile
+from rl.from_systems.openai_tuning.stored_files import live_files
+from rl.models import Agent, TrainingRun, TuningJob
 from rl.runs import supervisor
 from rl.serving import promotion, withdrawal
 from rl.web.api.auth import READ, TRAIN
@@ -67,7 +68,7 @@ class JobList(JobView):
         return Response(show_job(job))
 
     def _require_file(self, field: str, name: str) -> None:
-        file = None if unstorable(name) else self.filter_queryset(UploadedFile.objects.all()).filter(pk=name).first()
+        file = None if unstorable(name) else self.filter_queryset(live_files()).filter(pk=name).first()
         if file is None or not file.path.is_file():
             raise TuningRefused(f"invalid {field}: {name}", field, "invalid_value")
         if file.purpose != PURPOSE:

@@ -1,0 +1,31 @@
+// Runs a job of each method that is not supervised at ADDRESS with KEY, asks what it made, and prints what became of them.
+import { createReadStream } from "node:fs";
+import { setTimeout } from "node:timers/promises";
+import OpenAI from "openai";
+
+const [address, key] = process.argv.slice(2);
+const openai = new OpenAI({ baseURL: address, apiKey: key });
+const grader = {
+  type: "string_check",
+  name: "team",
+  operation: "ilike",
+  input: "{{sample.output_text}}",
+  reference: "{{item.team}}",
+};
+const numbers = { hyperparameters: { n_epochs: 1, batch_size: 4 } };
+const methods = { dpo: ["pairs.jsonl", numbers], reinforcement: ["prompts.jsonl", { grader }] };
+const results = {};
+for (const [type, [name, settings]] of Object.entries(methods)) {
+  const file = await openai.files.create({ file: createReadStream(name), purpose: "fine-tune" });
+  const method = { type, [type]: settings };
+  let job = await openai.fineTuning.jobs.create({ model: "tiny", training_file: file.id, suffix: type, method });
+  while (!["succeeded", "failed", "cancelled"].includes(job.status)) {
+    await setTimeout(500);
+    job = await openai.fineTuning.jobs.retrieve(job.id);
+  }
+  const model = job.fine_tuned_model;
+  const messages = [{ role: "user", content: "Which team is question 3 for?" }];
+  const answer = model && (await openai.chat.completions.create({ model, messages, max_tokens: 4 }));
+  results[type] = { status: job.status, error: job.error?.message ?? null, model, answered_by: answer?.model };
+}
+console.log(JSON.stringify(results));

@@ -1,0 +1,121 @@
+"""From an uploaded file to an answer of the tuned model: OpenAI's own clients, the site, the queue, real trainings of a tiny
+model and llama.cpp."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai.types.fine_tuning import FineTuningJob
+
+from tests.commands.site import QUICK, Site, kill_session, prepare, serving
+from tests.serving.gateway.test_node_clients import installed, run
+from tests.waiting import until
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+SECONDS = 600
+TEAMS = ("delivery", "billing", "sales")
+
+
+def write_rows(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def ask(number: int) -> dict[str, str]:
+    return {"role": "user", "content": f"Which team is question {number} for?"}
+
+
+def tell(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+@pytest.fixture(scope="module")
+def tuning_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str, str]]:
+    """The site, its address, and a key that may train."""
+    site = prepare(tmp_path_factory.mktemp("tuning") / "data", QUICK)
+    key = site.json("api_key", "create", "--name", "tuner", "--scopes", "ingest,read,train")["key"]
+    queue = site.start("qcluster")
+    try:
+        with serving(site) as url:
+            yield site, f"{url}/v1", key
+    finally:
+        kill_session(queue)
+
+
+@pytest.fixture
+def client(tuning_site: tuple[Site, str, str]) -> openai.OpenAI:
+    _, url, key = tuning_site
+    return openai.OpenAI(base_url=url, api_key=key, timeout=60)
+
+
+def ended(client: openai.OpenAI, job: FineTuningJob) -> FineTuningJob:
+    def is_over() -> FineTuningJob | None:
+        told = client.fine_tuning.jobs.retrieve(job.id)
+        return told if told.status in ("succeeded", "failed", "cancelled") else None
+
+    return until(is_over, SECONDS, every=0.5)
+
+
+def test_a_supervised_job_that_was_paused_is_one_version_that_answers(
+    tuning_site, client: openai.OpenAI, tmp_path: Path
+):
+    site, _, _ = tuning_site
+    rows = [{"messages": [ask(number), tell(TEAMS[number % 3])]} for number in range(24)]
+    file = client.files.create(file=write_rows(tmp_path / "chats.jsonl", *rows), purpose="fine-tune")
+    numbers: Any = {"n_epochs": 4, "batch_size": 2}
+    job = client.fine_tuning.jobs.create(
+        model="tiny",
+        training_file=file.id,
+        suffix="router",
+        seed=1,
+        method={"type": "supervised", "supervised": {"hyperparameters": numbers}},
+    )
+    until(lambda: client.fine_tuning.jobs.retrieve(job.id).status == "running", SECONDS)
+    client.fine_tuning.jobs.pause(job.id)
+    until(lambda: site.query("SELECT 1 FROM rl_trainingrun WHERE state IN ('cancelled', 'succeeded')"), SECONDS)
+    assert client.fine_tuning.jobs.retrieve(job.id).status == "queued"
+    client.fine_tuning.jobs.resume(job.id)
+
+    told = ended(client, job)
+    assert (told.status, told.error) == ("succeeded", None)
+    name = told.fine_tuned_model
+    assert name is not None
+    assert site.query("SELECT count(*) FROM rl_trainingrun r JOIN rl_modelversion v ON v.id = r.version_id") == [(1,)]
+    assert client.models.retrieve(name).id == name
+    for model in (name, client.fine_tuning.jobs.checkpoints.list(job.id).data[0].fine_tuned_model_checkpoint):
+        answer = client.chat.completions.create(model=model, messages=[ask(3)], max_tokens=4)  # type: ignore[list-item]
+        assert answer.model == "router@v1"
+    lines = client.files.content(told.result_files[0]).text.splitlines()
+    assert lines[0] == "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy"
+    assert len(lines) == 1 + 48
+    until(lambda: name in [model.id for model in client.models.list()])
+
+
+def test_pairs_and_graders_train_from_node(tuning_site, tmp_path: Path):
+    _, url, key = tuning_site
+    pairs = [
+        {
+            "input": {"messages": [ask(number)]},
+            "preferred_output": [tell(TEAMS[number % 3])],
+            "non_preferred_output": [tell("I like questions.")],
+        }
+        for number in range(12)
+    ]
+    prompts = [{"messages": [ask(number)], "team": TEAMS[number % 3]} for number in range(12)]
+    folder = installed()
+    shutil.copy(Path(__file__).with_name("jobs.mjs"), folder)
+    write_rows(folder / "pairs.jsonl", *pairs)
+    write_rows(folder / "prompts.jsonl", *prompts)
+    printed = run("node", "jobs.mjs", url, key, cwd=folder)
+    told = json.loads(printed.strip().splitlines()[-1])
+    assert [(name, job["status"], job["error"]) for name, job in told.items()] == [
+        ("dpo", "succeeded", None),
+        ("reinforcement", "succeeded", None),
+    ]
+    for kind, job in told.items():
+        assert job["model"].startswith(f"ft:tiny:ratchet:{kind}:")
+        assert job["answered_by"].startswith(f"{kind}@v")
