@@ -11,4 +11,5 @@ def figures_of(step: int, values: dict[str, Any]) -> dict[str, Any]:
         "valid_loss": "eval_loss",
         "valid_mean_token_accuracy": "eval_mean_token_accuracy",
     }
-    return {"step": step, **{theirs: values.get(ours) for theirs, ours in names.items()}}
+    rewards = {"train_mean_reward": values["reward"]} if "reward" in values else {}
+    return {"step": step, **{theirs: values.get(ours) for theirs, ours in names.items()}, **rewards}

@@ -128,6 +128,7 @@ def _events_of_run(job: TuningJob, run: TrainingRun, start: datetime) -> Iterato
     for step, values in run.metric_points.values_list("step", "values")[:MOST_STEPS]:
         figures = figures_of(step, values)
         loss = f": training loss={figures['train_loss']:.2f}" if figures["train_loss"] is not None else ""
+        loss += f", mean reward={reward:.2f}" if (reward := figures.get("train_mean_reward")) is not None else ""
         moment = start + taken * (step / max(run.total_steps, step, 1))
         yield moment, "info", f"Step {step}/{run.total_steps}{loss}", {"total_steps": run.total_steps, **figures}
     if evaluation := _evaluation_of(job):

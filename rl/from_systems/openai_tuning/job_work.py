@@ -189,7 +189,8 @@ def _write_results(job: TuningJob, ended: TrainingRun) -> str:
     points = ended.metric_points.values_list("step", "values").iterator()
     rows = (figures_of(step, values) for step, values in points)
     lines = (",".join("" if of is None else str(of) for of in row.values()) for row in rows)
-    pieces = (f"{line}\n".encode() for line in chain([",".join(_COLUMNS)], lines))
+    columns = (*_COLUMNS, *(("train_mean_reward",) if job.method["type"] == "reinforcement" else ()))
+    pieces = (f"{line}\n".encode() for line in chain([",".join(columns)], lines))
     return str(write_file(job.agent, job.api_key, f"step_metrics_{job.pk}.csv", RESULTS, pieces).pk)
 
 

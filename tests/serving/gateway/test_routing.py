@@ -4,7 +4,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rl.base.errors import UsageError
-from rl.serving.gateway.routing import KnownAgent, KnownKey, Route, Served, Side, Snapshot, TrafficSplit, route
+from rl.serving.gateway.routing import (
+    KnownAgent,
+    KnownKey,
+    Route,
+    Served,
+    Side,
+    Snapshot,
+    TrafficSplit,
+    TunedName,
+    route,
+)
 from rl.serving.upstreams import Upstream
 
 NOW = datetime(2026, 2, 2, tzinfo=UTC)
@@ -29,6 +39,20 @@ def split(*weights: float, ramp: tuple = ()) -> TrafficSplit:
     """Arms 1, 2, … of versions 1, 2, …; the first is the control."""
     sides = tuple(Side(at, at, f"v{at}", weight, at == 1) for at, weight in enumerate(weights, 1))
     return TrafficSplit(7, NOW, list(ramp), sides)
+
+
+TUNED = "ft:Tiny:ratchet:router:1a2b"
+
+
+@pytest.mark.parametrize("name", [TUNED, TUNED.lower(), f"{TUNED}:ckpt-step-40"])
+def test_a_tuned_model_is_a_version_under_another_name(name: str):
+    known = agent(served(2, "champion"), served(1))
+    snapshot = Snapshot({"chat": known}, {}, {TUNED.lower(): TunedName(TUNED, "Chat@v1")})
+    assert route(snapshot, ANY, name, "anna", NOW).model == "Chat@v1"
+    with pytest.raises(UsageError, match="unknown agent"):
+        route(snapshot, KnownKey(2, True, 7), name, "anna", NOW)
+    with pytest.raises(UsageError, match="unknown agent 'ft:other'"):
+        route(snapshot, ANY, "ft:other", "anna", NOW)
 
 
 def test_the_champion_answers():
