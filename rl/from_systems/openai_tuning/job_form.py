@@ -89,7 +89,7 @@ def _method(body: Mapping[str, Any]) -> dict[str, Any]:
         method = {"type": "supervised", "supervised": {"hyperparameters": body.get("hyperparameters") or {}}}
     elif body.get("hyperparameters"):
         raise TuningRefused("hyperparameters stand within method", "hyperparameters", "invalid_value")
-    if not isinstance(method, dict) or method.get("type") not in NUMBERS:
+    if not isinstance(method, dict) or str(method.get("type")) not in NUMBERS:
         raise TuningRefused(f"method.type must be one of {', '.join(NUMBERS)}", "method.type", "invalid_value")
     kind = str(method["type"])
     settings = method.get(kind) or {}
