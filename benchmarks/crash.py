@@ -134,16 +134,15 @@ def alike(violations: list[str]) -> list[tuple[str, int]]:
 
 
 def print_figures(counts: dict[str, int], worker: Faults, probe: Probe, load: Load, services: Services) -> None:
-    for name, number in counts.items():
-        print(f"{name:<40} {number:>7}")
-    for kind, number in sorted(worker.done.items()):
-        print(f"{kind + (': times' if kind == 'full disk' else ': killed'):<40} {number:>7}")
-    for kind, number in sorted(worker.missed.items()):
-        print(f"{kind + ': was not there to be killed':<40} {number:>7}")
-    for row in services.rows:
-        print(f"{row.name + ': starts':<40} {row.starts:>7}")
-    print(f"{'not ready, seconds in all':<40} {probe.seconds:>7.1f}")
-    print(f"{'not ready, longest':<40} {probe.longest:>7.1f}")
+    rows: dict[str, object] = {**counts}
+    rows |= {
+        kind + (": times" if kind == "full disk" else ": killed"): number
+        for kind, number in sorted(worker.done.items())
+    }
+    rows |= {f"{kind}: was not there to be killed": number for kind, number in sorted(worker.missed.items())}
+    rows |= {f"{row.name}: starts": row.starts for row in services.rows}
+    rows |= {"not ready, seconds in all": f"{probe.seconds:.1f}", "not ready, longest": f"{probe.longest:.1f}"}
+    print("| | |\n|---|---|", *(f"| {name} | {number} |" for name, number in rows.items()), sep="\n")
     print("answers to clients:", ", ".join(f"{name} {number}" for name, number in sorted(load.ledger.statuses.items())))
 
 

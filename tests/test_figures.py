@@ -14,7 +14,6 @@ RECORDS = json.loads((DOCS / "figures.json").read_text(encoding="utf-8"))
 OWED = {
     "agents",
     "best_of",
-    "crash",
     "hostile",
     "jobs",
     "rating_load",
