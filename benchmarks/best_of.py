@@ -41,6 +41,11 @@ judge = head.Head(np.zeros(width), length_alone, np.ones(width), np.array(0.0), 
 head.save(judge, row.path)
 print(ApiKey.create(name="benchmark", kind="secret")[1])
 """
+JUDGED = """
+from rl.models import Trace
+rows = Trace.objects.order_by("-created_at").values_list("details__best_of", flat=True)[:{questions}]
+print(*[row["judge_ms"] for row in rows if row and "judge_ms" in row])
+"""
 
 
 class Site:
@@ -101,13 +106,17 @@ def main() -> None:
         site.deploy("--target", "llama_cpp")
         try:
             with site.gateway() as url:
+                print("| answers | seconds | tokens | judged | seconds of the judge |\n|---|---|---|---|---|")
                 for count in options.counts:
                     site.deploy("--best-of", str(count))
                     time.sleep(3)  # the gateway reads its table every two seconds
                     ask(url, key, "Hello")
                     rows = [ask(url, key, question) for question in questions]
                     seconds, tokens = (statistics.mean(row[column] for row in rows) for column in (0, 1))
-                    print(f"best of {count}: {seconds:.2f} s and {tokens:.0f} tokens an answer", flush=True)
+                    time.sleep(2)  # answers come into the database a moment later
+                    judged = site.run("shell", "--no-imports", "-c", JUDGED.format(questions=len(rows))).split()
+                    judge = f"{len(judged)} | {statistics.mean(map(float, judged)) / 1000:.2f}" if judged else "0 |"
+                    print(f"| {count} | {seconds:.2f} | {tokens:.0f} | {judge} |", flush=True)
         finally:
             site.deploy("--stop")
 

@@ -13,7 +13,6 @@ DOCS = ROOT / "docs"
 RECORDS = json.loads((DOCS / "figures.json").read_text(encoding="utf-8"))
 OWED = {
     "agents",
-    "best_of",
     "hostile",
     "jobs",
     "rating_load",
