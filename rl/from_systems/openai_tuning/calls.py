@@ -35,6 +35,8 @@ def not_found(kind: str, name: str) -> TuningRefused:
 
 @extend_schema(exclude=True)
 class TuningView(ApiView):
+    metadata_class = None
+
     def handle_exception(self, exc: Exception) -> Response:
         answer = super().handle_exception(exc)
         refused, fault = exc if isinstance(exc, TuningRefused) else None, fault_of(exc)

@@ -122,7 +122,7 @@ def test_a_large_file_never_lies_in_memory_and_a_stranger_fills_no_disk(roomy: S
     def send(key: dict[str, str]) -> httpx.Response:
         with large.open("rb") as file:
             form = {"purpose": "user_data"}
-            return httpx.post(f"{roomy.url}/v1/files", files={"file": file}, data=form, headers=key, timeout=120)
+            return httpx.post(f"{roomy.url}/v1/files", files={"file": file}, data=form, headers=key, timeout=60)
 
     def peak() -> int:
         status = Path(f"/proc/{process.pid}/status").read_text()
