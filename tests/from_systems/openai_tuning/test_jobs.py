@@ -1,7 +1,7 @@
 """Jobs from the outside, and what the queue makes of them; without training."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from openai.types.fine_tuning import FineTuningJob, FineTuningJobEvent
@@ -195,6 +195,26 @@ def test_a_job_whose_version_the_gate_rejects_succeeds_and_says_so(trainer: Call
     assert lines[0] == "The job has successfully completed"
     assert "Measured: reject. It repeats itself." in lines
     assert "Step 10/20: training loss=1.25" in lines
+
+
+def test_a_job_can_have_every_status_that_the_client_knows(trainer: Caller, succeeded: TuningJob):
+    made = [make_job(trainer, suffix=f"agent-{number}") for number in range(5)]
+    _, queued, running, failed, cancelled = made
+    for job in made[1:]:
+        job_work.prepare(job.pk)
+    queued.refresh_from_db()
+    running.refresh_from_db()
+    TrainingRun.objects.filter(pk=running.run_id).update(
+        state="running", started_at=job.created_at, heartbeat_at=job.created_at, step=5, total_steps=10
+    )
+    end_run(failed, TrainingRun.State.FAILED, error="no memory")
+    job_work.finish(failed.pk)
+    trainer.post(f"{JOBS}/{cancelled.pk}/cancel")
+    told = [shown(trainer, job) for job in (*made, succeeded)]
+    known = get_args(FineTuningJob.model_fields["status"].annotation)
+    assert [job.status for job in told] == ["validating_files", "queued", "running", "failed", "cancelled", "succeeded"]
+    assert {job.status for job in told} == {*known}
+    assert [job.estimated_finish is not None for job in told] == [False, False, True, False, False, False]
 
 
 def test_events_come_in_pages_and_keep_their_ids(trainer: Caller, succeeded: TuningJob):
