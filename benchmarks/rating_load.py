@@ -63,7 +63,7 @@ def cost(queue: RatingQueue, operations: int = 60) -> str:
     for number in range(operations):
         operate(queue, f"rater {number % 20}")
     seconds = (time.process_time() - start) / operations
-    return f"{queue.order}: {len(statements)} statements and {seconds * 1000:.0f} ms of this process an operation"
+    return f"{len(statements)} | {seconds * 1000:.0f}"
 
 
 def vote(queue: RatingQueue, rater: str, votes: int, door: threading.Semaphore) -> list[float]:
@@ -88,9 +88,8 @@ def measure(queue: RatingQueue, raters: int, votes: int, at_once: int) -> str:
     items = decided.values("trace").distinct().count()
     stored = Feedback.objects.filter(claims__queue=queue, is_current=True).count()
     return (
-        f"{queue.order}: {raters} raters, {decided.count()} decisions on {items} items, {stored} ratings, "
-        f"{decided.count() - items} items twice, {raters * votes - stored} lost; {len(seconds) / total:.0f} a second, "
-        f"median {statistics.median(seconds) * 1000:.0f} ms, 95 % under {seconds[int(len(seconds) * 0.95)] * 1000:.0f} ms"
+        f"{decided.count()} | {decided.count() - items} | {raters * votes - stored} | {len(seconds) / total:.0f} | "
+        f"{statistics.median(seconds) * 1000:.0f} | {seconds[int(len(seconds) * 0.95)] * 1000:.0f}"
     )
 
 
@@ -102,11 +101,13 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=8)
     options = parser.parse_args()
     agent = fill(options.traces)
+    print("| order | decisions | items twice | lost | a second | ms: median | 95 % under | statements | CPU ms |")
+    print("|---" * 9 + "|")
     for order in RatingQueue.Order.values:
         settings = {"order": order, "raters_per_item": 1, "gold_share": 0, "repeat_share": 0}
         queue = RatingQueue.objects.create(agent=agent, name=order, **settings)
-        print(measure(queue, options.raters, options.votes, options.connections), flush=True)
-        print(cost(queue), flush=True)
+        measured = measure(queue, options.raters, options.votes, options.connections)
+        print(f"| `{order}` | {measured} | {cost(queue)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ OWED = {
     "agents",
     "hostile",
     "jobs",
-    "rating_load",
     "ratings",
     "unpaired_thumbs",
 }
