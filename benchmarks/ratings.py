@@ -112,7 +112,7 @@ class Site:
         command = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(self.port)]
         errors = (self.folder / "errors").open("ab")
         self.process = subprocess.Popen(command, env=self.environment(), stdout=subprocess.DEVNULL, stderr=errors)
-        _wait(f"http://127.0.0.1:{self.port}/{'ready' if 'bench' in self.settings else 'api/schema'}/", self.process)
+        _wait(f"http://127.0.0.1:{self.port}/healthz", self.process)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process:
@@ -145,6 +145,10 @@ def main() -> int:
     parser.add_argument("--skip-sqlite", action="store_true")
     options = parser.parse_args()
     passed = True
+    print(
+        "| database | connections | ratings a second: bare, database alone, Ratchet | CPU ms: bare, Ratchet | p99 ms |"
+    )
+    print("|---|---|---|---|---|")
     if not options.skip_sqlite:
         with tempfile.TemporaryDirectory(prefix="ratchet-benchmark-") as folder:
             passed &= compare("SQLite", Path(folder), "sqlite:///{}/db.sqlite3", options)
@@ -167,14 +171,13 @@ def compare(title: str, folder: Path, url: str, options: argparse.Namespace) -> 
             stack.callback(site.stop)
             site.start()
             site.load("warm-up", 8, 1.5)
-        print(f"\n{title}: ratings a second, ms of server CPU each, p99 ms")
-        judged = [measure(connections, bare, ratchet, options) for connections in options.connections]
-        passed = survive(ratchet) and all(judged)
+        judged = [measure(title, connections, bare, ratchet, options) for connections in options.connections]
+        passed = survive(title, ratchet) and all(judged)
         print_refused(bare, ratchet)
         return passed and not ratchet.refused
 
 
-def measure(connections: int, bare: Site, ratchet: Site, options: argparse.Namespace) -> bool:
+def measure(title: str, connections: int, bare: Site, ratchet: Site, options: argparse.Namespace) -> bool:
     seen: dict[str, list[Figures]] = {"bare view": [], "database alone": [], "Ratchet": []}
     for number in range(options.rounds):
         name = f"{connections}-{number}"
@@ -182,25 +185,21 @@ def measure(connections: int, bare: Site, ratchet: Site, options: argparse.Names
         alone = _child("commit", bare.database.removeprefix("sqlite:///"), connections, options.seconds)
         seen["database alone"].append(Figures(alone.rate, float("nan"), alone.p99))
         seen["Ratchet"].append(ratchet.load(name, connections, options.seconds))
-    middle = {name: Figures(*map(statistics.median, zip(*rows, strict=True))) for name, rows in seen.items()}
-    for name, row in middle.items():
-        print(f"  {connections:3} connections  {name:<15} {row.rate:8.1f} {row.cpu:8.2f} {row.p99:9.1f}")
-    return _judge(*middle.values())
+    middle = [Figures(*map(statistics.median, zip(*rows, strict=True))) for rows in seen.values()]
+    return _judge(f"{title} | {connections}", *middle)
 
 
-def _judge(bare: Figures, alone: Figures, ratchet: Figures) -> bool:
+def _judge(title: str, bare: Figures, alone: Figures, ratchet: Figures) -> bool:
     rate = ratchet.rate / min(bare.rate, alone.rate)
     cpu, p99 = ratchet.cpu / bare.cpu, ratchet.p99 / bare.p99
     passed = rate >= LEAST_RATE and cpu <= MOST_CPU and p99 <= MOST_P99
-    print(
-        f"      rate {rate:.2f} of the smaller, CPU {cpu:.2f} times, p99 {p99:.2f} times the bare view's: "
-        f"{'within' if passed else 'OUTSIDE'} the bars",
-        flush=True,
-    )
+    rates = f"{bare.rate:.0f}, {alone.rate:.0f}, {ratchet.rate:.0f} ({rate:.2f} of the smaller)"
+    costs = f"{bare.cpu:.2f}, {ratchet.cpu:.2f} ({cpu:.1f} times) | {bare.p99:.0f}, {ratchet.p99:.0f} ({p99:.1f} times)"
+    print(f"| {title} | {rates} | {costs} |{'' if passed else ' OUTSIDE the bars'}", flush=True)
     return passed
 
 
-def survive(site: Site) -> bool:
+def survive(title: str, site: Site) -> bool:
     """Whether all that was answered is stored, after a SIGKILL under load."""
     assert site.process is not None
     victim = site.process
@@ -211,7 +210,7 @@ def survive(site: Site) -> bool:
     site.process = None
     stored = set(site.shell(COUNT))
     lost = [rating for rating in site.acknowledged if rating not in stored]
-    print(f"  kill -9 under load: {len(site.acknowledged)} ratings were answered, {len(lost)} of them are lost")
+    print(f"| {title}, answered until `kill -9`, and lost | {len(site.acknowledged)}, {len(lost)} | | | |")
     return not lost
 
 

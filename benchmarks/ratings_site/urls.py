@@ -1,7 +1,7 @@
 import json
 
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, JsonResponse
 from django.urls import path
 
 INSERT = "INSERT INTO bare_rating (trace, rater, scale, value) VALUES (%s, %s, %s, %s) RETURNING id"
@@ -18,8 +18,4 @@ def rate(request: HttpRequest) -> JsonResponse:
     return answer
 
 
-def ready(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("ready\n")
-
-
-urlpatterns = [path("ready/", ready), path("api/v1/feedback/", rate)]
+urlpatterns = [path("api/v1/feedback/", rate)]
