@@ -33,7 +33,7 @@ from rl.environments.crew import crew  # noqa: E402
 from rl.lm.chat.format import ChatFormat  # noqa: E402
 from rl.lm.lengths import TokenLimits  # noqa: E402
 from rl.lm.tiny_model import byte_pairs  # noqa: E402
-from rl.training.agent.episodes import Play, Stage  # noqa: E402
+from rl.training.agent.episodes import Play, WorldStage  # noqa: E402
 from rl.training.agent.train import by_heart  # noqa: E402
 
 LEAST_GAIN, MOST_SECONDS = 25.0, 600.0
@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=25, help="of GRPO")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     options = parser.parse_args()
-    print(f"{'tasks':8} {'seed':>4} {'before':>8} {'after':>8} {'gain':>8} {'minutes':>8}", flush=True)
+    print("| tasks | seed | before | after | minutes |\n|---|---|---|---|---|", flush=True)
     worst, slowest = 100.0, 0.0
     for kind in options.kinds:
         for seed in options.seeds:
@@ -69,7 +69,7 @@ def main() -> int:
                 seconds = time.monotonic() - started
             gain = 100 * (after - before)
             worst, slowest = min(worst, gain), max(slowest, seconds)
-            print(f"{kind:8} {seed:4} {before:8.0%} {after:8.0%} {gain:+8.0f} {seconds / 60:8.1f}", flush=True)
+            print(f"| `{kind}` | {seed} | {before:.0%} | {after:.0%} | {seconds / 60:.1f} |", flush=True)
     good = worst >= LEAST_GAIN and slowest <= MOST_SECONDS
     print(
         f"least gain {worst:+.0f} points, longest {slowest / 60:.1f} minutes: {'as promised' if good else 'NOT as promised'}"
@@ -168,7 +168,7 @@ def _model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
 
 def _play_demonstrations(task_world: World, tokenizer: PreTrainedTokenizerFast) -> list[Play]:
     with crew(task_world.settings, 0) as world_of_all:
-        stage = Stage(world_of_all, ChatFormat(tokenizer), TokenLimits(CONTEXT, CONTEXT, TURN))
+        stage = WorldStage(world_of_all, ChatFormat(tokenizer), TokenLimits(CONTEXT, CONTEXT, TURN))
         tasks, scripts = zip(*task_world.demonstrations, strict=True)
         return stage.play(tasks, partial(by_heart, stage, scripts))
 
