@@ -84,6 +84,7 @@ def test_a_job_has_every_field_of_the_clients_type(trainer: Caller):
     FineTuningJobEvent.model_validate(trainer.get(f"{JOBS}/{job.pk}/events").json()["data"][0], strict=True)
 
 
+@pytest.mark.database
 def test_the_answers_of_its_file_are_the_agents_and_accepted(trainer: Caller):
     job = make_job(trainer)
     assert job_work.prepare(job.pk) == "started"
@@ -217,6 +218,7 @@ def test_a_job_can_have_every_status_that_the_client_knows(trainer: Caller, succ
     assert [job.estimated_finish is not None for job in told] == [False, False, True, False, False, False]
 
 
+@pytest.mark.database
 def test_events_come_in_pages_and_keep_their_ids(trainer: Caller, succeeded: TuningJob):
     url, ids, after = f"{JOBS}/{succeeded.pk}/events", [], {}
     while True:
@@ -256,6 +258,7 @@ def test_a_paused_job_goes_on_with_the_same_run(trainer: Caller):
     assert trainer.post(f"{JOBS}/{job.pk}/resume").status_code == 400
 
 
+@pytest.mark.database
 def test_jobs_are_listed_by_their_metadata(trainer: Caller):
     one = make_job(trainer, metadata={"team": "support", "a__b": "x"})
     two = make_job(trainer, metadata={"team": "sales"})
