@@ -136,18 +136,22 @@ def _resident(process: psutil.Process) -> int:
 def print_figures(
     honest: Honest, attacks: dict[str, int], counts: dict[str, Any], probe: Probe, memory: Memory, site: HostileSite
 ) -> None:
+    print("| honest request | times | seconds: median | 99 % under | longest |\n|---|---|---|---|---|")
     for what, values in sorted(honest.seconds().items()):
         middle, high = statistics.median(values), sorted(values)[int(len(values) * 0.99)]
-        times = f"median {middle:6.2f} s, 99 % {high:6.2f} s, most {max(values):6.2f} s"
-        print(f"honest: {what:<36} {len(values):>6} times, {times}")
-    print(f"{'honest: told to come again':<44} {sum(user.again for user in honest.users):>6} times")
+        print(f"| {what} | {len(values)} | {middle:.2f} | {high:.2f} | {max(values):.2f} |")
     for name, number in sorted(attacks.items()):
         print(f"attack: {name:<60} {number:>7}")
-    for name, number in counts.items():
-        print(f"{name:<40} {number:>7}")
-    print(f"{'not ready, seconds in all, and longest':<40} {probe.seconds:>7.1f} {probe.longest:>7.1f}")
-    print(f"{'memory of all processes, MB at most':<40} {memory.most / 1e6:>7.0f}")
-    print(f"{'database, MB':<40} {sum(path.stat().st_size for path in site.data.glob('*.sqlite3*')) / 1e6:>7.1f}")
+    database = sum(path.stat().st_size for path in site.data.glob("*.sqlite3*")) / 1e6
+    rows = {
+        "told to come again": sum(user.again for user in honest.users),
+        "attacks": sum(attacks.values()),
+        **counts,
+        "not ready, seconds in all, and longest": f"{probe.seconds:.1f}, {probe.longest:.1f}",
+        "memory of all processes, MB at most": f"{memory.most / 1e6:.0f}",
+        "database, MB": f"{database:.1f}",
+    }
+    print("\n| | |\n|---|---|", *(f"| {name} | {number} |" for name, number in rows.items()), sep="\n")
 
 
 if __name__ == "__main__":
