@@ -16,6 +16,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.test.testcases import LiveServerThread
+from django.utils import timezone
+from django_q.models import Success
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from rl.models import Agent
@@ -169,6 +171,14 @@ def staff(context: BrowserContext, live_site: LiveSite, bob: User) -> BrowserCon
 @pytest.fixture
 def staff_page(staff: BrowserContext, page: Page) -> Page:
     return page
+
+
+@pytest.fixture
+def queue_at_work(db: None) -> None:
+    now = timezone.now()
+    Success.objects.create(
+        id="minute", name="minute", func="rl.tasks.supervise_runs", started=now, stopped=now, success=True
+    )
 
 
 @pytest.fixture

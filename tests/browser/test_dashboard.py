@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def loop(live_site: LiveSite, agent: Agent) -> Agent:
+def loop(live_site: LiveSite, agent: Agent, queue_at_work: None) -> Agent:
     """Two agents, one in the middle of a run, and ratings on the last 30 days."""
     make_loop(agent, 40)
     Deployment.objects.update(alias="champion")

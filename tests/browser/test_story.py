@@ -27,6 +27,7 @@ pytestmark = pytest.mark.process
 
 
 STORY: dict[str, Any] = json.loads((Path(__file__).parent / "story.json").read_text(encoding="utf-8"))
+SITE_URL = "https://ratings.acme.example"
 ANSWERS: dict[str, dict[str, str]] = STORY["answers"]
 
 
@@ -58,7 +59,10 @@ def serve(agent: Agent, upstream: UpstreamDouble, version: ModelVersion | None) 
 
 
 @pytest.fixture
-def newcomer(page: Page, context: BrowserContext, bob: User, site: LiveSite, served: Agent) -> Page:
+def newcomer(
+    page: Page, context: BrowserContext, bob: User, site: LiveSite, served: Agent, queue_at_work: None, settings: Any
+) -> Page:
+    settings.SITE_URL = SITE_URL
     Agent.objects.exclude(pk=served.pk).delete()
     sign_in(context, site, bob)
     page.set_viewport_size({"width": 1280, "height": 800})
@@ -161,10 +165,10 @@ def invite(page: Page, browser: Browser, site: LiveSite, screenshot: Any) -> Non
     page.get_by_label("For", exact=True).fill("Dr. Dora")
     page.get_by_role("button", name="Invite").click()
     link = page.locator("code.link").inner_text()
-    page.get_by_role("heading", name="Invitations").scroll_into_view_if_needed()
+    page.get_by_role("heading", name="Invitations").evaluate("heading => heading.scrollIntoView()")
     screenshot(page, "story-11-invite")
     guest = browser.new_context(viewport={"width": 375, "height": 740}).new_page()
-    guest.goto(link)
+    guest.goto(link.replace(SITE_URL, site.url))
     guest.get_by_role("button", name="Begin").click()
     expect(guest.locator("#question")).to_contain_text("?")
     screenshot(guest, "story-12-guest")
