@@ -151,7 +151,7 @@ def print_figures(
         "memory of all processes, MB at most": f"{memory.most / 1e6:.0f}",
         "database, MB": f"{database:.1f}",
     }
-    print("\n| | |\n|---|---|", *(f"| {name} | {number} |" for name, number in rows.items()), sep="\n")
+    print("", *(f"{name}: {number}" for name, number in rows.items()), sep="\n")
 
 
 if __name__ == "__main__":
