@@ -47,10 +47,23 @@ def _of_pages(report: Json) -> list[str]:
     return [f"`{address}` | {report['pages'][address]['ms']:.0f}" for address in shown]
 
 
+def _of_jobs(report: Json) -> list[str]:
+    cells = report["right"]
+    learned = [
+        f"{size} | {report['base']['right']} | {of['imitation'][0]} |"
+        for size, of in cells.items()
+        if "imitation" in of
+    ]
+    rungs = {"chosen, right of 120": "choice", "words alone": "words"}
+    rows = {name: [str(of[rung][0]) for of in cells.values() if rung in of] for name, rung in rungs.items()}
+    return [*learned, *(f"{name} | | {' | '.join(row)} |" for name, row in rows.items())]
+
+
 WRITTEN: Final[dict[str, Callable[[Json], list[str]]]] = {
     "verdicts": _of_verdicts,
     "drill": _of_drill,
     "pages": _of_pages,
+    "jobs": _of_jobs,
 }
 """Figures as the docs write them."""
 
