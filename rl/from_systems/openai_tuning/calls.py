@@ -84,12 +84,7 @@ class TuningView(ApiView):
             if not behind:
                 raise TuningRefused(f"there is nothing with the id {after[:100]!r} here", "after")
             start = behind[0]
-        shown = rows[start : start + limit]
-        ends = (
-            {"first_id": shown[0]["id"], "last_id": shown[-1]["id"]} if shown else {"first_id": None, "last_id": None}
-        )
-        has_more = len(rows) > start + limit
-        return Response({"object": "list", "data": list(shown), **ends, "has_more": has_more})
+        return _page(rows[start : start + limit], has_more=len(rows) > start + limit)
 
     def page_of(self, rows: QuerySet[Row], show: Callable[[Row], dict[str, Any]], **limits: int) -> Response:
         """The same of rows that are read page by page, in the order of the query's ``order`` by the time they were made."""
@@ -109,11 +104,13 @@ class TuningView(ApiView):
             same = rows.filter(created_at=last, **{f"pk__{way}": after})
             rows = rows.filter(**{f"created_at__{way}": last}) | same
         listed = list(rows[: limit + 1])
-        shown = [show(row) for row in listed[:limit]]
-        ends = (
-            {"first_id": shown[0]["id"], "last_id": shown[-1]["id"]} if shown else {"first_id": None, "last_id": None}
-        )
-        return Response({"object": "list", "data": shown, **ends, "has_more": len(listed) > limit})
+        return _page([show(row) for row in listed[:limit]], has_more=len(listed) > limit)
+
+
+def _page(shown: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
+    first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+    document = {"object": "list", "data": [*shown], "first_id": first, "last_id": last, "has_more": has_more}
+    return Response(document)
 
 
 @extend_schema(exclude=True)
