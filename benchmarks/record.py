@@ -8,6 +8,7 @@ that names the benchmark, or tests/test_figures.py fails.
 """
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -59,11 +60,19 @@ def _of_jobs(report: Json) -> list[str]:
     return [*learned, *(f"{name} | | {' | '.join(row)} |" for name, row in rows.items())]
 
 
+def _of_thumbs(report: Json) -> list[str]:
+    """The judge's shares in the gate's own words."""
+    return re.findall(
+        r"agrees with people on \S+ of \d+ prompts|in \S+ \([^)]+\) of \d+ fresh answers", report["reason"]
+    )
+
+
 WRITTEN: Final[dict[str, Callable[[Json], list[str]]]] = {
     "verdicts": _of_verdicts,
     "drill": _of_drill,
     "pages": _of_pages,
     "jobs": _of_jobs,
+    "unpaired_thumbs": _of_thumbs,
 }
 """Figures as the docs write them."""
 
@@ -78,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     print(ran.stdout)
     if ran.returncode:
         return ran.returncode
-    named = [Path(option).name if Path(option).is_file() else option.partition("://")[0] for option in options]
+    named = [Path(option).name if Path(option).exists() else option.partition("://")[0] for option in options]
     known = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.is_file() else {}
     known[name] = {
         "command": " ".join(["benchmarks/record.py", name, *named]),
