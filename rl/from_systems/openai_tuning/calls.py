@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
 from drf_spectacular.utils import extend_schema
@@ -13,15 +13,15 @@ from rest_framework.response import Response
 from rl.base.names import unknown_name
 from rl.collect.storable import unstorable
 from rl.faults import fault_of
+from rl.serving.gateway.refusals import Refusal
 from rl.web.api.base import ApiView
 from rl.web.api.problems import summary
 
-_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 Row = TypeVar("Row", bound=Model)
 
 
 class TuningRefused(APIException):
-    """With the field to blame and a code that programs read."""
+    """Names the field to blame, and a code that programs read."""
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
         super().__init__(message)
@@ -41,16 +41,10 @@ class TuningView(ApiView):
         answer = super().handle_exception(exc)
         refused, fault = exc if isinstance(exc, TuningRefused) else None, fault_of(exc)
         message = summary(exc) if isinstance(exc, ValidationError) else str(answer.data["detail"])
-        status = answer.status_code
-        kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-        error = {
-            "message": message,
-            "type": kind,
-            "param": refused.param if refused else None,
-            "code": refused.code if refused else fault.code if fault else None,
-        }
+        code = refused.code if refused else fault.code if fault else None
+        refusal = Refusal(answer.status_code, message, code=code, param=refused.param if refused else None)
         kept = {name: answer[name] for name in ("WWW-Authenticate", "Retry-After") if answer.has_header(name)}
-        return Response({"error": error}, status, headers=kept, content_type="application/json")
+        return Response({"error": refusal.error}, refusal.status, headers=kept, content_type="application/json")
 
     def mine(self, rows: QuerySet[Row], kind: str, name: str) -> Row:
         """The row of this id that the key may see. Raises TuningRefused (404)."""

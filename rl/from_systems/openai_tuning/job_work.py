@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from rl.base.errors import BadFile, ExportFailed, RatchetError, RunConflict
@@ -60,7 +59,7 @@ def prepare(job_id: str) -> str:
             except (RatchetError, BadRows) as error:
                 return fail(job, f"invalid_{field}", str(error), field)
         TuningJob.objects.filter(pk=job.pk).update(is_checked=True)
-    return start_next(job)
+    return start_next(job.agent_id)
 
 
 def _take_rows(job: TuningJob, field: str, least: int) -> None:
@@ -80,10 +79,10 @@ def _path_of(file_id: str) -> Path:
     return UploadedFile(pk=file_id).path
 
 
-def start_next(job: TuningJob, *, at_once: bool = True) -> str:
-    """Starts the run of the oldest job of this job's agent that waits, where the agent has no run; what became of it. Not
+def start_next(agent_id: int, *, at_once: bool = True) -> str:
+    """Starts the run of the oldest job of an agent that waits, where the agent has no run; what became of it. Not
     ``at_once``: within a minute, as runs that were forgotten are."""
-    waiting = TuningJob.objects.filter(agent=job.agent_id, run=None, finished_at=None, is_checked=True, is_paused=False)
+    waiting = TuningJob.objects.filter(agent=agent_id, run=None, finished_at=None, is_checked=True, is_paused=False)
     first = waiting.select_related("agent").order_by("created_at", "pk").first()
     if first is None:
         return "nothing waits"
@@ -140,11 +139,10 @@ def _numbers(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run_ended(run: TrainingRun, **signal: Any) -> None:
     """In the run's own process, whose tasks the queue would not believe."""
-    jobs = TuningJob.objects.filter(Q(run=run) | Q(agent=run.agent_id, run=None), finished_at=None)
-    if job := jobs.order_by("created_at").first():
-        if job.run_id == run.pk and not job.is_paused:
-            _settle(job, run)
-        start_next(job, at_once=False)
+    own = TuningJob.objects.select_related("agent").filter(run=run, is_paused=False, finished_at=None).first()
+    if own:
+        _settle(own, run)
+    start_next(run.agent_id, at_once=False)
 
 
 def is_left(job: TuningJob) -> bool:
@@ -160,7 +158,7 @@ def finish(job_id: str) -> str:
         return "not over"
     if job.finished_at is None and job.run:
         _settle(job, job.run)
-    return start_next(job)
+    return start_next(job.agent_id)
 
 
 def _settle(job: TuningJob, ended: TrainingRun) -> None:

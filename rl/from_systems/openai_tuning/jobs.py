@@ -17,13 +17,12 @@ from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.calls import TuningRefused, TuningView
 from rl.from_systems.openai_tuning.job_form import FIELDS, read_job
 from rl.from_systems.openai_tuning.job_object import list_checkpoints, list_events, show_job
-from rl.from_systems.openai_tuning.stored_files import live_files
+from rl.from_systems.openai_tuning.stored_files import FINE_TUNE, live_files
 from rl.models import Agent, TrainingRun, TuningJob
 from rl.runs import supervisor
 from rl.serving import promotion, withdrawal
 from rl.web.api.auth import READ, TRAIN
 
-PURPOSE: Final = "fine-tune"
 MOST_WAITING: Final = 100
 """Jobs of a key that are not over."""
 _METADATA: Final = re.compile(r"metadata\[(.{1,64})\]")
@@ -71,8 +70,8 @@ class JobList(JobView):
         file = None if unstorable(name) else self.filter_queryset(live_files()).filter(pk=name).first()
         if file is None or not file.path.is_file():
             raise TuningRefused(f"invalid {field}: {name}", field, "invalid_value")
-        if file.purpose != PURPOSE:
-            raise TuningRefused(f"{name} has the purpose {file.purpose}, not {PURPOSE}", field, "invalid_value")
+        if file.purpose != FINE_TUNE:
+            raise TuningRefused(f"{name} has the purpose {file.purpose}, not {FINE_TUNE}", field, "invalid_value")
 
 
 def _agent_for(fields: dict[str, Any]) -> Agent:

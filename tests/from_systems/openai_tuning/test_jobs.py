@@ -13,6 +13,7 @@ from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.job_form import NUMBERS
 from rl.models import Agent, ApiKey, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TuningJob, UploadedFile
 from rl.models.traces import HELD_OUT, SPLIT
+from rl.runs import supervisor
 from rl.runs.choosing import RunOptions, require_origins
 from rl.runs.run import files_of
 from tests.admin.records import make_evaluation, make_training_set
@@ -167,6 +168,14 @@ def test_jobs_of_one_agent_wait_for_each_other(trainer: Caller):
     failed = shown(trainer, first)
     assert failed.error is not None
     assert (failed.status, failed.error.message) == ("failed", "no memory")
+
+
+def test_a_job_is_settled_when_its_run_ends_also_beside_an_older_one_that_is_paused(trainer: Caller):
+    older, job = make_job(trainer), make_job(trainer)
+    trainer.post(f"{JOBS}/{older.pk}/pause")
+    assert job_work.prepare(job.pk) == "started"
+    supervisor.run_ended.send(TrainingRun, run=end_run(job, TrainingRun.State.FAILED, error="no memory"))
+    assert (shown(trainer, job).status, shown(trainer, older).status) == ("failed", "validating_files")
 
 
 @pytest.fixture

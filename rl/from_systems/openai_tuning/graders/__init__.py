@@ -1,7 +1,7 @@
 """OpenAI's graders: JSON that says how an answer is scored. ``validate`` checks one, ``run`` scores one answer by it, and
 ``GraderScorer`` rewards the answers of a run by it.
 
-Imports: base, config, evaluation, sandbox, web; Django.
+Imports: base, config, dataset_builder, evaluation, sandbox, web; Django.
 """
 
 # ruff: noqa: F401  for others to import from here

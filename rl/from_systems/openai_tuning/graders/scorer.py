@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from rl.base.errors import RewardFailed
 from rl.base.records import AnswerScore, TraceRecord
+from rl.dataset_builder.read.prompt_file import ITEM
 from rl.from_systems.openai_tuning.graders.failures import DETAILS
 from rl.from_systems.openai_tuning.graders.running import run
 from rl.from_systems.openai_tuning.graders.specification import validate
 
-ITEM: Final = "item"
-"""In the details of an answer: the row's fields, which the grader's templates name."""
 OF_ANSWER: Final = ("sample_parse_error", "python_grader_runtime_error")
 """Failures that are the answer's own, and reward 0; the others say nothing about it."""
 OF_MACHINE: Final = ("model_grader_server_error", "python_grader_server_error")
