@@ -43,6 +43,10 @@ def test_what_a_trainer_sets_is_a_number_within_bounds_words_of_a_list_or_a_swit
     for field in fields(kind):
         if owner(HYPER_PARAMETERS, field.name) is not Owner.TRAINER:
             continue
+        if field.name == "instruction":  # free words for the model, of which nothing else is made
+            with pytest.raises(UsageError, match="at most 500 characters"):
+                kind(instruction="x" * 501)
+            continue
         bounded = field.name in {*ranges_of(kind), *kind.CHOICES, *kind.LISTS, *kind.PATTERNS} or isinstance(
             field.default, bool
         )

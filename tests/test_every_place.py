@@ -216,8 +216,8 @@ def test_what_is_not_left_out_any_more_is_named():
 # --- hyper-parameters of methods ---------------------------------------------------------------------------------------
 
 RARE = (
-    "automatic activation_checkpointing learning_rate_multiplier lora_dropout max_grad_norm most_kl precision thinks "
-    "warmup_ratio"
+    "automatic activation_checkpointing instruction instruction_place learning_rate_multiplier lora_dropout max_grad_norm "
+    "most_kl precision thinks warmup_ratio"
 )
 WITHOUT_OPTION: dict[str, dict[str, str]] = {
     "train_mpo": {"presets and agents set it": f"{RARE} balance_classes preferences"},

@@ -83,6 +83,10 @@ class Provenance:
     agent: str = ""
     version: str = ""
     parent: str = ""
+    instruction: str = ""
+    """What it must be told with every question."""
+    instruction_place: str = ""
+    """In words."""
     method: str = ""
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     data: DataFacts | None = None

@@ -33,7 +33,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         automatic epochs max_steps full sft_epochs sft_learning_rate batch_size gradient_accumulation learning_rate
         learning_rate_multiplier
         warmup_ratio beta train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl thinks
-        precision quantize_base
+        instruction instruction_place precision quantize_base
         activation_checkpointing fast save_steps seed
         rollouts num_generations temperature top_p max_new_tokens loss_type vllm
         policy_type async_rollout_workers eval_interval eval_tasks curriculum device

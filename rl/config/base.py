@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
+from rl.base.manner import PLACES, QUESTION, Manner, check_instruction
 from rl.base.names import unknown_name
 from rl.config.fields import integers_of, ranges_of, within
 
@@ -33,6 +34,7 @@ class TrainingConfig:
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "precision": ("auto", "fp32", "bf16"),
         "quantize_base": ("none", "auto", "4bit"),
+        "instruction_place": PLACES,
     }
     PATTERNS: ClassVar[Mapping[str, str]] = {}
     """What a field's text must match."""
@@ -89,6 +91,11 @@ class TrainingConfig:
     thinks: bool = False
     """The model thinks before it answers, where its chat template has a switch for that, in training as when it is measured
     and served; what the rows say of thoughts is learned. Models without a switch go on as they are."""
+    instruction: str = ""
+    """What the model is told with every question, in training as when it is measured and served; by default what the version
+    in use is told. What is learned under it holds under it alone."""
+    instruction_place: str = QUESTION
+    """question: behind the last question; system: at the end of the system prompt."""
     precision: str = "auto"
     """auto, fp32, or bf16. Auto is bf16 on a GPU that has it, fp32 on a CPU."""
     quantize_base: str = "none"
@@ -115,6 +122,7 @@ class TrainingConfig:
         if unknown := [name for name in self.automatic if name not in self.LISTS["automatic"]]:
             raise UsageError(f"automatic: {unknown_name('hyper-parameter', str(unknown[0]), self.LISTS['automatic'])}")
         object.__setattr__(self, "automatic", tuple(self.automatic))
+        check_instruction(self.instruction)
         for own in fields(self):
             if isinstance(own.default, bool) and not isinstance(value := getattr(self, own.name), bool):
                 raise UsageError(f"{own.name} must be true or false, not {value!r}")
@@ -135,6 +143,15 @@ class TrainingConfig:
         if values.get("full") is True and not self.full:
             values = {"learning_rate": self.learning_rate * FULL_LEARNING_RATE, **values}
         return replace(self, **values)
+
+    @property
+    def manner(self) -> Manner:
+        return Manner(self.thinks, self.instruction, self.instruction_place)
+
+    def with_manner(self, manner: Manner) -> Self:
+        return replace(
+            self, thinks=manner.thinks, instruction=manner.instruction, instruction_place=manner.instruction_place
+        )
 
     @property
     def quantization(self) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from rl.base.manner import ASKED_PLAINLY, Manner
+
 SCORERS: dict[str, str] = {
     "preference": "rl.evaluation.torch.scoring",
     "reward": "rl.evaluation.torch.answering",
@@ -30,26 +32,26 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Contest:
     base_model: str
-    weights: Path
-    """The new version's weights: an adapter, or a whole model."""
-    current: tuple[str, Path, bool] | None
-    """Base model and weights of the version in use, and whether it thinks; None: the base model stands for it."""
+    weights: Path | None
+    """The new version's weights: an adapter, a whole model, or None for those of the base model."""
+    current: tuple[str, Path | None, Manner] | None
+    """Base model and weights of the version in use, and how it is asked; None: the base model stands for it."""
     max_length: int
     max_new_tokens: int
-    thinks: bool = False
-    """Whether the new version and its base think before they answer."""
+    manner: Manner = ASKED_PLAINLY
+    """How the new version and its base are asked."""
 
 
-Ask = Callable[[str, bool, dict[str, Path | None]], dict[str, list[T]]]
+Ask = Callable[[str, Manner, dict[str, Path | None]], dict[str, list[T]]]
 
 
 def of_each(contest: Contest, ask: Ask[T]) -> dict[str, list[T]]:
-    """What ``ask`` finds for a base model, with or without thoughts, and the weights that are compared on it; it is called
+    """What ``ask`` finds for a base model, asked in one manner, and the weights that are compared on it; it is called
     once for each of these. There is no "current" where no version is in use."""
     compared: dict[str, Path | None] = {"base": None, "new": contest.weights}
     if contest.current is None:
-        return ask(contest.base_model, contest.thinks, compared)
-    base_model, weights, thinks = contest.current
-    if (base_model, thinks) == (contest.base_model, contest.thinks):
-        return ask(base_model, thinks, {**compared, "current": weights})
-    return ask(contest.base_model, contest.thinks, compared) | ask(base_model, thinks, {"current": weights})
+        return ask(contest.base_model, contest.manner, compared)
+    base_model, weights, manner = contest.current
+    if (base_model, manner) == (contest.base_model, contest.manner):
+        return ask(base_model, manner, {**compared, "current": weights})
+    return ask(contest.base_model, contest.manner, compared) | ask(base_model, manner, {"current": weights})

@@ -80,7 +80,7 @@ def evaluate_answers(
     """The same on prompts with their right answers, JSON objects: each model's answers are compared with them, field by
     field. Raises UsageError for a reward model, NotEnoughData where no line can be used."""
     subject, origin = _find_unstored(agent, measured, options, report)
-    if is_reward_model(subject.weights):
+    if subject.is_reward_model:
         raise UsageError("a reward model answers nothing: give a file of pairs, which it ranks")
     contest = replace(subject.contest, max_new_tokens=min(subject.answer_length, subject.max_length // 2))
     earnings = fields.compare(contest, held_out.rows, agent.name, report)
@@ -117,7 +117,7 @@ def _preference(subject: Subject, training_set: TrainingSet, held_out: HeldOut, 
     is_own = subject.run is not None and subject.run.training_set_id == training_set.pk
     others = [subject.current] if is_own else [subject.current, subject.version]
     accepted = accepted_answers(training_set, subject.run, *others)
-    if accepted.decide and not is_reward_model(subject.weights):
+    if accepted.decide and not subject.is_reward_model:
         return measure_right(subject, accepted, held_out.share, report)
     return measure_preference(subject, held_out, labels_of(training_set), report, kind=accepted.kind)
 

@@ -109,7 +109,7 @@ def _score(
         candidates,
         max_length=version.run.config["max_length"],
         report=report,
-        thinks=version.thinks,
+        manner=version.manner,
     )
     fitting = [position for position, both in enumerate(encoded) if both is not None]
     sequences = [sequence for position in fitting for sequence in encoded[position]]

@@ -41,7 +41,7 @@ def never_learned(training_set: TrainingSet, *compared: ModelVersion | None) -> 
     """A version that was trained with a smaller held-out share has learned from some prompts that the set holds out. The
     split is nested, so what the smallest share holds out none of them has seen. Tasks are split by whoever wrote them: those
     that a version learned from are left out."""
-    others = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
+    others = TrainingSet.objects.filter(runs__version__in=[version.trained for version in compared if version])
     kind = find_rows(training_set.method)
     rows = list(read_training_rows(training_set.directory / HELD_OUT, kind.name))
     if kind.of_tasks:

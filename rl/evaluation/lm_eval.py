@@ -97,10 +97,10 @@ def measure(contest: Contest, task: Path, report: Report) -> TaskScores:
     Raises UsageError where lm-eval is not installed or there is no answer to measure, and TrainingFailed with the last
     error of lm-eval when it fails.
     """
-    if is_reward_model(contest.weights):
+    if contest.weights and is_reward_model(contest.weights):
         raise UsageError("--lm-eval measures answers, and a reward model gives none")
     python = interpreter()
-    base, weights, _ = contest.current or (contest.base_model, None, False)
+    base, weights, _ = contest.current or (contest.base_model, None, None)
     new = _measure(python, task, contest.base_model, contest.weights, "the new version", report)
     current = _measure(python, task, base, weights, "the version in use" if weights else "the base model", report)
     return compare(new, current)

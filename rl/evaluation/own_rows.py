@@ -91,7 +91,7 @@ def _as_object(completion: object) -> dict[str, Any] | None:
 
 
 def _without_learned(rows: list[dict[str, Any]], *compared: ModelVersion | None) -> HeldOut:
-    sets = TrainingSet.objects.filter(runs__version__in=[version for version in compared if version])
+    sets = TrainingSet.objects.filter(runs__version__in=[version.trained for version in compared if version])
     learned = keys_learned(sets)
     unseen = [row for row in rows if row["prompt_key"] not in learned]
     return HeldOut(unseen, share=1.0, learned=len(rows) - len(unseen))

@@ -39,7 +39,6 @@ from rl.evaluation.stats.budget import FIRST_STAKE, Look
 from rl.evaluation.stats.intervals import sign_flip_p
 from rl.evaluation.subject import Measured, Subject, evaluation_fields
 from rl.judge.labels import text_of
-from rl.lm.model_path import is_reward_model
 from rl.models import Agent, prompt_key
 from rl.training.calibration import calibration
 
@@ -146,7 +145,7 @@ def measure_preference(
 ) -> Measured:
     """``labels``: what a judge of fresh answers learns from. ``own_data``: the held-out pairs are none of the agent's, and
     no other prompts are asked. ``kind``: of the agent's answers, for the guard rails."""
-    if is_reward_model(subject.weights):
+    if subject.is_reward_model:
         return _of_reward_model(subject, held_out, report)
     asked = _rows_to_ask(subject, held_out, own_data)
     watch = subject.watch(asked, report, kind)

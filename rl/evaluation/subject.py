@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rl.base.records import Report
+from rl.base.manner import Manner
+from rl.base.records import Report, silent
 from rl.collect.feedback.kept_answers import choosing_for, schema_for
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.evaluation import Contest, lm_eval
@@ -16,7 +17,8 @@ from rl.evaluation.guards import measure as guarding
 from rl.evaluation.guards.measure import GuardWatch, Row
 from rl.evaluation.lm_eval import TaskScores
 from rl.evaluation.stats.budget import ONCE, Look, at_look
-from rl.lm.model_path import base_of
+from rl.lm import base_models
+from rl.lm.model_path import base_of, is_reward_model
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
 from rl.scoring import rollouts
 from rl.versions import versions
@@ -43,8 +45,8 @@ class Subject:
 
     agent: Agent
     base_model: str
-    weights: Path
-    """An adapter, or a whole model."""
+    weights: Path | None
+    """An adapter, or a whole model; None: those of the base model, which is told something."""
     current: ModelVersion | None
     max_length: int
     version: ModelVersion | None = None
@@ -55,7 +57,12 @@ class Subject:
 
     @property
     def run(self) -> TrainingRun | None:
-        return self.version.run if self.version else None
+        return getattr(self.version, "run", None)
+
+    @property
+    def is_reward_model(self) -> bool:
+        """It scores answers, and gives none."""
+        return self.weights is not None and is_reward_model(self.weights)
 
     @property
     def contest(self) -> Contest:
@@ -63,10 +70,10 @@ class Subject:
         return Contest(
             self.base_model,
             self.weights,
-            (current.base_model, versions.weights_directory(current), current.thinks) if current else None,
+            (_base_of(current), versions.find_weights(current), current.manner) if current else None,
             self.max_length,
             self.answer_length,
-            self.version.thinks if self.version else self.agent.thinks,
+            self.version.manner if self.version else Manner(self.agent.thinks),
         )
 
     @property
@@ -115,14 +122,20 @@ def evaluation_fields(verdict: Verdict, pairs: int, prompts: int, means: Sequenc
     return {"pairs": pairs, "prompts": prompts, **dict(zip(names, means, strict=True)), "verdict": verdict.decision}
 
 
+def _base_of(version: ModelVersion) -> str:
+    """What was not trained has the name of its base model alone."""
+    return base_models.resolve(version.base_model, silent) if version.is_worded else version.base_model
+
+
 def of_version(version: ModelVersion, options: EvaluationOptions, report: Report) -> Subject:
     """Compared with the version in use, or with its parent when it is in use itself."""
     current = None
     if not options.against_base and not version.is_reward_model:
         champion = Deployment.champion(version.agent)
         current = version.parent if champion == version else champion
-    weights, max_length = versions.weights_directory(version), version.run.config["max_length"]
-    return _with(options, report, Subject(version.agent, version.base_model, weights, current, max_length, version))
+    max_length = version.agent.context_length if version.is_worded else version.run.config["max_length"]
+    subject = Subject(version.agent, _base_of(version), versions.find_weights(version), current, max_length, version)
+    return _with(options, report, subject)
 
 
 def of_checkpoint(agent: Agent, weights: Path, options: EvaluationOptions, report: Report) -> Subject:

@@ -98,6 +98,8 @@ def _model(job: ExportJob, result: ExportResult, known: Provenance) -> str:
         "base model": (Path(base).name if in_folder else base) or "not known",
         "licence of the base model": _licence(base) or UNKNOWN_LICENCE,
         "what was trained": _adapter(job.adapter_dir) if job.adapter_dir else "all weights" if known.method else "",
+        "must be told with every question": known.instruction,
+        "where it is told": known.instruction_place if known.instruction else "",
         "weights stored as": result.quantization,
     }
     return _table(("", ""), {name: value for name, value in rows.items() if value}.items())

@@ -43,7 +43,7 @@ def export_version(
     version: ModelVersion, format_name: str, quantization: str, *, report: Report, name: str = "", output: str = ""
 ) -> Artifact:
     """Writes the files of one format below the version's directory (or ``output``) and records them."""
-    base_model, adapter = _parts(versions.weights_directory(version), version.base_model)
+    base_model, adapter = _parts_of(version, report)
     job = ExportJob(
         base_model=base_model,
         adapter_dir=adapter,
@@ -148,6 +148,15 @@ def _named_base(directory: Path) -> str:
         return ""
 
 
+def _parts_of(version: ModelVersion, report: Report) -> tuple[str, Path | None]:
+    weights = versions.find_weights(version)
+    return (
+        (base_models.resolve(version.base_model, report), None)
+        if weights is None
+        else _parts(weights, version.base_model)
+    )
+
+
 def _parts(weights: Path, base_model: str) -> tuple[str, Path | None]:
     """Base model and adapter to export; a whole model stands for itself."""
     return (base_model, weights) if is_adapter(weights) else (str(weights), None)
@@ -187,8 +196,10 @@ def export_files(format_name: str, job: ExportJob, known: Provenance, report: Re
 
 
 def provenance_of(version: ModelVersion) -> Provenance:
-    run = getattr(version, "run", None)
+    run = getattr(version.trained, "run", None)
     return Provenance(
+        instruction=version.instruction,
+        instruction_place=version.get_instruction_place_display(),
         base_model=version.base_model,
         agent=version.agent.name,
         version=version.name,

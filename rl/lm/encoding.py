@@ -5,6 +5,8 @@ what the model would then have to generate, up to and with the token that ends i
 rendered conversation where it parts from its prompt instead, learns what templates write behind the end of a turn too, and
 drops and cuts long rows without a word: here both are counted, and so are chats that the template refuses.
 
+Prompts are told what the version is told with every question (``rl.base.manner``), as the gateway tells it.
+
 What was thought before an answer (``reasoning_content``) is learned with it where the tokenizer's model thinks, as the
 template writes it, and left out where it does not.
 
@@ -25,6 +27,7 @@ from rl.base.records import Report
 from rl.lm.chat.format import ChatFormat
 from rl.lm.chat.template import AnswerFrame, ChatRefused, answer_form
 from rl.lm.lengths import EncodedRow
+from rl.lm.reading import manner_of
 
 _BATCH = 256
 _BATCH_CHARACTERS = 2_000_000
@@ -49,8 +52,9 @@ def encode(
     Raises UsageError for a tokenizer without an end of text, or a template that cannot write runs with tools where a row is
     one. ``total``: how many they are, for the steps that are reported. ``answers``: the keys of a row's answers; there may
     be none, and a row may lack some. ``kept``: keys whose values go along."""
-    done = 0
+    done, manner = 0, manner_of(tokenizer)
     for batch in _batches(rows, answers):
+        batch = [{**row, "prompt": manner.tell(row["prompt"])} for row in batch] if manner.instruction else batch
         plain = [row for row in batch if not _is_run(row, answers)]
         encoded = _encode_batch(tokenizer, plain, answers) if plain else iter(())
         for row in batch:

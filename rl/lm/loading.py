@@ -16,6 +16,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from rl.base.errors import OutOfMemory, RatchetError, TrainingFailed, UsageError
+from rl.base.manner import ASKED_PLAINLY, Manner
 from rl.base.records import Report
 from rl.hardware import choose_gpu, cpu_runs_bf16, detect_hardware, in_4bit, precision_on, usable_cores
 from rl.lm import processes
@@ -87,10 +88,10 @@ def autocast_dtype(precision: str) -> torch.dtype | None:
     return torch.bfloat16 if uses_bf16(precision) else None
 
 
-def load_tokenizer(base: str, thinks: bool = False) -> PreTrainedTokenizerBase:
-    """``thinks``: whether the model thinks before it answers; the tokenizer's files say so from then on. Raises UsageError
-    (no such model), or TrainingFailed for one that cannot be loaded or cannot write a chat."""
-    tokenizer: PreTrainedTokenizerBase = read_tokenizer(check_model_path(base), TrainingFailed, thinks)
+def load_tokenizer(base: str, manner: Manner = ASKED_PLAINLY) -> PreTrainedTokenizerBase:
+    """``manner``: how the model is asked; the tokenizer's files say so from then on. Raises UsageError (no such model), or
+    TrainingFailed for one that cannot be loaded or cannot write a chat."""
+    tokenizer: PreTrainedTokenizerBase = read_tokenizer(check_model_path(base), TrainingFailed, manner)
     if not tokenizer.chat_template:
         raise TrainingFailed(
             f"{base} has no chat template, so it is probably not an instruct model: choose its instruct variant, "
@@ -119,13 +120,13 @@ def load_base(base: str, precision: str = "auto", quantize: str = "none") -> Pre
 
 
 def open_model(
-    base: str, report: Report, *, precision: str = "auto", thinks: bool = False
+    base: str, report: Report, *, precision: str = "auto", manner: Manner = ASKED_PLAINLY
 ) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     """Opens a model in evaluation mode, for measures and judges. Raises as ``load_tokenizer`` and ``load_base``."""
     quiet()
     leave_a_core_free()
     report("stage", {"name": "loading the base model"})
-    return load_tokenizer(base, thinks), load_base(base, precision).eval()
+    return load_tokenizer(base, manner), load_base(base, precision).eval()
 
 
 def context_length(config: PretrainedConfig) -> int:

@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer
 
 from rl.base.errors import RatchetError
+from rl.base.manner import Manner
 from rl.base.template_settings import SWITCH
 from rl.lm import minimind
 from rl.lm.chat.template_trial import require_modest
@@ -17,15 +18,27 @@ from rl.lm.chat.template_trial import require_modest
 minimind.register()
 
 
-def read_tokenizer(source: str, failure: type[RatchetError], thinks: bool | None = None) -> Any:
-    """``thinks``: whether the model thinks before it answers, which the tokenizer's files say from then on; None: as they
-    do already. Raises ``failure``, also where the chat template takes what no template needs."""
+INSTRUCTION = "ratchet_instruction"
+"""The setting of a tokenizer that says what its model is told with every question, and where."""
+
+
+def read_tokenizer(source: str, failure: type[RatchetError], manner: Manner | None = None) -> Any:
+    """``manner``: how the model is asked, which the tokenizer's files say from then on; None: as they do already. Raises
+    ``failure``, also where the chat template takes what no template needs."""
     with errors_as(failure, f"cannot load the tokenizer of {describe_base(source)}"):
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     require_modest(tokenizer.chat_template, describe_base(source), failure)
-    if thinks is not None:
-        tokenizer.init_kwargs[SWITCH] = thinks
+    if manner is not None:
+        tokenizer.init_kwargs[SWITCH] = manner.thinks
+        if manner.instruction:
+            tokenizer.init_kwargs[INSTRUCTION] = [manner.instruction, manner.instruction_place]
     return tokenizer
+
+
+def manner_of(tokenizer: Any) -> Manner:
+    """How the tokenizer's files say that its model is asked."""
+    settings = tokenizer.init_kwargs
+    return Manner(bool(settings.get(SWITCH)), *settings.get(INSTRUCTION, ()))
 
 
 _ANSWERS = (

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from rl.base.errors import UsageError
+from rl.base.manner import Manner
 from rl.base.records import silent
 from rl.lm.encoding import encode
 from rl.lm.lengths import EncodedRow, LengthCount
@@ -100,12 +101,12 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> Iterator[
 
 
 def look(
-    source: str, thinks: bool, most_tokens: int | None, rows: Sequence[Mapping[str, Any]]
+    source: str, manner: Sequence[Any], most_tokens: int | None, rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """What becomes of each row, in their order. ``thinks``: as in a run's settings; ``most_tokens``: of prompt and answer
-    together; None: as many as there are; ``rows``: each with its ``answers`` by name. Raises UsageError for a tokenizer that
-    cannot be loaded or cannot write a chat."""
-    tokenizer, lengths = read_tokenizer(source, UsageError, thinks), LengthCount()
+    """What becomes of each row, in their order. ``manner``: the fields of the Manner in which a run asks; ``most_tokens``:
+    of prompt and answer together; None: as many as there are; ``rows``: each with its ``answers`` by name. Raises UsageError
+    for a tokenizer that cannot be loaded or cannot write a chat."""
+    tokenizer, lengths = read_tokenizer(source, UsageError, Manner(*manner)), LengthCount()
     names = dict.fromkeys(name for row in rows for name in row["answers"])
     flat = [{**row, **row["answers"]} for row in rows]
     for row, ids in zip(rows, encode(tokenizer, flat, len(rows), silent, [*names]), strict=True):

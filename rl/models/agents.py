@@ -17,7 +17,7 @@ from rl.base.names import unknown_name
 from rl.config import AUTO, PRESETS, TrainingConfig, authority, check_overrides, preset
 from rl.config.lengths import lengths_of
 from rl.config.levels import LEVELS
-from rl.config.methods import scoring_methods
+from rl.config.methods import find_method, scoring_methods
 from rl.models import validators
 
 
@@ -263,8 +263,7 @@ class Agent(models.Model):
         raise UsageError(unknown_name("agent", name, cls.objects.values_list("name", flat=True)[:20]))
 
     def clean(self) -> None:
-        """The name decides which prompts are held out, and where the versions lie: with another name a version would be
-        tested on what it learned, and its files would not be found."""
+        """Keeps the name where versions are: with another one they would be tested on what they learned, and be lost."""
         before = type(self).objects.filter(pk=self.pk).values_list("name", flat=True).first()
         if before is not None and before != self.name and self.training_sets.exists():
             raise ValidationError({"name": "cannot change any more: it decides which prompts are held out for testing"})
@@ -272,6 +271,11 @@ class Agent(models.Model):
             raise ValidationError({"larger_agent": "must be another agent"})
         if isinstance(self.training_overrides, dict):
             validators.as_validation_error(self.training_config)
+
+    def _read_instruction(self) -> dict[str, str]:
+        """That of the version in use, as settings of a run."""
+        found = self.pk and self.versions.filter(deployments__alias="champion").first()
+        return {"instruction": found.instruction, "instruction_place": found.instruction_place} if found else {}
 
     def training_config(self, method: str = "dpo", preset_name: str = "") -> TrainingConfig:
         """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone. Names of what the
@@ -285,7 +289,10 @@ class Agent(models.Model):
         known = {field.name for field in fields(start)}
         most = PRESETS[name].get("max_length", self.context_length)
         values: dict[str, Any] = {"max_length": min(most, self.context_length)}
-        values["thinks"] = self.thinks and method not in scoring_methods()  # these read what people read
+        if method not in scoring_methods():  # these read what people read
+            values["thinks"] = self.thinks
+            if not find_method(method).rows.of_tasks:  # a task has words of its own
+                values |= self._read_instruction()
         if not preset_name:
             check_overrides(self.training_overrides)
             values |= authority.without_choices(self.training_overrides)

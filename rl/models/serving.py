@@ -27,6 +27,7 @@ class Deployment(models.Model):
         OLLAMA = "ollama", "Ollama"
         LLAMA_CPP = "llama_cpp", "llama.cpp"
         OPENAI = "openai", "another server with OpenAI's API"
+        SHARED = "shared", "the server of the version whose weights it has"  # it is told an instruction
 
     class Alias(models.TextChoices):
         CHAMPION = "champion", "champion"

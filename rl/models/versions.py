@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from rl.base.errors import UsageError
+from rl.base.manner import LONGEST, QUESTION, SYSTEM, Manner
 from rl.config.methods import scoring_methods
 from rl.models.agents import Agent
 
@@ -37,6 +38,24 @@ class ModelVersion(models.Model):
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
     stage = models.CharField(max_length=16, choices=Stage, default=Stage.CANDIDATE)
     base_model = models.CharField(max_length=500, help_text="The directory or hub id that it was trained from.")
+    instruction = models.CharField(
+        max_length=LONGEST,
+        blank=True,
+        help_text="What it is told with every question, in training and when it is served.",
+    )
+    instruction_place = models.CharField(
+        max_length=16,
+        default=QUESTION,
+        choices=[(QUESTION, "behind the last question"), (SYSTEM, "at the end of the system prompt")],
+    )
+    weights = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="worded",
+        help_text="Whose weights it has, where it was not trained: an instruction alone makes a version too.",
+    )
     feedback_count = models.PositiveIntegerField(help_text="Feedback items it learned from.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -58,10 +77,21 @@ class ModelVersion(models.Model):
         return run is not None and run.method in scoring_methods()
 
     @property
-    def thinks(self) -> bool:
-        """Whether it was trained to think before it answers."""
-        run = getattr(self, "run", None)
-        return run is not None and bool(run.config.get("thinks"))
+    def is_worded(self) -> bool:
+        """It was not trained: it is another version, or the base model, that is told its instruction."""
+        return bool(self.instruction) and getattr(self, "run", None) is None
+
+    @property
+    def trained(self) -> ModelVersion:
+        """Whose weights it has, and what these have learned from."""
+        return self.weights or self
+
+    @property
+    def manner(self) -> Manner:
+        """How it is asked."""
+        run = getattr(self.trained, "run", None)
+        thinks = run.config.get("thinks") if run else self.is_worded and self.agent.thinks
+        return Manner(bool(thinks), self.instruction, self.instruction_place)
 
     def require_answers(self) -> None:
         """Raises UsageError for a reward model."""

@@ -106,7 +106,7 @@ def dry_run(
     """``measures``: first times this machine with the base model where that was not done yet, in a process of its own, and
     keeps what it learns. Raises NotEnoughData as the run itself would, and UsageError for a base model that is not one."""
     config = replace(config, thinks=thinks_before(agent, config.thinks))
-    texts, kinds = Texts(), ChatKinds(find_method(method).rows_with(config).name, config.thinks)
+    texts, kinds = Texts(), ChatKinds(find_method(method).rows_with(config).name, config.manner)
     directory, cost, learned = local_folder(options.base_model_of(agent)), None, None
     survey = checked_survey(agent, config, options, method, directory, texts.saw, kinds.saw)
     ratio, measured = _characters_per_token(agent, directory)

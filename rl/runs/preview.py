@@ -20,6 +20,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from rl.base.errors import NotEnoughData, UsageError
+from rl.base.manner import Manner
 from rl.base.messages import Message
 from rl.config import TrainingConfig, find_method, find_rows
 from rl.config.methods import Column
@@ -55,8 +56,8 @@ class ChatKinds:
 
     kind: str
     """The kind of the rows, as ``find_rows`` has it."""
-    thinks: bool
-    """As in the run's settings."""
+    manner: Manner
+    """How the run asks."""
     shown: int = 0
     """How many of the first rows are kept."""
     first: list[Mapping[str, Any]] = field(default_factory=list)
@@ -87,7 +88,7 @@ class ChatKinds:
         refused: Counter[str] = Counter()
         if self.examples and (files := _files(source)):
             times = tuple(file.stat().st_mtime_ns for file in files)
-            reasons = _reasons(str(source), self.thinks, times, json.dumps(list(self.examples.values())))
+            reasons = _reasons(str(source), self.manner, times, json.dumps(list(self.examples.values())))
             for kind, reason in zip(self.examples, reasons, strict=True):
                 refused[reason] += self.counts[kind] if reason else 0
         if (+refused).total() == self.counts.total() > 0:
@@ -106,9 +107,9 @@ def _files(source: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=16)
-def _reasons(source: str, thinks: bool, times: tuple[int, ...], examples: str) -> list[str]:
+def _reasons(source: str, manner: Manner, times: tuple[int, ...], examples: str) -> list[str]:
     """Why the template refuses each chat; empty where it writes it. ``times``: of the files, which may change."""
-    return [row.get("reason", "") for row in _look(source, json.loads(examples), None, thinks)]
+    return [row.get("reason", "") for row in _look(source, json.loads(examples), None, manner)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +137,15 @@ def preview(agent: Agent, config: TrainingConfig, options: RunOptions, method: s
     if not rows.has_answers:
         return Preview()
     source = local_folder(options.base_model_of(agent))
-    thinks = thinks_before(agent, config.thinks)
-    kinds, counts, problem = ChatKinds(rows.name, thinks, count), Counter[str](), ""
+    manner = config.manner._replace(thinks=thinks_before(agent, config.thinks))
+    kinds, counts, problem = ChatKinds(rows.name, manner, count), Counter[str](), ""
     try:
         counts += checked_survey(agent, config, options, method, source, kinds.saw).skipped
         counts += kinds.count_refused(source)
     except NotEnoughData as error:
         problem = str(error)
     longest = min(int(config.max_length), context_of(source))
-    shown = show(source, kinds.first, longest, thinks)
+    shown = show(source, kinds.first, longest, manner)
     return Preview(*shown, kinds.counts.total(), counts, problem)
 
 
@@ -154,8 +155,8 @@ def preview_first(first: FirstRow) -> Preview:
     with suppress(UsageError):  # what is no base model is not here
         source = local_folder(first.agent.base_model)
     rows = [with_answers(METHOD, row) for row in first.rows]
-    thinks = thinks_before(first.agent, first.agent.thinks)
-    return Preview(*show(source, rows, None, thinks), counts=first.skipped)
+    manner = Manner(thinks_before(first.agent, first.agent.thinks))
+    return Preview(*show(source, rows, None, manner), counts=first.skipped)
 
 
 def with_answers(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,26 +170,28 @@ def with_answers(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show(
-    source: Path | None, rows: Sequence[Mapping[str, Any]], most_tokens: int | None, thinks: bool
+    source: Path | None, rows: Sequence[Mapping[str, Any]], most_tokens: int | None, manner: Manner
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of ``with_answers`` that are learned, and those that are left out. ``source``: the folder of a base model; where
     there is none, they are texts. Raises UsageError."""
     if not (rows and source and _files(source)):
-        return [_as_text(row, thinks) for row in rows], []
-    looks = _look(str(source), rows, most_tokens, thinks)
+        return [_as_text(row, manner) for row in rows], []
+    looks = _look(str(source), rows, most_tokens, manner)
     return [row for row in looks if "reason" not in row], [row for row in looks if "reason" in row]
 
 
-def _as_text(row: Mapping[str, Any], thinks: bool) -> dict[str, Any]:
+def _as_text(row: Mapping[str, Any], manner: Manner) -> dict[str, Any]:
     answers = [
         {
             "name": name,
             "tokens": None,
-            "pieces": [(_words(message, thinks)[:_MOST_WORDS], message["role"] == "assistant") for message in answer],
+            "pieces": [
+                (_words(message, manner.thinks)[:_MOST_WORDS], message["role"] == "assistant") for message in answer
+            ],
         }
         for name, answer in row["answers"].items()
     ]
-    prompt = "\n".join(f"{message['role']}: {_words(message, thinks)}" for message in row["prompt"])
+    prompt = "\n".join(f"{message['role']}: {_words(message, manner.thinks)}" for message in manner.tell(row["prompt"]))
     return {**row, "prompt": prompt[-_MOST_WORDS:], "prompt_tokens": None, "answers": answers}
 
 
@@ -199,10 +202,10 @@ def _words(message: Message, thinks: bool) -> str:
 
 
 def _look(
-    source: str, rows: Sequence[Mapping[str, Any]], most_tokens: int | None, thinks: bool
+    source: str, rows: Sequence[Mapping[str, Any]], most_tokens: int | None, manner: Manner
 ) -> list[dict[str, Any]]:
     """Raises UsageError."""
-    request = json.dumps({"source": source, "thinks": thinks, "most_tokens": most_tokens, "rows": rows}).encode()
+    request = json.dumps({"source": source, "manner": manner, "most_tokens": most_tokens, "rows": rows}).encode()
     variables = {**library_variables(), "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     command, folder = [sys.executable, "-c", _START], settings.BASE_DIR
     try:

@@ -139,7 +139,7 @@ def _try(train: Train, job: TrainingJob, aside: Sequence[Mapping[str, Any]], rep
         max_length=int(config.max_length),
         report=report,
         precision=config.precision,
-        thinks=config.thinks,
+        manner=config.manner,
         also=lambda name, *loaded: speaker(name, *loaded) if name == "new" else None,
     )
     relative = [new.relative_to(base) for new, base in zip(scores["new"], scores["base"], strict=True) if new and base]

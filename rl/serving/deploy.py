@@ -19,6 +19,7 @@ from rl.operations import audit
 from rl.operations.webhooks.events import deployment_changed
 from rl.serving import judge_server, llama_server, on_ollama, promotion, withdrawal
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
+from rl.serving.instructions import share_server
 from rl.serving.model_file import ModelFile, model_file
 
 Target = Deployment.Target
@@ -90,8 +91,9 @@ def deploy(
     yet; empty: the agent's level. ``profile``: of hosting. ``best_of``: answers of which the judge picks one; None: as
     it was, or as the version in use has it.
 
-    Whatever had the name before is no longer served. A version that was served elsewhere too keeps that, and its alias
-    moves here. Raises UsageError, or ExportFailed for all that breaks on the way: what was served goes on as it was then.
+    What was not trained is served by whatever serves its weights. Whatever had the name before is no longer served. A
+    version that was served elsewhere too keeps that, and its alias moves here. Raises UsageError, or ExportFailed for all
+    that breaks on the way: what was served goes on as it was then.
     """
     name = model_name.removesuffix(":latest") or ("" if target == Target.OPENAI else default_name(agent, version))
     destination = Destination(target, name, url, api_key_env)
@@ -99,6 +101,8 @@ def deploy(
     chosen = hosting_profile(profile, agent.context_length)
     if version is not None:
         version.require_answers()
+        if version.is_worded:
+            return share_server(version)
     if best_of is not None:
         judge_server.check_best_of(best_of)
     if target == Target.OLLAMA:

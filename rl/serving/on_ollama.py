@@ -24,7 +24,7 @@ def server(timeout: float = 30.0) -> OllamaDeployer:
 
 def require_no_thoughts(agent: Agent, version: ModelVersion | None) -> None:
     """Raises UsageError for a model that thinks before it answers."""
-    if version.thinks if version else agent.thinks:
+    if version.manner.thinks if version else agent.thinks:
         raise UsageError(
             f"{version or f'the base model of {agent.name}'} thinks before it answers, and Ollama would give its thoughts "
             "as part of its answers: serve it with llama.cpp (deploy_target llama_cpp), or train without thoughts"

@@ -96,6 +96,8 @@ def environment(agent: Agent, name: str = "") -> dict[str, str]:
     row = in_use(agent)
     if row is None or row.target == Target.NONE:
         raise UsageError(f"nothing serves the version in use of {agent.name}; run 'deploy_model --agent {agent.name}'")
+    if row.version and row.version.instruction:
+        raise UsageError(f"{row.version.name} is told an instruction, which its server does not know: use the gateway")
     return {variable: row.model_name, "OPENAI_BASE_URL": upstream_of(row).base_url}
 
 
@@ -137,6 +139,8 @@ def why_not(version: ModelVersion) -> str:
         return f"{version.name} is a reward model, which gives no answers"
     if is_served(version.agent, version):
         return f"{version.name} is served already"
+    if version.is_worded:
+        return ""
     level = version.agent.export_quantization
     return "" if find_export(version, level) else f"{version.name} has no GGUF file at {level} yet"
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -9,7 +10,7 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from rl.base.errors import UsageError
-from rl.models import BASE, Deployment
+from rl.models import BASE, Deployment, version_name
 
 MOST_TOKENS: Final = 131_072
 """Where the context of a model is not known."""
@@ -35,6 +36,8 @@ class Upstream:
 
 def upstream_of(deployment: Deployment) -> Upstream:
     """Raises UsageError for a deployment that nothing serves, or whose API key is not in the environment."""
+    if deployment.target == Deployment.Target.SHARED:
+        return _upstream_of_weights(deployment)
     model, schema = deployment.model_name, ("response_format",)
     if deployment.target == Deployment.Target.OLLAMA:
         ollama = Upstream(f"{settings.OLLAMA_URL}/v1", model, choice_forms=schema)
@@ -49,6 +52,16 @@ def upstream_of(deployment: Deployment) -> Upstream:
     if name and not os.environ.get(name):
         raise UsageError(f"the environment variable {name}, which holds the server's API key, is not set")
     return Upstream(f"{deployment.url}/v1", model, _bearer(os.environ[name]) if name else {})
+
+
+def _upstream_of_weights(deployment: Deployment) -> Upstream:
+    """Whatever serves the version whose weights it has, the newest first."""
+    version, rows = deployment.version, Deployment.objects.filter(agent=deployment.agent)
+    weights = version.weights if version else None
+    for row in rows.filter(version=weights).exclude(target=deployment.target).select_related("agent", "version"):
+        with suppress(UsageError):
+            return upstream_of(row)
+    raise UsageError(f"nothing serves {version_name(weights)} of {deployment.agent.name}, whose server it would share")
 
 
 def _apply_profile(upstream: Upstream, deployment: Deployment, context: str, slots: str) -> Upstream:

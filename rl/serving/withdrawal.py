@@ -97,7 +97,11 @@ def beyond(agent: Agent, wanted: ModelVersion | None = None) -> list[ModelVersio
         pk__in={version for version in (*aliased, *arms) if version is not None}
     ).exclude(run__method__in=scoring_methods())
     ranked = sorted(candidates, key=lambda version: (version == wanted, _last_wanted(version)), reverse=True)
-    old = ranked[agent.keep_versions :]
+    shared = {
+        version.weights_id
+        for version in agent.versions.exclude(pk__in=[old.pk for old in ranked[agent.keep_versions :]])
+    }
+    old = [version for version in ranked[agent.keep_versions :] if version.pk not in shared]
     return [version for version in old if _exports(version) or rows_of(agent, version).exists()]
 
 

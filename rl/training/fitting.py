@@ -184,7 +184,7 @@ def publish_weights(
             model.config.use_cache = True  # training turns it off, and generating is slow without
             model.save_pretrained(unfinished, state_dict=state, max_shard_size=loading.SHARD)
             write_json(unfinished / ORIGIN, {"base_model": start.job.base_model})
-        loading.load_tokenizer(start.job.base_model, start.job.config.thinks).save_pretrained(unfinished)
+        loading.load_tokenizer(start.job.base_model, start.job.config.manner).save_pretrained(unfinished)
         publish_directory(unfinished, target)
     processes.wait()
     return target

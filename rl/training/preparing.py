@@ -88,7 +88,7 @@ def prepare(job: TrainingJob, report: Report, began: float | None = None) -> Ite
             report("stage", {"name": "preparing the rows"})
             if loading.replaces_bf16(job.config.precision):
                 report("log", {"text": f"computes in {REPLACED}"})
-            tokenizer = loading.load_tokenizer(job.base_model, job.config.thinks)
+            tokenizer = loading.load_tokenizer(job.base_model, job.config.manner)
             context = loading.context_length(loading.read_config(job.base_model, TrainingFailed))
             limits = TokenLimits(int(job.config.max_length), context)
             yield Start(job, report, scratch, checkpoint, tokenizer, limits, began)

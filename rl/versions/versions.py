@@ -5,6 +5,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.db.models import QuerySet
 from rl.base.errors import RunConflict, UsageError
 from rl.base.export_records import ExportedFile
 from rl.base.files import publish_directory, remove, sha256_of, staged_directory
+from rl.base.manner import QUESTION
 from rl.config import find_method
 from rl.config.methods import scoring_methods
 from rl.lm import checkpoints
@@ -63,6 +65,8 @@ def list_trained(agent: Agent) -> QuerySet[ModelVersion]:
     return agent.versions.filter(run__method__in=scoring_methods())
 
 
+_WORDED = find_method("dpo").version
+"""How the names of versions begin that were not trained: as those of trained ones."""
 _CONFIGS = {ADAPTER: ADAPTER_CONFIG, MODEL: MODEL_CONFIG}
 """Folder to the file that makes it one; the folders are named as the kinds of Artifact."""
 
@@ -101,6 +105,8 @@ def _register(run: TrainingRun, name: str, base_model: str, count: int) -> Model
             name=name,
             parent=None if method.scores else Deployment.champion(run.agent),
             base_model=base_model,
+            instruction=run.config.get("instruction", ""),
+            instruction_place=run.config.get("instruction_place", QUESTION),
             feedback_count=count,
         )
         own_run = TrainingRun.objects.filter(pk=run.pk, attempt=run.attempt, state=TrainingRun.State.RUNNING)
@@ -108,6 +114,27 @@ def _register(run: TrainingRun, name: str, base_model: str, count: int) -> Model
             raise RunConflict(f"run {run.pk} was taken over before its version was registered")
     run.version = version
     return version
+
+
+def register_worded(
+    agent: Agent, weights: ModelVersion | None, instruction: str, instruction_place: str
+) -> ModelVersion:
+    """Names the version that is ``weights``, None for the base model, with the instruction. It can be served at once."""
+    made = agent.versions.filter(name__istartswith=_WORDED).count()
+    for number in itertools.count(made + 1):
+        with suppress(IntegrityError), transaction.atomic():
+            return ModelVersion.objects.create(
+                agent=agent,
+                name=f"{_WORDED}{number}",
+                parent=Deployment.champion(agent),
+                weights=weights,
+                stage=ModelVersion.Stage.EXPORTED,
+                base_model=weights.base_model if weights else agent.base_model,
+                instruction=instruction,
+                instruction_place=instruction_place,
+                feedback_count=weights.feedback_count if weights else 0,
+            )
+    raise AssertionError  # there is a number more
 
 
 def _count_of_reward_model(run: TrainingRun) -> int:
@@ -151,10 +178,15 @@ def place_weights(run: TrainingRun, version: ModelVersion) -> None:
 
 def weights_directory(version: ModelVersion) -> Path:
     """The version's adapter, or its model where all weights were trained. Raises UsageError when it is gone."""
-    folder = version_directory(version)
+    folder = version_directory(version.trained)
     if weights := _weights_in(folder):
         return weights
     raise UsageError(f"the weights of {version} are not in {folder}")
+
+
+def find_weights(version: ModelVersion) -> Path | None:
+    """The same; None for those of the base model, with an instruction."""
+    return None if version.is_worded and version.weights is None else weights_directory(version)
 
 
 def _weights_in(folder: Path) -> Path | None:

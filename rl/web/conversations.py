@@ -104,8 +104,11 @@ class Drawn:
     parameters: Mapping[str, float]
 
 
-def read_question(body: bytes, agent: Agent, user_id: int, rater: str, drawn: Drawn | None = None) -> GatewayQuestion:
-    """``body``: {messages, conversation} in JSON. ``drawn``: what is to answer, blind. Raises UsageError."""
+def read_question(
+    body: bytes, agent: Agent, user_id: int, rater: str, drawn: Drawn | None = None, pinned: str = ""
+) -> GatewayQuestion:
+    """``body``: {messages, conversation} in JSON. ``drawn``: what is to answer, blind; ``pinned``: the name of the version
+    that is to. Raises UsageError."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -114,6 +117,8 @@ def read_question(body: bytes, agent: Agent, user_id: int, rater: str, drawn: Dr
         raise UsageError("the question must be a JSON object; reload the page")
     chat = {"model": agent.name, "messages": _turns(document.get("messages")), "stream": True, "user": rater}
     chat |= {"temperature": STEADY}
+    if pinned:
+        chat |= {"model": f"{agent.name}@{pinned}"}
     if drawn:
         chat |= {"model": f"{agent.name}@{drawn.version}", **drawn.parameters}
     conversation = document.get("conversation")

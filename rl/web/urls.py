@@ -5,7 +5,7 @@ from django.urls import include, path, re_path
 
 from rl.web import sign_in
 from rl.web.api.otlp import OtlpTraces
-from rl.web.pages import dashboard, queue_settings, rating, run_new, runs, talking, traces, versions
+from rl.web.pages import dashboard, instructing, queue_settings, rating, run_new, runs, talking, traces, versions
 
 urlpatterns = [
     path("", dashboard.dashboard, name="home"),
@@ -21,6 +21,8 @@ urlpatterns = [
     path("try/", talking.choose_agent, name="try"),
     path("try/<str:name>/", talking.talk, name="try_agent"),
     path("try/<str:name>/answer/", talking.answer, name="try_answer"),
+    path("try/<str:name>/instruction/", instructing.change_instruction, name="try_instruction"),
+    path("try/<str:name>/as/<str:version>/", instructing.answer_as, name="try_answer_as"),
     path("try/<str:name>/pairs/", talking.draw, name="try_draw"),
     path("try/<str:name>/pairs/<uuid:pair>/<str:side>/", talking.answer_side, name="try_side"),
     path("try/<str:name>/vote/", talking.vote, name="try_vote"),

@@ -4,6 +4,7 @@
 import { Duel } from "./duel.js";
 import { useKeys } from "./keys.js";
 import { OneAnswer } from "./one_answer.js";
+import { begin as beginInstruction } from "./instruction.js";
 import { begin as beginTraining, showVotes } from "./training.js";
 import { askFor, formatAnswer, showAnswer, showEnding } from "./turns.js";
 
@@ -245,3 +246,4 @@ $("examples").addEventListener("click", (event) => {
   send();
 });
 beginTraining(token);
+beginInstruction(token);

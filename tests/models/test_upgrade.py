@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "sqlite", reason="the run on SQLite tries both"),
 ]
 ALIAS = "upgrade"
-FIRST, LAST = "0001_initial", "0028_tuning"
+FIRST, LAST = "0001_initial", "0029_instructions"
 GONE = {"rl_evaluation": {"ratings_needed"}}
 """Columns of the first tables that are no more."""
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

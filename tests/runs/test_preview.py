@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from rl.base.errors import NotEnoughData, UsageError
+from rl.base.manner import Manner
 from rl.dataset_builder import DataOptions
 from rl.models import Agent
 from rl.runs import preview as previewing
@@ -87,7 +88,7 @@ def test_a_tokenizer_that_cannot_be_read_is_one_clear_line(tiny_base: Path, tmp_
     (tmp_path / "tokenizer.json").write_text("{")
     row = {"prompt": LONG[:1], "answers": {"chosen": LONG[1:2]}}
     with pytest.raises(UsageError, match="the rows cannot be shown: cannot load the tokenizer"):
-        show(tmp_path, [row], None, thinks=False)
+        show(tmp_path, [row], None, Manner())
 
 
 @pytest.mark.process
@@ -95,7 +96,7 @@ def test_a_tokenizer_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch
     (tmp_path / "tokenizer.json").write_text("{}")
     monkeypatch.setattr(previewing, "SECONDS", 0.01)
     with pytest.raises(UsageError, match="takes more than"):
-        show(tmp_path, [{"prompt": LONG[:1], "answers": {"chosen": LONG[1:2]}}], None, thinks=False)
+        show(tmp_path, [{"prompt": LONG[:1], "answers": {"chosen": LONG[1:2]}}], None, Manner())
 
 
 def test_without_the_base_model_the_rows_are_texts_and_nothing_is_refused(agent: Agent, data_dir: Path):

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import AddedToken
 from transformers import Qwen2Config
 
+from rl.base.manner import Manner
 from rl.base.records import silent
 from rl.base.template_settings import template_settings
 from rl.export.gguf.export import convert
@@ -67,7 +68,7 @@ def test_thoughts_in_the_marks_of_training_are_stored_as_thoughts_and_not_as_the
     served: tuple[Deployment, Path],
 ):
     deployment, base = served
-    form = answer_form(load_tokenizer(str(base), thinks=True))
+    form = answer_form(load_tokenizer(str(base), Manner(True)))
     assert form.thought is not None
     before, behind = form.thought
     grammar = f"root ::= {json.dumps(f'{before}Hm, a map.{behind}In Bonn.', ensure_ascii=False)}"

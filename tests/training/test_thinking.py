@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rl.base.manner import Manner
 from rl.base.records import silent
 from rl.base.template_settings import SWITCH
 from rl.config.training_job import LEARNED_ROWS
@@ -78,7 +79,7 @@ def test_a_training_learns_thoughts_where_the_agent_thinks_and_its_files_say_so(
 
 
 def test_a_folder_that_was_trained_with_thoughts_is_loaded_as_is_asked(base: Path, tmp_path: Path):
-    load_tokenizer(str(base), thinks=True).save_pretrained(base)
+    load_tokenizer(str(base), Manner(True)).save_pretrained(base)
     assert not ChatTemplate(load_tokenizer(str(base))).thinks
 
 
@@ -105,7 +106,7 @@ def _end(thinks: bool) -> str:
 
 
 def test_rows_that_lose_their_thoughts_are_counted(tiny_base: Path):
-    model, lengths = load_tokenizer(str(tiny_base), thinks=True), LengthCount()
+    model, lengths = load_tokenizer(str(tiny_base), Manner(True)), LengthCount()
     silent_row = row("Where?", "Here.", "There.")
     for ids in encode(model, [*thinking_rows()[:2], silent_row], 3, silent):
         lengths.fit(ids, 200)
@@ -149,7 +150,7 @@ def _fresh(model: Any) -> Any:
 
 
 def test_what_somebody_asked_is_not_changed_by_thoughts(base: Path):
-    model = load_tokenizer(str(base), thinks=True)
+    model = load_tokenizer(str(base), Manner(True))
     chat = [message("user", "Where?"), {**message("assistant", "Here."), "reasoning_content": "Near."}]
     [encoded] = encode(model, [{"prompt": [*chat, message("user", "Really?")]}], 1, silent, ())
     assert "Really?" in model.decode(encoded["prompt_ids"])

@@ -77,7 +77,7 @@ def learned_keys(version: ModelVersion | None, among: set[str]) -> set[str]:
     """Split keys of these prompts that the version has learned from."""
     if version is None or not among:
         return set()
-    sets = TrainingSet.objects.filter(runs__version=version)
+    sets = TrainingSet.objects.filter(runs__version=version.trained)
     files = (training_set.directory / TRAIN for training_set in sets)
     return {row["split_key"] for file in files for row in _lines(file) if row.get("split_key") in among}
 

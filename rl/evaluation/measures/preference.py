@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.base.leaves import leaf
+from rl.base.manner import Manner
 from rl.base.measurements import Interval, PairScore
 from rl.base.records import Report
 from rl.evaluation import MODELS, SCORERS, Contest, of_each
@@ -61,9 +62,9 @@ def compare(
     if also:
         options["also"] = lambda name, *loaded: None if name == _OTHER_BASE else also(name, *loaded)
 
-    def ask(base: str, thinks: bool, compared: dict[str, Path | None]) -> dict[str, list[PairScore | None]]:
+    def ask(base: str, manner: Manner, compared: dict[str, Path | None]) -> dict[str, list[PairScore | None]]:
         """With the base model that the version in use was made from, where that is another one."""
-        how = {**options, "thinks": thinks} if measure == "preference" else options
+        how = {**options, "manner": manner} if measure == "preference" else options
         return score(base, compared if "base" in compared else {_OTHER_BASE: None, **compared}, rows, **how)
 
     scores = of_each(contest, ask)

@@ -2,7 +2,7 @@
 and the version in use."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -56,7 +56,7 @@ def compare(contest: Contest, rows: Sequence[Row], scorer: Scorer, report: Repor
     generate = leaf(SCORERS["reward"]).answer_versions
     most = {"max_length": contest.max_length, "max_new_tokens": contest.max_new_tokens, "report": report, "also": also}
     answers: dict[str, list[GeneratedAnswer | None]] = of_each(
-        contest, lambda base, thinks, compared: generate(base, compared, candidates, thinks=thinks, **most)
+        contest, lambda base, manner, compared: generate(base, compared, candidates, manner=manner, **most)
     )
     report("stage", {"name": "rewarding the answers"})
 
@@ -74,7 +74,7 @@ def compare_success(contest: Contest, rows: Sequence[Row], config: AgentConfig, 
         return earn([], {}, {})
     tasks, solve = [row["task"] for row in candidates], leaf(SCORERS["success"]).solve_versions
     episodes: dict[str, list[PlayedEpisode]] = of_each(
-        contest, lambda base, thinks, compared: solve(base, compared, tasks, replace(config, thinks=thinks), report)
+        contest, lambda base, manner, compared: solve(base, compared, tasks, config.with_manner(manner), report)
     )
     solved = {
         name: [None if episode.reward is None else float(episode.success) for episode in of_model]

@@ -107,7 +107,7 @@ def measure_right(subject: Subject, accepted: Accepted, share: float, report: Re
     # loads the models, each of which then answers; no pair is scored
     score = leaf(SCORERS["preference"]).score_versions
     options = {"max_length": subject.max_length, "report": report, "also": watch.speaker}
-    of_each(subject.contest, lambda base, thinks, compared: score(base, compared, [], thinks=thinks, **options))
+    of_each(subject.contest, lambda base, manner, compared: score(base, compared, [], manner=manner, **options))
     guards = watch.guards()  # of the version's own answers, also to prompts that it has learned
     own = zip(watch.asked, watch.answers["new"], strict=True)
     watch.answers["new"] = [accepted.unseen.get(row["prompt_key"], answer) for row, answer in own]

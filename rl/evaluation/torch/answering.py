@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rl.base.manner import ASKED_PLAINLY, Manner
 from rl.base.measurements import Distance, Fit
 from rl.base.records import Choosing, GeneratedAnswer, Report
 from rl.lm import loading
@@ -35,7 +36,7 @@ def answer_versions(
     max_length: int,
     max_new_tokens: int,
     report: Report,
-    thinks: bool = False,
+    manner: Manner = ASKED_PLAINLY,
     also: WhileLoaded | None = None,
 ) -> dict[str, list[GeneratedAnswer | None]]:
     """Answers to the same prompts under each adapter or whole model, None being the base model, which is loaded once.
@@ -45,7 +46,7 @@ def answer_versions(
     it is loaded. Raises UsageError for a base model that is none, and TrainingFailed for a model or an adapter that cannot
     be loaded.
     """
-    tokenizer, model = loading.open_model(base_model, report, thinks=thinks)
+    tokenizer, model = loading.open_model(base_model, report, manner=manner)
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
     prompts = _fitting(encode(tokenizer, rows, len(rows), report, ()), room)
     if too_long := len(rows) - len(prompts):

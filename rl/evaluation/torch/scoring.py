@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
 from rl.base.errors import TrainingFailed
+from rl.base.manner import ASKED_PLAINLY, Manner
 from rl.base.measurements import PairScore
 from rl.base.messages import tools_of
 from rl.base.records import Report
@@ -42,7 +43,7 @@ def score_versions(
     max_length: int,
     report: Report,
     precision: str = "auto",
-    thinks: bool = False,
+    manner: Manner = ASKED_PLAINLY,
     also: WhileLoaded | None = None,
 ) -> dict[str, list[PairScore | None]]:
     """Scores the same pairs under each adapter or whole model, None being the base model, which is loaded once.
@@ -53,7 +54,7 @@ def score_versions(
     for a score. ``also`` is called for each model while it is loaded. Raises UsageError for a base model that is none, and
     TrainingFailed for a model or an adapter that cannot be loaded.
     """
-    tokenizer, model = loading.open_model(base_model, report, precision=precision, thinks=thinks)
+    tokenizer, model = loading.open_model(base_model, report, precision=precision, manner=manner)
     use_compact_head()
     add_fused_lm_head(model)
     answers = _answers(tokenizer, pairs, min(max_length, loading.context_length(model.config)), report)
@@ -83,13 +84,18 @@ def _shared_layers(adapters: Mapping[str, Path | None]) -> int:
 
 
 def encoded_pairs(
-    base_model: str, pairs: Sequence[Mapping[str, Any]], *, max_length: int, report: Report, thinks: bool = False
+    base_model: str,
+    pairs: Sequence[Mapping[str, Any]],
+    *,
+    max_length: int,
+    report: Report,
+    manner: Manner = ASKED_PLAINLY,
 ) -> list[tuple[PromptAndAnswer, PromptAndAnswer] | None]:
     """The token ids that ``score_versions`` scores: the chosen and the rejected answer, each with its prompt; None where the
     prompt leaves no room. Loads no model."""
     loading.quiet()
     context = loading.context_length(loading.read_config(base_model, TrainingFailed))
-    rows = _answers(loading.load_tokenizer(base_model, thinks), pairs, min(max_length, context), report)
+    rows = _answers(loading.load_tokenizer(base_model, manner), pairs, min(max_length, context), report)
     return [
         None if chosen is None or rejected is None else (_sequence(chosen), _sequence(rejected))
         for chosen, rejected in zip(rows[: len(pairs)], rows[len(pairs) :], strict=True)

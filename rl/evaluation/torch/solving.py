@@ -37,7 +37,7 @@ def solve_versions(
     TrainingFailed for a model or an adapter that cannot be loaded.
     """
     loading.use_device(config.device)
-    tokenizer, model = loading.open_model(base_model, report, precision=config.precision, thinks=config.thinks)
+    tokenizer, model = loading.open_model(base_model, report, precision=config.precision, manner=config.manner)
     # room of an episode: its tokens in all, of which a turn needs max_new_tokens
     room = TokenLimits(int(config.max_length), loading.context_length(model.config), int(config.max_new_tokens))
     settings = EnvironmentSettings(**config.environment)

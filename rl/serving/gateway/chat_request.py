@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rl.base.errors import UsageError
+from rl.base.manner import SYSTEM
 from rl.base.messages import as_data
 from rl.base.records import Message
 from rl.base.slugs import check_name
@@ -80,7 +81,7 @@ class ChatRequest:
         changed |= {name: min(changed[name], upstream.context) for name in LENGTHS if name in changed}
         if route.served.is_ours:  # as the versions of ours were trained, unless the client asks otherwise
             # what keeps to a form does so from its first word on
-            thinks = route.served.thinks and not (route.agent.closed or route.agent.structure)
+            thinks = route.served.manner.thinks and not (route.agent.closed or route.agent.structure)
             given = self.document.get("chat_template_kwargs", {})
             changed["chat_template_kwargs"] = {**template_settings(thinks), **given}
             changed |= self._tools_of_choice()
@@ -109,12 +110,13 @@ def find_media(messages: Sequence[Any]) -> str:
 
 
 def with_system_prompt(messages: Sequence[Any], texts: Sequence[Message], route: Route) -> list[Any]:
-    """Puts the agent's before them, where they have none and the server has it not in the model. ``texts``: the messages as
-    texts."""
-    rules = route.agent.system_prompt
-    if not rules or route.served.knows_system_prompt or any(text["role"] == "system" for text in texts):
-        return list(messages)
-    return [{"role": "system", "content": rules}, *messages]
+    """Puts the agent's before them, where they have none and the server has it not in the model, and the version's
+    instruction where it belongs. ``texts``: the messages as texts."""
+    rules, manner = route.agent.system_prompt, route.served.manner
+    is_known = route.served.knows_system_prompt and not (manner.instruction and manner.instruction_place == SYSTEM)
+    if rules and not is_known and not any(text["role"] == "system" for text in texts):
+        messages = [{"role": "system", "content": rules}, *messages]
+    return manner.tell(messages)
 
 
 def read_body(body: bytes) -> dict[str, Any]:

@@ -194,7 +194,7 @@ class Chooser:
     def _known_means(self, route: Route, closed: ClosedAnswers, tree: AnswerTree) -> Mapping[tuple[int, ...], Scores]:
         """Empty for an adapter, and until they have been learned, which the first question starts; once more when there are
         twice as many past questions."""
-        if route.served.version_id is not None or len(closed.prompts) < FEWEST_MEANT:
+        if route.served.learned_at is not None or len(closed.prompts) < FEWEST_MEANT:
             return {}
         key = (server_of(route), closed.values)
         stage = (*key, len(closed.prompts).bit_length())

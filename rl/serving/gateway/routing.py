@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rl.base.errors import UsageError
+from rl.base.manner import ASKED_PLAINLY, Manner
 from rl.base.names import unknown_name
 from rl.collect.feedback.kept_answers import ClosedAnswers, StructuredAnswers
 from rl.models import BASE, ApiKey, Deployment
@@ -32,10 +33,10 @@ class Served:
     """Ollama has the agent's system prompt in the model."""
     best_of: int = 1
     """Answers of which the judge picks one."""
-    thinks: bool = False
+    manner: Manner = ASKED_PLAINLY
     """As the version was trained, or as the agent says of its base model."""
     learned_at: datetime | None = None
-    """When the rows were chosen that it was trained on; None for the base model."""
+    """When the rows were chosen that its weights were trained on; None for those of the base model."""
 
     @property
     def reached(self) -> Upstream:

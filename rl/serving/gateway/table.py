@@ -9,14 +9,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
 from django.db import DatabaseError, close_old_connections, connections
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
 from rl.base.background import end_all
 from rl.base.errors import UsageError
+from rl.base.manner import Manner
 from rl.collect.feedback.kept_answers import (
     SETTINGS,
     AgentReader,
@@ -52,20 +54,15 @@ def own_connection() -> Iterator[None]:
 def load(reader: AgentReader | None = None) -> Snapshot:
     """``reader``: of what answers are kept to; without it nothing is known of that."""
     deployed = defaultdict(list)
-    deployments = Deployment.objects.select_related("agent", "version").annotate(
-        trained=F("version__run__config__thinks"),
-        learned_at=Coalesce("version__run__training_set__created_at", "version__created_at"),
-    )
-    for deployment in deployments.order_by("-created_at", "-pk"):
+    for deployment in _find_deployments().order_by("-created_at", "-pk"):
         upstream, problem = None, ""
         try:
             upstream = upstream_of(deployment)
         except UsageError as error:
             problem = str(error)
         knows, version = deployment.target == Deployment.Target.OLLAMA, (deployment.version_id, deployment.version_name)
-        thinks = bool(deployment.trained) if deployment.version_id else deployment.agent.thinks
         served = Served(
-            *version, upstream, problem, deployment.alias, knows, deployment.best_of, thinks, deployment.learned_at
+            *version, upstream, problem, deployment.alias, knows, deployment.best_of, *_read_manner(deployment)
         )
         deployed[deployment.agent_id].append(served)
     splits = _splits()
@@ -93,6 +90,30 @@ def load(reader: AgentReader | None = None) -> Snapshot:
         for digest, pk, kind, agent, scopes, expiry in ApiKey.valid().values_list(*columns).order_by()
     }
     return Snapshot(agents, keys, _read_tuned())
+
+
+def _find_deployments() -> QuerySet[Any]:
+    """With what ``_read_manner`` needs of the runs that trained their weights."""
+    return Deployment.objects.select_related("agent", "version").annotate(
+        thinks=F("version__run__config__thinks"),
+        weights_think=F("version__weights__run__config__thinks"),
+        learned_at=Coalesce(
+            *(f"version__{weights}run__training_set__created_at" for weights in ("", "weights__")),
+            "version__created_at",
+        ),
+    )
+
+
+def _read_manner(deployment: Any) -> tuple[Manner, datetime | None]:
+    """How it is asked, and since when its weights know what they know; None: they are the base model's. ``deployment``: one
+    of ``_find_deployments``."""
+    version = deployment.version
+    if version is None:
+        return Manner(deployment.agent.thinks), None
+    is_base = deployment.target == Deployment.Target.SHARED and version.weights_id is None
+    thinks = deployment.agent.thinks if is_base else bool(deployment.thinks or deployment.weights_think)
+    manner = Manner(thinks, version.instruction, version.instruction_place)
+    return manner, None if is_base else deployment.learned_at
 
 
 def _read_tuned() -> dict[str, TunedName]:

@@ -27,6 +27,7 @@ from rl.web.formatting import FORMATTER
 from rl.web.front.answers import hand_over
 from rl.web.markdown import LONGEST_FORMATTED
 from rl.web.pages import guards
+from rl.web.pages.instructing import describe_instruction, may_instruct
 from rl.web.rating_items import controls_of, likely_values
 from rl.web.tastes import describe_tastes
 from rl.web.version_figures import sentence
@@ -67,6 +68,8 @@ def talk(request: HttpRequest, name: str) -> HttpResponse:
         "votes": votes_to_training(agent, user),
         "asks": "" if form is None else "closed" if form.values else "structured",
         "may_watch": _may_watch(user),
+        "may_instruct": (instructs := may_instruct(user)),
+        "instruction": describe_instruction(agent) if instructs else None,
         "may_train": user.is_staff and user.has_perm(MAY_TRAIN),
         "may_cancel": _may_watch(user) and user.has_perm("rl.change_trainingrun"),
     }

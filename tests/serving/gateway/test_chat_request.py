@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from rl.base.manner import Manner
 from rl.base.messages import requested_calls, without_calls
 from rl.base.template_settings import template_settings
 from rl.serving.dialects.dialect import ChatForm
@@ -19,7 +20,7 @@ def sent(server: int | None, thinks: bool = False, kept: dict[str, Any] | None =
     route = ask(replace(agent(served(1, "champion")), **(kept or {})))
     assert route.served.upstream is not None
     upstream = replace(route.served.upstream, server=server)
-    route = replace(route, served=replace(route.served, upstream=upstream, thinks=thinks))
+    route = replace(route, served=replace(route.served, upstream=upstream, manner=Manner(thinks)))
     document = {"model": "chat", "messages": [{"role": "user", "content": "Where?"}], **more}
     return parse_request(ChatForm(document), {}, ANY).for_upstream(route)
 

@@ -177,7 +177,7 @@ def test_it_knows_which_versions_think_and_what_the_agent_says_of_its_base_model
         run.save()
     deployed(agent, "v4")
     Deployment.objects.create(agent=agent, version=None, target="openai", url=URL)
-    found = {one.version: one.thinks for one in load().agents["support-chat"].deployed}
+    found = {one.version: one.manner.thinks for one in load().agents["support-chat"].deployed}
     assert found == {"v1": True, "v2": False, "v3": False, "v4": False, "base": True}
 
 

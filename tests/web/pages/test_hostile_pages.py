@@ -57,6 +57,8 @@ POSTED = (
     "try_draw",
     "try_side",
     "try_vote",
+    "try_instruction",
+    "try_answer_as",
     "try_train",
     "try_rating",
     "rate_decisions",

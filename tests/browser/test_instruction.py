@@ -1,0 +1,73 @@
+"""A newcomer says in a sentence what should be otherwise: the next answer is given so, and a click takes it back."""
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import BrowserContext, Page, expect
+
+from rl.models import Agent, Deployment, Trace
+from tests.browser.conftest import Console, LiveSite, sign_in
+from tests.browser.test_try_page import ask
+from tests.serving.gateway.upstream_double import UpstreamDouble
+from tests.waiting import until
+from tests.web.front.in_thread import serve_by
+
+pytestmark = pytest.mark.process
+SHORT = "Answer in one short sentence."
+
+
+@pytest.fixture
+def talk(
+    page: Page, context: BrowserContext, agent: Agent, upstream: UpstreamDouble, bob: User, site: LiveSite
+) -> Page:
+    serve_by(upstream, agent)
+    sign_in(context, site, bob)
+    page.add_init_script("localStorage.setItem('ratchet-try-answers', 'one')")
+    page.goto(f"{site.url}/try/")
+    return page
+
+
+def answered(page: Page, upstream: UpstreamDouble, question: str) -> str:
+    """What the model was asked in truth."""
+    number = page.locator(".turn").count()
+    ask(page, question)
+    expect(page.locator(".turn .thumbs:visible")).to_have_count(number + 1)
+    return str(upstream.last["messages"][-1]["content"])
+
+
+def test_a_sentence_changes_the_next_answer_and_a_click_takes_it_back(
+    talk: Page, agent: Agent, upstream: UpstreamDouble
+) -> None:
+    assert answered(talk, upstream, "Why is the sky blue?") == "Why is the sky blue?"
+    until(Trace.objects.exists)
+    talk.get_by_text("What should be otherwise?").click()
+    talk.get_by_label("Say it in a sentence").fill(SHORT)
+    talk.get_by_role("button", name="Try it on past questions").click()
+    status = talk.locator("#instruction-status")
+    expect(status).to_have_text("One past question, answered without it and with it. Is it better?")
+    assert upstream.last["messages"][-1]["content"] == f"Why is the sky blue?\n\n{SHORT}"
+    expect(talk.locator("#tried .after-name")).to_have_text("v3")
+    expect(talk.locator("#tried .after-text")).not_to_be_empty()
+    talk.get_by_role("button", name="Use it").click()
+    expect(status).to_have_text("It is in use: the next answer is given with it.")
+    assert answered(talk, upstream, "And the sea?") == f"And the sea?\n\n{SHORT}"
+    champion = Deployment.champion(agent)
+    assert champion is not None
+    assert champion.instruction == SHORT
+    talk.get_by_role("button", name="Take it back").click()
+    expect(status).to_have_text("It was taken back.")
+    assert answered(talk, upstream, "And the grass?") == "And the grass?"
+
+
+def test_what_is_left_changes_nothing_and_a_refusal_is_told(talk: Page, console: Console) -> None:
+    console.allow("the server responded with a status of")
+    talk.get_by_text("What should be otherwise?").click()
+    talk.get_by_label("Say it in a sentence").fill(SHORT)
+    talk.get_by_role("button", name="Try it on past questions").click()
+    status = talk.locator("#instruction-status")
+    expect(status).to_have_text("Nobody has asked anything yet: use it, and ask.")
+    talk.get_by_role("button", name="Leave it").click()
+    expect(status).to_have_text("Nothing was changed.")
+    expect(talk.get_by_role("button", name="Use it")).to_be_hidden()
+    talk.get_by_label("Say it in a sentence").fill("   ")
+    talk.get_by_role("button", name="Try it on past questions").click()
+    expect(status).to_have_text("say in a sentence what the answers should be like")
