@@ -4,7 +4,8 @@ import pytest
 from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 
-from rl.base.errors import NotEnoughData
+from rl.base.errors import NotEnoughData, TrainingFailed
+from rl.base.manner import Manner
 from rl.base.records import silent
 from rl.base.template_settings import template_settings
 from rl.environments.contract import Action
@@ -12,6 +13,7 @@ from rl.lm import encoding
 from rl.lm.encoding import answer_text, calls_tools, encode
 from rl.lm.lengths import LengthCount, TokenLimits
 from rl.lm.loading import load_tokenizer
+from rl.lm.reading import manner_of, read_tokenizer
 from tests.lm.chat.test_format import CALL, MESSAGES, SEARCH, chat_format
 from tests.training.chatting import tokenizer
 from tests.training.conftest import message, polite_rows, row
@@ -32,6 +34,19 @@ def test_rows_are_encoded_as_trl_would_but_for_what_stands_behind_the_end_of_a_t
     for encoded, of_trl in zip(encode(tokenizer, rows, len(rows), silent), theirs, strict=True):
         answers = {name: [*encoded[name], new_line] for name in ("chosen_ids", "rejected_ids")}
         assert {**encoded, **answers} == of_trl
+
+
+def test_prompts_are_told_what_the_version_is_told_and_rows_stay_as_they_are(tiny_base: Path, tmp_path: Path):
+    told = load_tokenizer(str(tiny_base), Manner(instruction="Be brief."))
+    asked = row("Where?", "Here.", "There.")
+    [encoded] = encode(told, [asked], 1, silent)
+    assert told.decode(encoded["prompt_ids"]) == (
+        "<|im_start|>user\nWhere?\n\nBe brief.<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert asked == row("Where?", "Here.", "There.")
+    told.save_pretrained(tmp_path)
+    assert manner_of(read_tokenizer(str(tmp_path), TrainingFailed)) == Manner(instruction="Be brief.")
+    assert manner_of(load_tokenizer(str(tiny_base))) == Manner()
 
 
 def test_an_answer_ends_with_the_end_of_its_turn_and_nothing_behind(tiny_base: Path):

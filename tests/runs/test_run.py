@@ -11,13 +11,18 @@ from rl import dataset_builder
 from rl.base import logs
 from rl.base.errors import Interrupted, NotEnoughData, RunConflict, UsageError
 from rl.base.locks import device_lock
+from rl.base.manner import Manner
 from rl.base.records import TrainingResult, silent
 from rl.config.authority import Owner
+from rl.config.training_job import LEARNED_ROWS
 from rl.demo.load import load_demo
+from rl.evaluation.evaluate import evaluate
 from rl.models import Agent, Artifact, Deployment, Evaluation, Feedback, MetricPoint, ModelVersion, TrainingRun
 from rl.runs import run as runs
 from rl.runs import supervisor
 from rl.runs.stage_log import Costs
+from rl.serving.instructions import instruct
+from rl.serving.promotion import promote
 
 pytestmark = pytest.mark.django_db
 State = TrainingRun.State
@@ -134,6 +139,21 @@ def test_a_run_that_sweeps_trains_with_the_rate_that_it_stores(agent, monkeypatc
     assert [trial["rate"] for trial in trials] == [5e-4, 1e-3, 2e-3]
     assert run.config["learning_rate"] == min(trials, key=lambda trial: trial["loss"])["rate"]
     assert (run.config["automatic"], run.step, run.metric_points.count()) == ([], 6, 6)
+
+
+@pytest.mark.learn
+def test_what_is_trained_while_an_instruction_is_in_use_learns_under_it_and_is_measured_against_it(agent):
+    Deployment.objects.create(agent=agent, target="openai", url="http://127.0.0.1:9", model_name="m")
+    promote(agent, instruct(agent, "Be brief."))
+    run = claimed(agent, 1)
+    evaluation = runs.execute(run, silent)
+    made, told = evaluation.version, evaluation.against
+    assert (made.manner, made.is_worded) == (Manner(instruction="Be brief."), False)
+    assert (told, told.is_worded) == (made.parent, True)
+    shown = json.loads((run.directory / LEARNED_ROWS).read_text())["rows"]
+    assert all("\n\nBe brief.<|im_end|>" in row["prompt"] for row in shown)
+    measured = evaluate(told, run.training_set, silent)  # by the gate, as what was trained
+    assert (measured.version, measured.pairs) == (told, evaluation.pairs)
 
 
 @pytest.mark.learn

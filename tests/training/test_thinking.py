@@ -61,7 +61,7 @@ def answer_of(base: Path, folder: Path, thinks: bool) -> tuple[str, str, Path]:
 def test_rows_that_are_shown_before_a_run_are_those_that_it_will_learn(base: Path):
     [row] = [with_answers("mpo", one) for one in thinking_rows()[:1]]
     for thinks in (True, False):
-        [shown], _ = show(base, [row], None, thinks)
+        [shown], _ = show(base, [row], None, Manner(thinks))
         assert shown["prompt"].endswith("assistant\n" if thinks else "<think>\n\n</think>\n\n")
         assert ("Be kind." in "".join(text for text, _ in shown["answers"][0]["pieces"])) == thinks
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from rl.base.measurements import Interval, wilson, z_of
 from rl.base.records import GeneratedAnswer
+from rl.data_formatter.degeneration import is_broken
 from rl.evaluation.held_out import contrasts
 from rl.evaluation.judges import Duel, Judge, Judged
 from rl.judge.labels import FOLDS, fold_of, text_of
@@ -165,10 +166,16 @@ def _longer_wins(contrasts: Iterable[Row]) -> float:
 
 
 def estimate(judge: Calibration, preferences: Sequence[float], texts: Sequence[tuple[str, str]]) -> Fresh:
-    """``texts``: the answers of both at each prompt, of two prompts or more."""
-    same = [new == old for new, old in texts]
-    sides = tuple(0.5 if equal else side_of(p) for p, equal in zip(preferences, same, strict=True))
-    return Fresh(judge, sides, len(sides) - sum(same), gameable(texts))
+    """``texts``: the answers of both at each prompt, of two prompts or more. A broken one loses, whatever the judge says."""
+    sides = tuple(_side_of_pair(p, new, old) for p, (new, old) in zip(preferences, texts, strict=True))
+    return Fresh(judge, sides, sum(new != old for new, old in texts), gameable(texts))
+
+
+def _side_of_pair(p: float, new: str, old: str) -> float:
+    if new == old:
+        return 0.5
+    new_is_broken, old_is_broken = is_broken(new), is_broken(old)
+    return (1 + old_is_broken - new_is_broken) / 2 if new_is_broken or old_is_broken else side_of(p)
 
 
 def gameable(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:

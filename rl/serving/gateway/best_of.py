@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rl.base.records import Message
+from rl.data_formatter.degeneration import is_broken
 from rl.serving.gateway.answer import Answer
 from rl.serving.gateway.exchange import Exchange, columns_of
 from rl.serving.gateway.forms import Forms
@@ -107,8 +108,8 @@ async def answer_all(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
 
 
 async def answer_best(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
-    """The completion that the judge prefers, with the usage of all; the exchange has it as its answer, and the others as
-    further choices. Raises Refusal where there is not one answer."""
+    """The completion that the judge prefers among those that are not broken, with the usage of all; the exchange has it as
+    its answer, and the others as further choices. Raises Refusal where there is not one answer."""
     draws, refusals = await _ask_all(forms, turns, exchange, exchange.route.best_of)
     if not draws:
         raise refusals[0]
@@ -118,7 +119,7 @@ async def answer_best(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
     assert judge is not None  # noqa: S101  whoever has none does not get here
     try:
         ratings = await rate(judge, exchange.request.prompt, [draw.text for draw in draws])
-        order = sorted(range(len(draws)), key=lambda index: -ratings[index])
+        order = sorted(range(len(draws)), key=lambda index: (is_broken(draws[index].text), -ratings[index]))
         draws = [draws[index] for index in order]
         exchange.judging |= {"ratings": [round(ratings[index], 4) for index in order], "label_model": judge.label_model}
     except Unjudged as error:

@@ -43,7 +43,11 @@ def sure_judge(p: float = 0.8, right: int = 32, of: int = 40):
 
 
 def texts(words: list[tuple[int, int]]) -> list[tuple[str, str]]:
-    return [("new " * new, "old " * old) for new, old in words]
+    """Words of these numbers, none of them twice in an answer."""
+    return [
+        tuple(" ".join(f"{side}{at}" for at in range(count)) for side, count in zip("ab", both, strict=True))
+        for both in words
+    ]
 
 
 def test_the_share_is_that_of_the_sides_that_the_judge_takes_however_sure_it_is():
@@ -55,6 +59,18 @@ def test_the_share_is_that_of_the_sides_that_the_judge_takes_however_sure_it_is(
 def test_equal_answers_are_a_draw_whatever_the_judge_makes_of_them():
     drawn = estimate(sure_judge(), [0.9] * 10, [("same", "same")] * 10)
     assert (drawn.forecast.value, drawn.different) == (0.5, 0)
+
+
+LOOP = "Add a pinch of salt. " * 6
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "share"),
+    [(LOOP, "Add salt.", 0.0), ("Add salt.", LOOP, 1.0), (" ", "Add salt.", 0.0), (LOOP, "\n", 0.5)],
+)
+def test_an_answer_that_is_empty_or_in_a_loop_loses_whatever_the_judge_says(new: str, old: str, share: float):
+    for sure in (0.9, 0.1):
+        assert estimate(sure_judge(), [sure] * 10, [(new, old)] * 10).forecast.value == share
 
 
 def test_a_judge_that_guesses_does_not_beat_chance_and_neither_does_one_with_few_labels():
