@@ -119,7 +119,7 @@ async def answer_best(forms: Forms, turns: Turns, exchange: Exchange) -> Piece:
     assert judge is not None  # noqa: S101  whoever has none does not get here
     try:
         ratings = await rate(judge, exchange.request.prompt, [draw.text for draw in draws])
-        order = sorted(range(len(draws)), key=lambda index: (is_broken(draws[index].text), -ratings[index]))
+        order = rank([draw.text for draw in draws], ratings)
         draws = [draws[index] for index in order]
         exchange.judging |= {"ratings": [round(ratings[index], 4) for index in order], "label_model": judge.label_model}
     except Unjudged as error:
@@ -135,6 +135,11 @@ def _join(exchange: Exchange, draws: Sequence[DrawnCompletion]) -> Piece:
     choices = {index: draw.answer.first for index, draw in enumerate(draws)}
     exchange.answer = Answer(choices, usage, first_at=time.monotonic())
     return {**draws[0].document, "usage": usage}
+
+
+def rank(texts: Sequence[str], ratings: Sequence[float]) -> list[int]:
+    """Their numbers, the best first; those that are broken come last, however the judge rates them."""
+    return sorted(range(len(texts)), key=lambda index: (is_broken(texts[index]), -ratings[index]))
 
 
 async def _ask_all(
