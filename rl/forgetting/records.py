@@ -185,14 +185,17 @@ def find_uses(left: Left, known_sets: Collection[UUID] = ()) -> Uses:
     ids = {*known_sets, *_sets_with_words(left), *_sets_that_read(agents, left.feedback)}
     sets = list(TrainingSet.objects.filter(pk__in=ids).select_related("agent").order_by("created_at"))
     runs = _runs_on(sets)
-    versions = [run.version for run in runs if run.version is not None]
+    trained = [run.version for run in runs if run.version is not None]
+    versions = [*trained, *ModelVersion.objects.filter(weights__in=trained).select_related("agent")]
     return Uses(sets, runs, versions, _label_models(left))
 
 
 def is_in_use(version: ModelVersion) -> bool:
-    """It answers people, is what one step back leads to, or is in an experiment that is not over."""
-    served = version.deployments.exclude(Q(target=Deployment.Target.NONE) & Q(alias=""))
-    open_arms = Arm.objects.filter(version=version).exclude(experiment__state=Experiment.State.STOPPED)
+    """It answers people, is what one step back leads to, or is in an experiment that is not over; or a version that has its
+    weights is."""
+    ids = [version.pk, *version.worded.values_list("pk", flat=True)]
+    served = Deployment.objects.filter(version__in=ids).exclude(target=Deployment.Target.NONE, alias="")
+    open_arms = Arm.objects.filter(version__in=ids).exclude(experiment__state=Experiment.State.STOPPED)
     return served.exists() or open_arms.exists()
 
 

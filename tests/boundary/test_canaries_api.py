@@ -137,7 +137,8 @@ def test_no_hyper_parameter_does_anything(walk: Walk, rated: Agent):
     for method, record in METHODS.items():
         for name, default in record.config().as_dict().items():
             for canary in forms_of(name, default).values() if name not in tried else ():
-                assert not walk.train(name, canary, method), name
+                begins = walk.train(name, canary, method)
+                assert not begins or name == "instruction", name  # which is words for the model
             tried.add(name)
     for name in {*RUN_OPTIONS, *DATA_OPTIONS, *canaries.KEYS} - tried:
         assert not walk.train(name, canaries.PATH), name

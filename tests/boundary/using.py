@@ -38,7 +38,8 @@ def nothing_trained(watch: Watch) -> Iterator[None]:
     def begin(run: TrainingRun, *arguments: Any) -> None:
         for where, settings in (("config", run.config), ("options", run.options)):
             for name, value in settings.items():
-                if name == "grader":  # texts that answers are compared with: tests/boundary/test_canaries_tuning.py
+                # texts that answers are compared with (test_canaries_tuning.py), and words for the model
+                if name in ("grader", "instruction"):
                     continue
                 watch.see(f"training with {where} {name}", json.loads(json.dumps(value)))
         raise Reached

@@ -201,6 +201,15 @@ def test_a_version_in_use_stays_until_another_is(learned, data_dir):
     assert learned.artifacts.exists()
 
 
+def test_weights_that_a_version_in_use_shares_stay_too(learned: ModelVersion, data_dir: Path):
+    words = {"instruction": "Be brief.", "weights": learned, "base_model": "tiny", "feedback_count": 1}
+    Deployment.promote(ModelVersion.objects.create(agent=learned.agent, name="v2", **words))
+    receipt = forget(find_person(CHARLIE), delete_files=True, retrain=False)
+    assert [row["version"] for row in receipt["uses"]["versions"] if row["in_use"]] == ["v1", "v2"]
+    assert "models/support-chat/v1" in receipt["files"]["kept"]
+    assert learned.artifacts.exists()
+
+
 @pytest.mark.database
 def test_what_was_interrupted_after_the_database_is_finished_by_the_next(learned, data_dir, monkeypatch):
     monkeypatch.setattr(forgetting, "sweep", lambda *args, **options: 1 / 0)

@@ -340,3 +340,15 @@ def test_rare_classes_and_what_a_run_would_choose_are_named(staff: Client, agent
     assert "3 of `&lt;identity&gt;`: 7 more would help" in text
     assert "answers are closed: 15 accepted answers are 2 distinct ones" in text
     assert "accepted ones are imitated" in text
+
+
+def test_pages_say_what_a_version_is_told_and_whose_weights_it_has(staff: Client, agent: Agent):
+    trained = make_version(agent, "v1")
+    told = make_version(agent, "v2", instruction="Answer <b>briefly</b>.", weights=trained, stage="deployed")
+    Deployment.objects.create(agent=agent, version=told, target="shared", alias="champion")
+    page = " ".join(staff.get(PAGE).content.decode().split())
+    assert 'behind the last question: <q dir="auto">Answer &lt;b&gt;briefly&lt;/b&gt;.</q>' in page
+    assert 'its weights are those of <a href="/versions/support-chat/v1/">v1</a>' in page
+    page = staff.get(AGENT_PAGE).content.decode()
+    assert page.count("<q") == 2
+    assert "Answer &lt;b&gt;briefly&lt;/b&gt;." in page
