@@ -25,7 +25,7 @@ class RatchetConfig(AppConfig):
         from rl.from_systems.n3 import policies
         from rl.from_systems.openai_tuning import job_work
         from rl.operations import audit_signals
-        from rl.operations.foreign_tables import refuse_foreign_database
+        from rl.operations.unfit_databases import refuse_unfit_database
         from rl.web.api.auth import allow_origin_of_publishable_key
 
         _add_other_systems()
@@ -36,7 +36,7 @@ class RatchetConfig(AppConfig):
         policies.connect()
         job_work.connect()
         post_spawn.connect(tasks.introduce_worker)
-        pre_migrate.connect(refuse_foreign_database, sender=self)
+        pre_migrate.connect(refuse_unfit_database, sender=self)
         post_migrate.connect(tasks.ensure_schedules, sender=self)
 
 

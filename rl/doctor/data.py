@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from rl.base.errors import BackupFailed
+from rl.base.errors import BackupFailed, UsageError
 from rl.doctor import Symptom, fine, problem, warning
 from rl.models import ApiKey, TrainingRun
 from rl.operations import dumps, postgresql_dump, queue_state
@@ -32,7 +32,13 @@ def database() -> Iterator[Symptom]:
     if waiting:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in waiting[:3])
         yield problem(f"{len(waiting)} migrations are not applied: {names}", "manage.py migrate")
-    unknown = dumps.unknown_migrations(dumps.migrations())
+    applied = dumps.migrations()
+    try:
+        dumps.require_whole(applied)
+    except UsageError as error:
+        yield problem(str(error), "manage.py migrate, in the release before")
+        return
+    unknown = dumps.unknown_migrations(applied)
     if unknown:
         yield problem(
             f"the database is of a newer Ratchet: {unknown[-1]} is not known here",

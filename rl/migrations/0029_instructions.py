@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('rl', '0028_tuning'),
+        ('rl', '0001_squashed_0028_tuning'),
     ]
 
     operations = [

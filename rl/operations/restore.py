@@ -60,6 +60,7 @@ def _require_fitting(manifest: Manifest) -> None:
     if manifest.engine != connection.vendor:
         theirs, ours = (dumps.ENGINES.get(engine, engine) for engine in (manifest.engine, connection.vendor))
         raise UsageError(f"the backup is of {theirs}, and this installation uses {ours}: set DATABASE_URL accordingly")
+    dumps.require_whole(manifest.migrations)
     if unknown := dumps.unknown_migrations(manifest.migrations):
         raise UsageError(
             f"the backup was made by a newer Ratchet ({manifest.ratchet}, this is {settings.VERSION}): its migration "

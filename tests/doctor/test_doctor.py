@@ -174,9 +174,16 @@ def test_what_the_deployment_checks_say_is_told_where_others_come_in(settings):
 
 @pytest.mark.database
 def test_a_missing_migration_is_a_problem():
+    MigrationRecorder(connection).migration_qs.filter(app="rl").delete()
+    (symptom,) = seen(data.database)
+    assert ("rl.0001_squashed_0028_tuning" in symptom.text, symptom.fix) == (True, "manage.py migrate")
+
+
+@pytest.mark.database
+def test_a_database_that_stopped_halfway_before_the_first_release_is_a_problem():
     MigrationRecorder(connection).migration_qs.filter(app="rl", name__gte="0006").delete()
     (symptom,) = seen(data.database)
-    assert ("rl.0006_serving" in symptom.text, symptom.fix) == (True, "manage.py migrate")
+    assert ("as of rl.0005_episodes" in symptom.text, symptom.fix) == (True, "manage.py migrate, in the release before")
 
 
 @pytest.mark.database

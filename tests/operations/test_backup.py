@@ -199,5 +199,5 @@ def test_the_manifest_says_what_it_is_of(folder: Path, monkeypatch):
         document = json.load(tar.extractfile("manifest.json"))
     (entry,) = document["files"].values()
     assert entry == {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}
-    assert "rl.0001_initial" in document["migrations"]
+    assert "rl.0001_squashed_0028_tuning" in document["migrations"]
     assert document["engine"] in ("sqlite", "postgresql")

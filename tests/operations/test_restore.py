@@ -146,6 +146,12 @@ def test_a_backup_of_a_newer_ratchet_is_refused(made: Path):
         restore.restore(newer, replace=True)
 
 
+def test_a_backup_that_stopped_halfway_before_the_first_release_is_refused(made: Path):
+    older = rewritten(made, with_manifest(migrations=["rl.0001_initial", "rl.0002_traces_and_rewards"]))
+    with pytest.raises(UsageError, match="as of rl.0002_traces_and_rewards"):
+        restore.restore(older, replace=True)
+
+
 def test_a_backup_of_another_database_is_refused(made: Path):
     other = "postgresql" if connection.vendor == "sqlite" else "sqlite"
     with pytest.raises(UsageError, match="set DATABASE_URL accordingly"):

@@ -3,15 +3,17 @@
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 
 import uvicorn
 from django.conf import settings
 from django.core.management.base import ALL_CHECKS
+from django.db import DatabaseError, connection
 
 from rl.management.base import RatchetCommand
 from rl.management.options import CommandOptions, option, port_number, require_free
+from rl.operations import dumps
 from rl.operations.data_files import clear_leftovers
 from rl.operations.metrics import FOLDER_VARIABLE
 
@@ -36,6 +38,9 @@ class Command(RatchetCommand):
     def run(self, options: Options) -> None:
         host, port = options.host, options.port
         require_free(port, host)
+        with suppress(DatabaseError):  # whoever asks whether the site is ready is told then
+            dumps.require_whole(dumps.migrations())
+        connection.close()
         clear_leftovers()
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         _allow_connections(settings.MAX_CONNECTIONS)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from rl.operations.foreign_tables import foreign_tables
+from rl.operations.unfit_databases import foreign_tables
 from tests.commands.site import Site
+from tests.ports import reserve_port
 
 OCD = ("Decision", "Item", "Opus", "User", "_prisma_migrations")
 
@@ -48,3 +49,22 @@ def test_our_own_tables_are_not_foreign(db):
     with connection.cursor() as cursor:
         cursor.execute('CREATE TABLE "Decision" (id integer)')
     assert foreign_tables(connection) == ["Decision"]
+
+
+@pytest.fixture
+def halfway(elsewhere: Site) -> Site:
+    """A site whose database is of a Ratchet from before the first release, which had not all of its migrations."""
+    elsewhere.run("migrate", "--verbosity", "0", DATABASE_IS_SHARED="1")
+    elsewhere.change("DELETE FROM django_migrations WHERE app = 'rl' AND name > '0006'")
+    return elsewhere
+
+
+@pytest.mark.process
+def test_a_database_that_stopped_halfway_before_the_first_release_is_left_as_it_is(halfway: Site):
+    before = halfway.query("SELECT app, name FROM django_migrations ORDER BY id")
+    for command in (("migrate",), ("serve", "--port", str(reserve_port()))):
+        refusal = halfway.run(*command, expect=2).stderr
+        assert "as of rl.0005_episodes" in refusal
+        assert "Check out the release before, run 'manage.py migrate' there, and come back" in refusal
+        assert "Traceback" not in refusal
+    assert halfway.query("SELECT app, name FROM django_migrations ORDER BY id") == before

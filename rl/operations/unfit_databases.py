@@ -1,4 +1,5 @@
-"""A database that another program filled gets no tables of ours unless the operator says so.
+"""Databases that get no tables of ours: one that another program filled, unless the operator says so, and one from before
+the first release that stopped halfway.
 
 OCD's ``.env`` names its own database by the variable that Ratchet reads too.
 """
@@ -13,6 +14,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from rl.base.errors import UsageError
 from rl.models import Agent
+from rl.operations import dumps
 
 NAMED: Final = 4
 """Tables that the refusal names."""
@@ -24,17 +26,24 @@ def foreign_tables(connection: BaseDatabaseWrapper) -> list[str]:
     return sorted({*connection.introspection.table_names()} - known)
 
 
-def refuse_foreign_database(using: str, **signal: Any) -> None:
-    """Django calls it before a migration. Raises CommandError where there are such tables and none of ours: once ours are
-    there, somebody has meant it so."""
+def refuse_unfit_database(using: str, **signal: Any) -> None:
+    """Django calls it before a migration. Raises CommandError."""
     connection = connections[using]
+    try:
+        dumps.require_whole(dumps.migrations(connection))
+        _require_own(connection)
+    except UsageError as error:
+        raise CommandError(str(error), returncode=error.exit_code) from error
+
+
+def _require_own(connection: BaseDatabaseWrapper) -> None:
+    """Raises UsageError where there are tables of others and none of ours: once ours are there, somebody has meant it so."""
     if settings.DATABASE_IS_SHARED or Agent._meta.db_table in connection.introspection.table_names():
         return
     if tables := foreign_tables(connection):
         shown = ", ".join(tables[:NAMED]) + (", …" if len(tables) > NAMED else "")
-        raise CommandError(
+        raise UsageError(
             f"the database {connection.settings_dict['NAME']} has tables of another program ({shown}) and none of Ratchet's "
             "and is left as it is. Name a database of Ratchet's own in DATABASE_URL, or allow this one with "
-            "DATABASE_IS_SHARED=1",
-            returncode=UsageError.exit_code,
+            "DATABASE_IS_SHARED=1"
         )
