@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from rl.from_systems.openai_tuning.figures import figures_of
 from rl.from_systems.openai_tuning.job_form import UNUSED
-from rl.from_systems.openai_tuning.job_work import ORGANIZATION
+from rl.from_systems.openai_tuning.job_work import ORGANIZATION, figures_of
 from rl.models import Evaluation, TrainingRun, TuningJob
 
 Json = dict[str, Any]

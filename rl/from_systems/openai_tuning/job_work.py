@@ -17,7 +17,6 @@ from rl.base.slugs import one_line
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.read.prompt_file import PromptFile
 from rl.from_systems.openai_tuning.checks import LEAST_ROWS, BadRows, check_rows
-from rl.from_systems.openai_tuning.figures import figures_of
 from rl.from_systems.openai_tuning.job_rows import store_rows
 from rl.from_systems.openai_tuning.stored_files import write_file
 from rl.models import ModelVersion, TrainingRun, TuningJob, UploadedFile
@@ -190,6 +189,18 @@ def _write_results(job: TuningJob, ended: TrainingRun) -> str:
     columns = (*_COLUMNS, *(("train_mean_reward",) if job.method["type"] == "reinforcement" else ()))
     pieces = (f"{line}\n".encode() for line in chain([",".join(columns)], lines))
     return str(write_file(job.agent, job.api_key, f"step_metrics_{job.pk}.csv", RESULTS, pieces).pk)
+
+
+def figures_of(step: int, values: dict[str, Any]) -> dict[str, Any]:
+    """The figures of one step by OpenAI's names; None: not measured."""
+    names = {
+        "train_loss": "loss",
+        "train_mean_token_accuracy": "mean_token_accuracy",
+        "valid_loss": "eval_loss",
+        "valid_mean_token_accuracy": "eval_mean_token_accuracy",
+    }
+    rewards = {"train_mean_reward": values["reward"]} if "reward" in values else {}
+    return {"step": step, **{theirs: values.get(ours) for theirs, ours in names.items()}, **rewards}
 
 
 def _serve(job: TuningJob, ended: TrainingRun, version: ModelVersion) -> None:

@@ -6,6 +6,5 @@ Imports: base, config, dataset_builder, evaluation, sandbox, web; Django.
 
 # ruff: noqa: F401  for others to import from here
 from rl.from_systems.openai_tuning.graders.failures import GraderInvalid
-from rl.from_systems.openai_tuning.graders.running import run
-from rl.from_systems.openai_tuning.graders.scorer import GraderScorer
+from rl.from_systems.openai_tuning.graders.running import GraderScorer, run
 from rl.from_systems.openai_tuning.graders.specification import validate
