@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from jobs_site import Site, set_up
 
-SIZES: Final = (5, 10, 25, 50, 100, 200)
+SIZES: Final = (10, 25, 50, 100, 200)
 
 
 def main() -> None:
