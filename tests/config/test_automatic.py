@@ -46,6 +46,13 @@ def test_all_weights_take_a_tenth_of_the_rate_and_every_layer():
     assert (config.learning_rate, config.train_layers) == (2e-5, 0)
 
 
+def test_a_reward_model_bears_five_times_the_rate():
+    rates = [
+        settle(preset("auto", "reward_model"), "reward_model", 39, size).config.learning_rate for size in (SMALL, LARGE)
+    ]
+    assert rates == [1e-3, 1.6e-4]
+
+
 def test_what_was_given_stays_and_the_rest_goes_with_it():
     given = preset("auto").with_overrides({"batch_size": 2, "learning_rate": 1e-4, "train_layers": 0})
     config, reason = settle(given, "dpo", 39, SMALL)
