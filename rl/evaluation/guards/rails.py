@@ -139,12 +139,14 @@ def _off_kind(findings: Findings, limit: float) -> Finding:
 
 
 def _length(findings: Findings, limit: float) -> Finding:
-    """Broken when far from both; the ratio to the nearer of the two. An answer of no length counts as one character."""
+    """Broken when far from both, and not between them; the ratio to the nearer of the two, 1 between them. An answer of no
+    length counts as one character."""
     new, compared = findings.new.length, {"of the version in use": findings.current.length}
     if findings.preferred:
         compared["of the preferred answers"] = fmean(len(text.strip()) for text in findings.preferred)
-    ratios = (max(new, 1.0) / max(length, 1.0) for length in compared.values())
-    ratio = min(ratios, key=lambda ratio: abs(math.log(ratio)))
+    ratios = [max(new, 1.0) / max(length, 1.0) for length in compared.values()]
+    is_between = min(ratios) <= 1 <= max(ratios)  # on its way to what people prefer
+    ratio = 1.0 if is_between else min(ratios, key=lambda ratio: abs(math.log(ratio)))
     lengths = ", ".join(f"{length:.0f} {what}" for what, length in compared.items())
     return ratio, not 1 / limit <= ratio <= limit, f"{new:.0f} characters on average, {lengths}"
 

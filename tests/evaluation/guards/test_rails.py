@@ -63,6 +63,13 @@ def test_a_length_that_people_prefer_is_no_drift():
     assert not all_rails(answers(0), answers(0))["length_ratio"].broken
 
 
+def test_a_length_between_that_in_use_and_what_people_prefer_is_no_drift():
+    """Far from both: 50 characters in use, 7 preferred, 18 now."""
+    between = all_rails(answers(18), answers(50), preferred=["x" * 7])["length_ratio"]
+    assert (between.value, between.broken) == (1.0, False)
+    assert all_rails(answers(3), answers(50), preferred=["x" * 7])["length_ratio"].broken
+
+
 @pytest.mark.parametrize(
     ("rail", "kind"),
     [
