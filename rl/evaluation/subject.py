@@ -66,15 +66,15 @@ class Subject:
 
     @property
     def contest(self) -> Contest:
-        current = self.current
-        return Contest(
-            self.base_model,
-            self.weights,
-            (_base_of(current), versions.find_weights(current), current.manner) if current else None,
-            self.max_length,
-            self.answer_length,
-            self.version.manner if self.version else Manner(self.agent.thinks),
-        )
+        manner = self.version.manner if self.version else Manner(self.agent.thinks)
+        size = self.max_length, self.answer_length
+        return Contest(self.base_model, self.weights, self._in_use(manner), *size, manner)
+
+    def _in_use(self, manner: Manner) -> tuple[str, Path | None, Manner] | None:
+        """``manner``: of the new version; where it is told something, the base model in use is not what that makes of it."""
+        if current := self.current:
+            return _base_of(current), versions.find_weights(current), current.manner
+        return (self.base_model, None, Manner(self.agent.thinks)) if manner.instruction else None
 
     @property
     def answer_length(self) -> int:

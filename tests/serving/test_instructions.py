@@ -148,6 +148,8 @@ def test_it_is_measured_as_any_version_with_the_weights_that_it_shares(agent: Ag
     agent.save()
     serve(agent)
     first = instruct(agent, SHORT)
+    contest = of_version(first, DEFAULT, lambda *told: None).contest
+    assert contest.current == (contest.base_model, None, Manner())  # what is in use is told nothing
     promotion.promote(agent, first)
     contest = of_version(instruct(agent, LISTS), DEFAULT, lambda *told: None).contest
     assert (contest.weights, contest.manner) == (None, Manner(instruction=LISTS))
