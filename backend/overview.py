@@ -15,6 +15,7 @@ GROUPS = {
         "api_key",
         "rating_queue",
         "second_answers",
+        "instruct",
         "auto_label",
         "calculate_rewards",
         "prompt_template",

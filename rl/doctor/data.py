@@ -27,17 +27,17 @@ _EXPIRY_DAYS = 14
 
 def database() -> Iterator[Symptom]:
     server = dumps.engine().server_version()  # asked first: the pool would try for ten seconds, and not say why
-    executor = MigrationExecutor(connection)
-    waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    if waiting:
-        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in waiting[:3])
-        yield problem(f"{len(waiting)} migrations are not applied: {names}", "manage.py migrate")
     applied = dumps.migrations()
     try:
         dumps.require_whole(applied)
     except UsageError as error:
         yield problem(str(error), "manage.py migrate, in the release before")
         return
+    executor = MigrationExecutor(connection)
+    waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if waiting:
+        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in waiting[:3])
+        yield problem(f"{len(waiting)} migrations are not applied: {names}", "manage.py migrate")
     unknown = dumps.unknown_migrations(applied)
     if unknown:
         yield problem(

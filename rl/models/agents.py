@@ -274,8 +274,8 @@ class Agent(models.Model):
 
     def _read_instruction(self) -> dict[str, str]:
         """That of the version in use, as settings of a run."""
-        found = self.pk and self.versions.filter(deployments__alias="champion").first()
-        return {"instruction": found.instruction, "instruction_place": found.instruction_place} if found else {}
+        version = self.pk and self.versions.filter(deployments__alias="champion").first()
+        return {"instruction": version.instruction, "instruction_place": version.instruction_place} if version else {}
 
     def training_config(self, method: str = "dpo", preset_name: str = "") -> TrainingConfig:
         """The agent's preset, with its lengths and overrides; or the named one, with its lengths alone. Names of what the

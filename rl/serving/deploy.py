@@ -91,9 +91,9 @@ def deploy(
     yet; empty: the agent's level. ``profile``: of hosting. ``best_of``: answers of which the judge picks one; None: as
     it was, or as the version in use has it.
 
-    What was not trained is served by whatever serves its weights. Whatever had the name before is no longer served. A
-    version that was served elsewhere too keeps that, and its alias moves here. Raises UsageError, or ExportFailed for all
-    that breaks on the way: what was served goes on as it was then.
+    What was not trained is served where its weights are. Whatever had the name before is no longer served. A version that
+    was served elsewhere too keeps that, and its alias moves here. Raises UsageError, or ExportFailed for all that breaks on
+    the way: what was served goes on as it was then.
     """
     name = model_name.removesuffix(":latest") or ("" if target == Target.OPENAI else default_name(agent, version))
     destination = Destination(target, name, url, api_key_env)
@@ -117,9 +117,14 @@ def deploy(
         if promotion.in_use(agent) == row:
             promotion.point_name(row, report)
         withdrawal.retire_old(agent, report=report)
-    if row.best_of > 1 and (problem := judge_server.start(agent, report=report)):
-        report("log", {"text": f"the first answer is given: {problem}"})
+    _start_judge(row, report)
     return row
+
+
+def _start_judge(row: Deployment, report: Report) -> None:
+    """Where several answers are asked for; the log says why there is none."""
+    if row.best_of > 1 and (problem := judge_server.start(row.agent, report=report)):
+        report("log", {"text": f"the first answer is given: {problem}"})
 
 
 def _row(agent: Agent, version: ModelVersion | None, destination: Destination) -> Deployment:
