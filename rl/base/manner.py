@@ -28,7 +28,7 @@ class Manner(NamedTuple):
         role = "user" if self.instruction_place == QUESTION else "system"
         last = next((index for index in reversed(range(len(asked))) if asked[index]["role"] == role), None)
         if last is not None:
-            asked[last] = {**asked[last], "content": _behind(asked[last].get("content"), self.instruction)}
+            asked[last] = {**asked[last], "content": _append(asked[last].get("content"), self.instruction)}
         elif self.instruction_place == SYSTEM:
             asked.insert(0, {"role": "system", "content": self.instruction})
         return asked
@@ -44,7 +44,7 @@ def check_instruction(text: Any) -> str:
 ASKED_PLAINLY: Final = Manner()
 
 
-def _behind(content: Any, instruction: str) -> Any:
+def _append(content: Any, instruction: str) -> Any:
     if isinstance(content, list):
         return [*content, {"type": "text", "text": instruction}]
     return f"{content}\n\n{instruction}" if content else instruction

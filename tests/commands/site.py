@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.commands.forked import Forked
 from tests.guard_limits import NOISE_ALLOWED
 from tests.ports import reserve_port
@@ -118,6 +120,13 @@ def kill_session(process: subprocess.Popen[str] | Forked) -> None:
     """SIGKILL to all that the process started."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+def kill_servers(site: Site) -> None:
+    """SIGKILL to its llama.cpp servers, which outlive what started them."""
+    for server in psutil.process_iter(["cmdline"]):
+        if str(site.data / "servers") in (server.info["cmdline"] or []):
+            server.kill()
 
 
 @contextmanager

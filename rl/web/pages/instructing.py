@@ -26,11 +26,13 @@ LOOKED_THROUGH: Final = 300
 """Newest answers in which they are looked for, and newest notes."""
 NOTES: Final = 5
 LONGEST_NOTE: Final = 120
-REFUSAL: Final = "What is in use is changed by staff with the permission to change deployments."
+NEEDED: Final = (PROMOTE, "rl.view_trace", "rl.view_feedback")
+"""It shows what others asked, and what raters wrote."""
+REFUSAL: Final = "What is in use is changed by staff who may change deployments, and see traces and feedback."
 
 
 def may_instruct(user: User) -> bool:
-    return user.is_staff and user.has_perm(PROMOTE)
+    return user.is_staff and user.has_perms(NEEDED)
 
 
 def describe_instruction(agent: Agent) -> dict[str, Any]:
@@ -85,7 +87,8 @@ def past_questions(agent: Agent, live: ModelVersion | None) -> list[dict[str, An
     """The newest different ones that began a conversation, each with the newest answer of ``live``."""
     rows = agent.traces.annotate(turns=UserTurns("prompt")).filter(turns=1, tool_calls=[]).exclude(response="")
     sides: dict[str, dict[str, Any]] = {}
-    for trace in rows.order_by("-created_at")[:LOOKED_THROUGH].iterator(chunk_size=50):
+    rows = rows.only("prompt", "prompt_key", "response", "model_version").order_by("-created_at")
+    for trace in rows[:LOOKED_THROUGH].iterator(chunk_size=50):
         if len(sides) == PAST and trace.prompt_key not in sides:
             continue
         entry = sides.setdefault(trace.prompt_key, {"question": trace.question, "before": None})

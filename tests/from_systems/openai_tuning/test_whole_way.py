@@ -11,7 +11,7 @@ import openai
 import pytest
 from openai.types.fine_tuning import FineTuningJob
 
-from tests.commands.site import QUICK, Site, kill_session, prepare, serving
+from tests.commands.site import QUICK, Site, kill_servers, kill_session, prepare, serving
 from tests.serving.gateway.test_node_clients import installed, run
 from tests.waiting import until
 
@@ -44,6 +44,7 @@ def tuning_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site
             yield site, f"{url}/v1", key
     finally:
         kill_session(queue)
+        kill_servers(site)
 
 
 @pytest.fixture

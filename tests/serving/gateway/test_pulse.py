@@ -15,7 +15,7 @@ import psutil
 import pytest
 from django.db import connection
 
-from tests.commands.site import MANAGE, Site
+from tests.commands.site import MANAGE, Site, kill_servers
 from tests.ports import reserve_port
 from tests.serving.gateway.conftest import copy_database
 from tests.serving.test_llama_server import gguf_file  # noqa: F401  fixture
@@ -90,9 +90,7 @@ def chat(tmp_path: Path, gguf_file: Path, django_db_setup: None) -> Iterator[tup
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for server in psutil.process_iter(["cmdline"]):
-            if str(site.data / "servers") in (server.info["cmdline"] or []):
-                server.kill()
+        kill_servers(site)
 
 
 def _answers(url: str) -> bool:

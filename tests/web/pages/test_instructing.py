@@ -1,7 +1,7 @@
 """A sentence that is told with every question: tried, used, left and taken back on the page of a conversation."""
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from rl.collect.feedback.write import rate
@@ -88,6 +88,16 @@ def test_raters_see_nothing_of_it_and_may_not(client: Client, alice: User, agent
     assert 'id="instruction"' not in client.get(PAGE).content.decode()
     assert send(client, "try", text=SHORT).status_code == 403
     assert client.post("/try/support-chat/as/base/", {}).status_code == 403
+
+
+@pytest.mark.parametrize("missing", ["change_deployment", "view_trace", "view_feedback"])
+def test_staff_without_one_of_the_permissions_may_not(client: Client, agent: Agent, missing: str) -> None:
+    given = {"change_deployment", "view_trace", "view_feedback", "add_feedback"} - {missing}
+    staff = User.objects.create_user("dora", is_staff=True)
+    staff.user_permissions.set(Permission.objects.filter(content_type__app_label="rl", codename__in=given))
+    client.force_login(staff)
+    assert 'id="instruction"' not in client.get(PAGE).content.decode()
+    assert send(client, "try", text=SHORT).status_code == 403
 
 
 def test_notes_of_raters_stand_there_the_commonest_first_and_without_a_name(staff: Client, agent: Agent) -> None:
