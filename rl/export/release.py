@@ -149,12 +149,9 @@ def _named_base(directory: Path) -> str:
 
 
 def _parts_of(version: ModelVersion, report: Report) -> tuple[str, Path | None]:
-    weights = versions.find_weights(version)
-    return (
-        (base_models.resolve(version.base_model, report), None)
-        if weights is None
-        else _parts(weights, version.base_model)
-    )
+    if weights := versions.find_weights(version):
+        return _parts(weights, version.base_model)
+    return base_models.resolve(version.base_model, report), None
 
 
 def _parts(weights: Path, base_model: str) -> tuple[str, Path | None]:

@@ -99,14 +99,15 @@ def _names(run: TrainingRun, feedback: int) -> Iterator[str]:
 
 def _register(run: TrainingRun, name: str, base_model: str, count: int) -> ModelVersion:
     method = find_method(run.method)
+    asked = {} if method.rows.of_tasks else run.config  # a task has words of its own
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
             name=name,
             parent=None if method.scores else Deployment.champion(run.agent),
             base_model=base_model,
-            instruction=run.config.get("instruction", ""),
-            instruction_place=run.config.get("instruction_place", QUESTION),
+            instruction=asked.get("instruction", ""),
+            instruction_place=asked.get("instruction_place", QUESTION),
             feedback_count=count,
         )
         own_run = TrainingRun.objects.filter(pk=run.pk, attempt=run.attempt, state=TrainingRun.State.RUNNING)
@@ -185,7 +186,7 @@ def weights_directory(version: ModelVersion) -> Path:
 
 
 def find_weights(version: ModelVersion) -> Path | None:
-    """The same; None for those of the base model, with an instruction."""
+    """Those of ``weights_directory``; None for the base model with an instruction."""
     return None if version.is_worded and version.weights is None else weights_directory(version)
 
 
