@@ -18,6 +18,7 @@ from rl.base.leaves import leaf
 from rl.base.measurements import Interval
 from rl.base.records import GeneratedAnswer, Report
 from rl.collect.command_center import widget_choice
+from rl.config.guard_limits import guard_limits
 from rl.data_formatter.answer_kinds import FREE, AnswerKind
 from rl.data_formatter.opinions import stable_hash
 from rl.data_formatter.runs import prompt_messages, tools_column
@@ -215,7 +216,8 @@ def _compare_answers(
         return None
     try:
         judge = choose_judge(subject.judge, subject.base_model, subject.max_length, report)
-        return fresh.measure(judge, labels.method, labels.rows, watch.asked, watch.answers)
+        watches = "degenerate_rate" in guard_limits(subject.agent.guard_limits)
+        return fresh.measure(judge, labels.method, labels.rows, watch.asked, watch.answers, breakage_loses=watches)
     except JudgeFailed as failure:
         report("log", {"text": f"fresh answers are not compared: {failure}"})
         return fresh.Unheard(str(failure))

@@ -109,10 +109,12 @@ def measure(
     labelled: Sequence[Row],
     asked: Sequence[Row],
     answers: Mapping[str, Sequence[GeneratedAnswer | None]],
+    *,
+    breakage_loses: bool = True,
 ) -> Fresh | None:
     """``labelled``: rows of a training set of this method, those held out too. ``asked``: rows with ``prompt`` and
-    ``prompt_key``; ``answers``: of "new" and of "current", or where no version is in use of "base". None where there are too
-    few labels or answers. Raises JudgeFailed."""
+    ``prompt_key``; ``answers``: of "new" and of "current", or where no version is in use of "base"; ``breakage_loses``: as
+    ``estimate`` has it. None where there are too few labels or answers. Raises JudgeFailed."""
     other = answers.get("current", answers.get("base", ()))
     both = [
         (row, new.text, old.text) for row, new, old in zip(asked, answers["new"], other, strict=True) if new and old
@@ -130,7 +132,8 @@ def measure(
     calibration = check(judge.name, judged, known) if judged else None
     if judged is None or calibration is None:
         return None
-    compared = estimate(calibration, judged.duels, [(new, old) for _, new, old in both])
+    texts = [(new, old) for _, new, old in both]
+    compared = estimate(calibration, judged.duels, texts, breakage_loses=breakage_loses)
     return replace(compared, keys=tuple(row["prompt_key"] for row, _, _ in both))
 
 
@@ -165,17 +168,20 @@ def _longer_wins(contrasts: Iterable[Row]) -> float:
     return fmean(map(fmean, hits.values()))
 
 
-def estimate(judge: Calibration, preferences: Sequence[float], texts: Sequence[tuple[str, str]]) -> Fresh:
-    """``texts``: the answers of both at each prompt, of two prompts or more. A broken one loses, whatever the judge says."""
-    sides = tuple(_side_of_pair(p, new, old) for p, (new, old) in zip(preferences, texts, strict=True))
+def estimate(
+    judge: Calibration, preferences: Sequence[float], texts: Sequence[tuple[str, str]], *, breakage_loses: bool = True
+) -> Fresh:
+    """``texts``: the answers of both at each prompt, of two prompts or more. ``breakage_loses``: a broken answer loses to
+    one that is not, whatever the judge says."""
+    sides = tuple(
+        float(is_broken(old))
+        if breakage_loses and is_broken(new) != is_broken(old)
+        else 0.5
+        if new == old
+        else side_of(p)
+        for p, (new, old) in zip(preferences, texts, strict=True)
+    )
     return Fresh(judge, sides, sum(new != old for new, old in texts), gameable(texts))
-
-
-def _side_of_pair(p: float, new: str, old: str) -> float:
-    if new == old:
-        return 0.5
-    new_is_broken, old_is_broken = is_broken(new), is_broken(old)
-    return (1 + old_is_broken - new_is_broken) / 2 if new_is_broken or old_is_broken else side_of(p)
 
 
 def gameable(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
