@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rl.base.manner import Manner
 from rl.base.records import AnswerScore, GeneratedAnswer, TraceRecord, silent
 from rl.config import GRPOConfig
 from rl.data_formatter.fresh import fresh_trace
@@ -176,7 +177,7 @@ def test_a_prompt_whose_answer_no_reward_applies_to_is_left_out_for_all(monkeypa
             return {name: [GeneratedAnswer(f"{name}{n}", 1, 1) for n in range(len(rows))] for name in adapters}
 
     monkeypatch.setattr(reward_measure, "leaf", lambda path: Leaf)
-    contest = reward_measure.Contest("base", Path("adapter"), ("other", Path("adapter"), False), 96, 8)
+    contest = reward_measure.Contest("base", Path("adapter"), ("other", Path("adapter"), Manner()), 96, 8)
     scorer = lambda trace: AnswerScore(None if trace.response == "current0" else 1.0)  # noqa: E731
     earnings = reward_measure.compare(contest, ROWS, scorer, silent)
     assert (len(earnings.rows), earnings.unscored) == (8, 1)
@@ -267,10 +268,10 @@ def test_a_version_in_use_on_another_base_model_is_tried_on_its_own(
 ):
     other_base = Path(shutil.copytree(tiny_base, tmp_path / "other"))
     earnings = reward_measure.compare_success(
-        contest(tiny_base, adapter, (str(other_base), other_adapter, False)), HELD_OUT, CONFIG, silent
+        contest(tiny_base, adapter, (str(other_base), other_adapter, Manner())), HELD_OUT, CONFIG, silent
     )
     same = reward_measure.compare_success(
-        contest(tiny_base, adapter, (str(tiny_base), other_adapter, False)), HELD_OUT, CONFIG, silent
+        contest(tiny_base, adapter, (str(tiny_base), other_adapter, Manner())), HELD_OUT, CONFIG, silent
     )
     assert earnings == same
     assert earnings.answers["current"] != earnings.answers["base"]
