@@ -86,7 +86,7 @@ def test_a_folder_that_was_trained_with_thoughts_is_loaded_as_is_asked(base: Pat
 @pytest.mark.parametrize("thinks", [False, True])
 def test_versions_are_measured_with_the_prompts_that_they_are_served(base: Path, thinks: bool):
     rows = [{**one, "prompt_key": str(number)} for number, one in enumerate(thinking_rows()[:3])]
-    options = {"max_length": 200, "report": silent, "thinks": thinks}
+    options = {"max_length": 200, "report": silent, "manner": Manner(thinks)}
     opened = load_tokenizer(str(base))(_end(thinks), add_special_tokens=False)["input_ids"]
     for both in encoded_pairs(str(base), rows, **options):
         assert both is not None
