@@ -123,7 +123,7 @@ def evaluation_fields(verdict: Verdict, pairs: int, prompts: int, means: Sequenc
 
 
 def _base_of(version: ModelVersion) -> str:
-    """What was not trained has the name of its base model alone."""
+    """Its base model, found by the name that a version has which was not trained."""
     return base_models.resolve(version.base_model, silent) if version.is_worded else version.base_model
 
 

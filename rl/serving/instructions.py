@@ -7,7 +7,7 @@ taking it back is a rollback as of any version. What is trained while it is in u
 from django.db import transaction
 
 from rl.base.errors import UsageError
-from rl.base.manner import PLACES, QUESTION, Manner, check_instruction
+from rl.base.manner import PLACES, QUESTION, check_instruction
 from rl.base.names import require_known
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
@@ -17,12 +17,6 @@ from rl.serving.withdrawal import rows_of
 from rl.versions.versions import register_worded
 
 Target = Deployment.Target
-
-
-def manner_in_use(agent: Agent) -> Manner:
-    """How the version in use is asked."""
-    version = Deployment.champion(agent)
-    return version.manner if version else Manner(agent.thinks)
 
 
 def instruct(agent: Agent, text: str, instruction_place: str = QUESTION) -> ModelVersion:

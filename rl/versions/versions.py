@@ -93,7 +93,11 @@ def _names(run: TrainingRun, feedback: int) -> Iterator[str]:
     if run.options.get("name_by_feedback"):
         yield f"{start}{feedback}"
         yield from (f"{start}{feedback}.{number}" for number in itertools.count(2))
-    made = run.agent.versions.filter(name__istartswith=start).count()
+    yield from _number_names(run.agent, start)
+
+
+def _number_names(agent: Agent, start: str) -> Iterator[str]:
+    made = agent.versions.filter(name__istartswith=start).count()
     yield from (f"{start}{number}" for number in itertools.count(made + 1))
 
 
@@ -121,12 +125,11 @@ def register_worded(
     agent: Agent, weights: ModelVersion | None, instruction: str, instruction_place: str
 ) -> ModelVersion:
     """Names the version that is ``weights``, None for the base model, with the instruction. It can be served at once."""
-    made = agent.versions.filter(name__istartswith=_WORDED).count()
-    for number in itertools.count(made + 1):
+    for name in _number_names(agent, _WORDED):
         with suppress(IntegrityError), transaction.atomic():
             return ModelVersion.objects.create(
                 agent=agent,
-                name=f"{_WORDED}{number}",
+                name=name,
                 parent=Deployment.champion(agent),
                 weights=weights,
                 stage=ModelVersion.Stage.EXPORTED,

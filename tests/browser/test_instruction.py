@@ -1,29 +1,16 @@
 """A newcomer says in a sentence what should be otherwise: the next answer is given so, and a click takes it back."""
 
 import pytest
-from django.contrib.auth.models import User
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from rl.models import Agent, Deployment, Trace
-from tests.browser.conftest import Console, LiveSite, sign_in
-from tests.browser.test_try_page import ask
+from tests.browser.conftest import Console
+from tests.browser.test_try_page import ask, talk  # noqa: F401  fixture
 from tests.serving.gateway.upstream_double import UpstreamDouble
 from tests.waiting import until
-from tests.web.front.in_thread import serve_by
 
 pytestmark = pytest.mark.process
 SHORT = "Answer in one short sentence."
-
-
-@pytest.fixture
-def talk(
-    page: Page, context: BrowserContext, agent: Agent, upstream: UpstreamDouble, bob: User, site: LiveSite
-) -> Page:
-    serve_by(upstream, agent)
-    sign_in(context, site, bob)
-    page.add_init_script("localStorage.setItem('ratchet-try-answers', 'one')")
-    page.goto(f"{site.url}/try/")
-    return page
 
 
 def answered(page: Page, upstream: UpstreamDouble, question: str) -> str:
@@ -35,7 +22,9 @@ def answered(page: Page, upstream: UpstreamDouble, question: str) -> str:
 
 
 def test_a_sentence_changes_the_next_answer_and_a_click_takes_it_back(
-    talk: Page, agent: Agent, upstream: UpstreamDouble
+    talk: Page,  # noqa: F811
+    agent: Agent,
+    upstream: UpstreamDouble,
 ) -> None:
     assert answered(talk, upstream, "Why is the sky blue?") == "Why is the sky blue?"
     until(Trace.objects.exists)
@@ -58,7 +47,7 @@ def test_a_sentence_changes_the_next_answer_and_a_click_takes_it_back(
     assert answered(talk, upstream, "And the grass?") == "And the grass?"
 
 
-def test_what_is_left_changes_nothing_and_a_refusal_is_told(talk: Page, console: Console) -> None:
+def test_what_is_left_changes_nothing_and_a_refusal_is_told(talk: Page, console: Console) -> None:  # noqa: F811
     console.allow("the server responded with a status of")
     talk.get_by_text("What should be otherwise?").click()
     talk.get_by_label("Say it in a sentence").fill(SHORT)

@@ -11,7 +11,7 @@ from rl.serving.deploy import deploy
 from rl.serving.gateway.chat_request import with_system_prompt
 from rl.serving.gateway.routing import Route
 from rl.serving.gateway.table import load
-from rl.serving.instructions import instruct, manner_in_use
+from rl.serving.instructions import instruct
 from rl.serving.upstreams import upstream_of
 from rl.serving.withdrawal import beyond, stop_serving
 from tests.admin.records import make_run, make_version
@@ -56,8 +56,9 @@ def test_the_gateway_tells_it_with_every_question(agent: Agent) -> None:
 def test_what_is_trained_while_it_is_in_use_learns_under_it(agent: Agent) -> None:
     serve(agent)
     assert agent.training_config("mpo").manner == Manner()
-    promotion.promote(agent, instruct(agent, SHORT))
-    assert manner_in_use(agent) == agent.training_config("mpo").manner == Manner(instruction=SHORT)
+    version = instruct(agent, SHORT)
+    promotion.promote(agent, version)
+    assert version.manner == agent.training_config("mpo").manner == Manner(instruction=SHORT)
     assert agent.training_config("reward_model").manner == Manner()  # it reads what people read
 
 
@@ -91,7 +92,8 @@ def test_a_rollback_takes_it_back_at_once(agent: Agent) -> None:
     version = instruct(agent, SHORT)
     promotion.promote(agent, version)
     assert promotion.roll_back(agent, instead_of=version) is None
-    assert manner_in_use(agent) == Manner()
+    assert Deployment.champion(agent) is None
+    assert agent.training_config("mpo").manner == Manner()
 
 
 @pytest.mark.parametrize(("text", "reason"), [(" \n", "say in a sentence"), ("x" * 501, "at most 500 characters")])

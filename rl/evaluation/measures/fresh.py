@@ -173,15 +173,17 @@ def estimate(
 ) -> Fresh:
     """``texts``: the answers of both at each prompt, of two prompts or more. ``breakage_loses``: a broken answer loses to
     one that is not, whatever the judge says."""
-    sides = tuple(
-        float(is_broken(old))
-        if breakage_loses and is_broken(new) != is_broken(old)
-        else 0.5
-        if new == old
-        else side_of(p)
-        for p, (new, old) in zip(preferences, texts, strict=True)
-    )
+    sides = tuple(_take_side(p, new, old, breakage_loses) for p, (new, old) in zip(preferences, texts, strict=True))
     return Fresh(judge, sides, sum(new != old for new, old in texts), gameable(texts))
+
+
+def _take_side(p: float, new: str, old: str, breakage_loses: bool) -> float:
+    """1 for the new answer."""
+    if new == old:
+        return 0.5
+    if breakage_loses and is_broken(new) != (old_is_broken := is_broken(old)):
+        return float(old_is_broken)
+    return side_of(p)
 
 
 def gameable(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
