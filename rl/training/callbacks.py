@@ -20,6 +20,8 @@ METRICS = {
     "rewards/accuracies": "accuracy",
     "rewards/margins": "margin",
     "accuracy": "accuracy",
+    "token_accuracy": "token_accuracy",
+    "tokens": "tokens",
     "right": "right",
     "margin": "margin",
     "brier_score": "brier_score",

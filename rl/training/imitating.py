@@ -50,10 +50,17 @@ class Imitation(SFTTrainer):
         super().__init__(*args, **kwargs)
         self.model_accepts_loss_kwargs = False  # passes of a step count alike, and not by their tokens
         self.right = {}
+        self._counts = torch.zeros(3)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs and self.state.global_step in self.right:
-            logs = {**logs, "right": self.right[self.state.global_step]}
+        """Each step has ``tokens``, of prompts and answers, and ``token_accuracy``: the share of those that are learned
+        which were the likeliest before."""
+        if "loss" in logs:
+            read, likeliest, learned = self._counts.tolist()
+            logs = {**logs, "tokens": read, "token_accuracy": likeliest / max(learned, 1)}
+            self._counts.zero_()
+            if self.state.global_step in self.right:
+                logs["right"] = self.right[self.state.global_step]
         super().log(logs, start_time)
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -68,6 +75,8 @@ class Imitation(SFTTrainer):
     ) -> Tensor | tuple[Tensor, None]:
         weights = inputs.pop("weights")[:, 1:]
         output = model(**inputs, use_cache=False, fused_lm_head=True)
+        counts = torch.stack([inputs["attention_mask"].sum(), output.is_top1.sum(), output.label_mask.sum()])
+        self._counts += self.accelerator.gather(counts[None]).sum(0).cpu()
         # (B, T - 1): 0 where nothing is learned
         weights = weights * output.label_mask
         # (B): -log p a token, of the tokens that are learned

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from django.db.models import F, FloatField, Sum
+from django.db.models.functions import Cast
+
 from rl.from_systems.openai_tuning.job_form import UNUSED
 from rl.from_systems.openai_tuning.job_work import ORGANIZATION, figures_of
 from rl.models import Evaluation, TrainingRun, TuningJob
@@ -44,7 +47,7 @@ def show_job(job: TuningJob) -> Json:
         "result_files": [job.result_file] if job.result_file else [],
         "hyperparameters": chosen["hyperparameters"] if kind == "supervised" else {},
         "method": {"type": kind, kind: chosen},
-        "trained_tokens": None,  # nothing is billed by them
+        "trained_tokens": _count_tokens(job),
         "seed": job.seed,
         "estimated_finish": seconds(_estimate_finish(job)),
         "error": job.error or None,
@@ -52,6 +55,15 @@ def show_job(job: TuningJob) -> Json:
         "metadata": {**job.metadata, **_verdict_of(job)},
         "user_provided_suffix": job.suffix or None,
     }
+
+
+def _count_tokens(job: TuningJob) -> int | None:
+    """Those that were read in all passes, once the job is over; None where they are not counted."""
+    if not (job.run and job.tuned_model):
+        return None
+    tokens = Cast(F("values__tokens"), FloatField())
+    total = job.run.metric_points.aggregate(total=Sum(tokens))["total"]
+    return None if total is None else round(total)
 
 
 def _estimate_finish(job: TuningJob) -> datetime | None:

@@ -182,7 +182,7 @@ _COLUMNS: Final = ("step", "train_loss", "train_accuracy", "valid_loss", "valid_
 
 
 def _write_results(job: TuningJob, ended: TrainingRun) -> str:
-    """The figures of each step, in OpenAI's columns; the id of the file."""
+    """The figures of each step, in OpenAI's columns, which stand in the order of the figures; the id of the file."""
     points = ended.metric_points.values_list("step", "values").iterator()
     rows = (figures_of(step, values) for step, values in points)
     lines = (",".join("" if of is None else str(of) for of in row.values()) for row in rows)
@@ -192,15 +192,11 @@ def _write_results(job: TuningJob, ended: TrainingRun) -> str:
 
 
 def figures_of(step: int, values: dict[str, Any]) -> dict[str, Any]:
-    """The figures of one step by OpenAI's names; None: not measured."""
-    names = {
-        "train_loss": "loss",
-        "train_mean_token_accuracy": "mean_token_accuracy",
-        "valid_loss": "eval_loss",
-        "valid_mean_token_accuracy": "eval_mean_token_accuracy",
-    }
+    """The figures of one step by OpenAI's names; None: not measured. Of preferences, the accuracy is that of the pairs."""
+    accuracy = values.get("token_accuracy", values.get("accuracy"))
     rewards = {"train_mean_reward": values["reward"]} if "reward" in values else {}
-    return {"step": step, **{theirs: values.get(ours) for theirs, ours in names.items()}, **rewards}
+    trained = {"train_loss": values.get("loss"), "train_mean_token_accuracy": accuracy}
+    return {"step": step, **trained, "valid_loss": None, "valid_mean_token_accuracy": None, **rewards}
 
 
 def _serve(job: TuningJob, ended: TrainingRun, version: ModelVersion) -> None:

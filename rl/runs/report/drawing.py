@@ -27,7 +27,7 @@ class Chart(NamedTuple):
 
 CHARTS = (
     Chart("loss", ("loss", "policy_loss")),
-    Chart("accuracy (1 is all right)", ("accuracy", "right")),
+    Chart("accuracy (1 is all right)", ("accuracy", "right", "token_accuracy")),
     Chart("reward, mean and spread", ("reward",), spread="reward_std"),
     Chart("margin of good over bad (nats)", ("margin",)),
     Chart("KL divergence from the base model", ("kl",)),

@@ -93,6 +93,11 @@ def test_a_supervised_job_that_was_paused_is_one_version_that_answers(
     lines = client.files.content(told.result_files[0]).text.splitlines()
     assert lines[0] == "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy"
     assert len(lines) == 1 + 48
+    accuracies = [float(line.split(",")[2]) for line in lines[1:]]
+    assert all(0 <= accuracy <= 1 for accuracy in accuracies)
+    assert accuracies[-1] > accuracies[0]
+    assert told.trained_tokens is not None
+    assert told.trained_tokens > 4 * 24 * 10  # passes, rows, tokens of a short row
     until(lambda: name in [model.id for model in client.models.list()])
 
 
