@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from django.test import Client
 from django.test.testcases import LiveServerThread
 from django.utils import timezone
 from django_q.models import Success
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from rl.models import Agent
@@ -182,15 +184,57 @@ def queue_at_work(db: None) -> None:
 
 
 @pytest.fixture
-def screenshot(tmp_path: Path) -> Callable[[Page, str], Path]:
-    """``screenshot(page, name)``: into docs/images with UPDATE_SCREENSHOTS=1, else into the test's own folder."""
+def pictures(tmp_path: Path) -> Path:
+    """docs/images with UPDATE_SCREENSHOTS=1, else the test's own folder."""
+    folder = IMAGES if os.environ.get("UPDATE_SCREENSHOTS") == "1" else tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def screenshot(pictures: Path) -> Callable[[Page, str], Path]:
+    """``screenshot(page, name)``, into the folder of pictures."""
 
     def save(page: Page, name: str) -> Path:
-        folder = IMAGES if os.environ.get("UPDATE_SCREENSHOTS") == "1" else tmp_path
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.png"
+        path = pictures / f"{name}.png"
         page.screenshot(path=path)
         assert path.stat().st_size > 0
         return path
 
     return save
+
+
+COLOURS = 64
+"""Of an animated picture: text on plain ground needs no more."""
+
+
+class Film:
+    """Looks at a page, one after the other, as one animated picture."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.frames: list[Image.Image] = []
+        self.seconds: list[float] = []
+
+    def take(self, page: Page, seconds: float) -> None:
+        """``seconds``: for how long this is seen."""
+        self.frames.append(Image.open(BytesIO(page.screenshot())).convert("RGB"))
+        self.seconds.append(seconds)
+
+    def save(self, name: str) -> Path:
+        path, palette = self.folder / f"{name}.gif", self.frames[-1].quantize(COLOURS)
+        first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
+        first.save(
+            path,
+            save_all=True,
+            append_images=others,
+            duration=[int(1000 * s) for s in self.seconds],
+            loop=0,
+            optimize=True,
+        )
+        return path
+
+
+@pytest.fixture
+def film(pictures: Path) -> Film:
+    return Film(pictures)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from django.contrib.auth.models import User
+from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.routing import Route
 
 from rl.models import Agent, Deployment, Feedback, Trace
 from tests.browser.axe import findings
-from tests.browser.conftest import Console, LiveSite, sign_in
+from tests.browser.conftest import Console, Film, LiveSite, sign_in
 from tests.browser.test_accessibility import LOOKS
 from tests.browser.test_rating_page import Shot, done, question
 from tests.browser.test_try_page import ask, last
@@ -257,3 +258,29 @@ def test_a_field_of_an_answer_that_is_json_is_corrected(talk: Page, agent: Agent
     talk.get_by_label("paid").check()
     talk.get_by_label("sum").press("Enter")
     until(lambda: [text for _, _, _, text in words()] == ['{"to": "Miller", "sum": 5, "paid": true}'])
+
+
+def test_the_first_minute_is_an_animated_picture(talk: Page, film: Film) -> None:
+    """A wrong answer, the right one by a click, and the next like question is answered rightly."""
+    talk.set_viewport_size({"width": 900, "height": 560})
+    film.take(talk, 1.5)
+    box = talk.get_by_label("Your question")
+    for word in ("My parcel ", "from Berlin ", "has not arrived"):
+        box.press_sequentially(word)
+        film.take(talk, 0.4)
+    box.press("Enter")
+    expect(last(talk, "chip")).to_have_text("billing")
+    expect(last(talk, "values").get_by_role("button")).to_have_count(2)
+    film.take(talk, 2.5)
+    talk.get_by_role("button", name="shipping").click()
+    expect(last(talk, "saved")).to_contain_text("answered so from now on")
+    film.take(talk, 2.5)
+    talk.wait_for_timeout(1000)  # the gateway looks every 0.7 seconds
+    for word in ("My parcel ", "from Munich ", "has not arrived"):
+        box.press_sequentially(word)
+        film.take(talk, 0.4)
+    box.press("Enter")
+    expect(last(talk, "chip")).to_have_text("shipping")
+    film.take(talk, 4)
+    with Image.open(film.save("first-minute")) as picture:
+        assert getattr(picture, "n_frames", 1) == len(film.frames)
