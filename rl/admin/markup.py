@@ -3,13 +3,15 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import admin
-from django.db.models import Model
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
@@ -24,9 +26,26 @@ class ReadOnly:
     has_change_permission = has_delete_permission = has_add_permission
 
 
+MOST_LISTED = 20_000
+
+
+class LongList(Paginator):
+    """Counts no further than MOST_LISTED, and ends there: to count millions takes longer than a page may. A search or a
+    filter finds what is behind."""
+
+    @cached_property
+    def count(self) -> int:
+        return cast("QuerySet[Any]", self.object_list)[:MOST_LISTED].count()
+
+    @property
+    def is_cut(self) -> bool:
+        return self.count == MOST_LISTED
+
+
 class ReadOnlyAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
     list_per_page = 50
+    paginator = LongList
 
 
 class ReadOnlyInline(ReadOnly, admin.TabularInline):

@@ -42,6 +42,13 @@ class Quarantine(models.Model):
         return f"{self.rater}: {self.reason}"
 
 
+def _index_seldom(*names: str) -> Iterator[models.Index]:
+    """Yields an index for each foreign key that is mostly empty, of rows that have it. Where SQLite counts the empty ones
+    too, it takes the key for a bad way in, and reads the table; and each rating would be put into every one of them."""
+    for name in names:
+        yield models.Index(fields=[name], condition=Q(**{f"{name}__isnull": False}), name=f"feedback_{name}")
+
+
 class Feedback(models.Model):
     """An append-only event on a trace. Nothing is deleted: a newer rating supersedes, a retraction withdraws.
 
@@ -77,9 +84,11 @@ class Feedback(models.Model):
         max_length=16, blank=True, editable=False, help_text="Of a browser: a keyed hash of its address and the day."
     )
     source = models.CharField(max_length=32, default="api")
-    api_key = models.ForeignKey(ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    api_key = models.ForeignKey(
+        ApiKey, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
 
     # rating
@@ -87,7 +96,9 @@ class Feedback(models.Model):
     raw_value = models.FloatField(null=True, blank=True, help_text="As given, on its scale; the number of an outcome.")
     value = models.FloatField(null=True, blank=True, help_text="Normalised to 0 … 1.")
     # comparison
-    other_trace = models.ForeignKey(Trace, null=True, blank=True, on_delete=models.CASCADE, related_name="compared")
+    other_trace = models.ForeignKey(
+        Trace, null=True, blank=True, on_delete=models.CASCADE, related_name="compared", db_index=False
+    )
     choice = models.CharField(max_length=16, choices=Choice, blank=True)
     # correction
     text = models.TextField(blank=True)
@@ -107,8 +118,11 @@ class Feedback(models.Model):
         on_delete=models.SET_NULL,
         related_name="feedback",
         help_text="Holds it back; empty: nothing does.",
+        db_index=False,
     )
-    retracts = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="retractions")
+    retracts = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.CASCADE, related_name="retractions", db_index=False
+    )
     training_set = models.ForeignKey(
         TrainingSet,
         null=True,
@@ -142,8 +156,9 @@ class Feedback(models.Model):
         ]
         indexes = [
             # How much current feedback has an agent (the dashboard), and how much of it waits (the learner, every minute)?
+            # SQLite counts in the index alone only if the condition's columns are in it.
             models.Index(
-                fields=["agent", "training_set"],
+                fields=["agent", "training_set", "kind", "is_current"],
                 condition=Q(is_current=True) & ~Q(kind="retraction"),
                 name="feedback_current",
             ),
@@ -155,7 +170,12 @@ class Feedback(models.Model):
             ),
             # The dashboard's ratings per day; the API's cursor.
             models.Index(fields=["agent", "-created_at", "id"], name="feedback_agent_newest"),
-            models.Index(fields=["-created_at", "id"], name="feedback_newest"),
+            models.Index(fields=["-created_at", "id", "retracts"], name="feedback_newest"),
+            # What raters wrote of late.
+            models.Index(
+                fields=["agent", "-created_at"], condition=Q(is_current=True) & ~Q(notes=""), name="feedback_noted"
+            ),
+            *_index_seldom("api_key", "user", "other_trace", "quarantine", "retracts"),
             # Which traces has this rater done? Also: everything of one person, to be forgotten.
             models.Index(fields=["rater", "trace"], name="feedback_rater"),
         ]

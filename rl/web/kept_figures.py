@@ -11,7 +11,7 @@ from rl.dataset_builder import get_training_stats
 from rl.models import Agent
 
 SECONDS: Final = 60.0
-LARGE: Final = 50_000
+LARGE: Final = 2_000
 """Answers from which on an agent's figures are kept."""
 KINDS: Final = AgentReader(kind_of_answers, ("answer_kind",))
 """What the answers of each agent are, by this process."""

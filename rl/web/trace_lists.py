@@ -2,10 +2,9 @@
 
 import json
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from time import monotonic
 from typing import Any, Final, Self
@@ -159,20 +158,6 @@ class TracePage:
     """What ``after`` must be for the next page; empty on the last."""
 
 
-@dataclass(slots=True)
-class Ratings:
-    """What people think of one answer now."""
-
-    good: int = 0
-    bad: int = 0
-    between: int = 0
-    picked: int = 0
-    passed: int = 0
-    """Another answer was picked, side by side with this one."""
-    edited: int = 0
-    tags: list[str] = field(default_factory=list)
-
-
 def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceSearch = EVERYTHING) -> TracePage:
     """``label``: one of LABELS. ``after``: the ``older`` of the page before; anything else shows the first page."""
     if search:
@@ -191,33 +176,6 @@ def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceS
     if label == "unlabelled" and agent is not None:
         rows = _with_label(_newest_of(rows), label).exclude(response="").order_by("-created_at", "id")
     return _page(_select_for_list(_behind(rows, after)))
-
-
-_SIDES = {
-    "left": ("picked", "passed"),
-    "right": ("passed", "picked"),
-    "tie": ("between",) * 2,
-    "both_bad": ("bad",) * 2,
-}
-"""Choice to what it says of the left answer and of the right one."""
-
-
-def ratings_of(traces: Iterable[Trace]) -> dict[UUID, Ratings]:
-    """One query."""
-    kinds, keys = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION, Feedback.Kind.COMPARISON), [row.pk for row in traces]
-    events = Feedback.objects.filter(Q(trace__in=keys) | Q(other_trace__in=keys), is_current=True, kind__in=kinds)
-    ratings: defaultdict[UUID, Ratings] = defaultdict(Ratings)
-    columns = ("trace_id", "other_trace_id", "kind", "value", "choice", "tags")
-    for key, other, kind, value, choice, tags in events.order_by("created_at").values_list(*columns):
-        of_trace = ratings[key]
-        for side, count in zip((key, other), _SIDES.get(choice, ()), strict=False):
-            setattr(ratings[side], count, getattr(ratings[side], count) + 1)
-        of_trace.edited += kind == Feedback.Kind.CORRECTION
-        if kind == Feedback.Kind.RATING and value is not None:
-            name = "good" if value > 0.5 else "bad" if value < 0.5 else "between"
-            setattr(of_trace, name, getattr(of_trace, name) + 1)
-        of_trace.tags += [tag for tag in tags if tag not in of_trace.tags]
-    return dict(ratings)
 
 
 def find_trace(text: str) -> Trace | None:

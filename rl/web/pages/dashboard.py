@@ -19,6 +19,7 @@ from rl.queues.editing import LABELS
 from rl.serving import machine
 from rl.serving.upstreams import deploy_command
 from rl.web import dashboard_counts
+from rl.web.agent_search import AgentSearch
 from rl.web.agent_steps import look_at, why_queued
 from rl.web.kept_figures import KEPT
 from rl.web.pages.guards import for_users, require_staff
@@ -104,13 +105,9 @@ def dashboard(request: HttpRequest) -> HttpResponse:
 
 def _list_agents(request: HttpRequest) -> dict[str, Any]:
     """What a list of agents shows staff of them, by need; ``find`` and ``page`` stand in the address."""
-    find, asked = request.GET.get("find", "").strip().replace("\0", "")[:100], request.GET.get("page", "")
-    page = max(1, int(asked)) if asked.isascii() and asked.isdecimal() and len(asked) < 6 else 1
-    may_see_runs = request.user.has_perm("rl.view_trainingrun")
-    agents, has_more = dashboard_counts.agents_by_need(find, page, with_failures=may_see_runs)
-    pages = {"before": page - 1, "after": page + 1 if has_more else 0}
-    is_long = bool(find) or page > 1 or len(agents) >= SEARCHED
-    return {"agents": agents, "find": find, "pages": pages, "is_long": is_long}
+    search, may_see_runs = AgentSearch.of(request), request.user.has_perm("rl.view_trainingrun")
+    agents, has_more = dashboard_counts.agents_by_need(search.find, search.page, with_failures=may_see_runs)
+    return {"agents": agents, **search.describe(has_more=has_more, is_long=len(agents) >= SEARCHED)}
 
 
 REFUSAL = "Agents are for staff with the permission to see them."

@@ -19,12 +19,14 @@ from rl.config.rubrics import ASKED
 from rl.models import Agent, Claim, RatingQueue, Trace
 from rl.queues.editing import ANSWERS, gold_of, invite_of, make_gold, open_queues, why_refused
 from rl.queues.votes import QueueVote, count_waiting, last_decisions
+from rl.web.agent_search import AgentSearch
 from rl.web.pages.guards import rater_of, show_problem
 from rl.web.rating_desk import MAY_RATE, Desk, InvitationRefusal, let_in, open_desk, uses
 from rl.web.rating_items import shown_sides, tags_for
 from rl.web.trace_page import trace_context
 
-AGENTS = 200
+AGENTS = 20
+"""On a page: to count what waits in the queues of one takes some milliseconds."""
 MAY_CHANGE = "rl.change_ratingqueue"
 
 
@@ -34,20 +36,22 @@ MAY_CHANGE = "rl.change_ratingqueue"
 @permission_required(MAY_RATE, raise_exception=True)
 def choose_queue(request: HttpRequest) -> HttpResponse:
     """One queue with answers needs no choice, but of somebody who may change it: the way to its settings is here."""
-    answers = Trace.objects.filter(agent=OuterRef("pk")).exclude(response="")
-    agents = list(Agent.objects.filter(Exists(answers.order_by()))[:AGENTS])
-    queues = open_queues(agents)
+    search, answers = AgentSearch.of(request), Trace.objects.filter(agent=OuterRef("pk")).exclude(response="")
+    rated = Agent.objects.filter(Exists(answers.order_by()), name__icontains=search.find)
+    agents = list(rated[(search.page - 1) * AGENTS : search.page * AGENTS + 1])
+    listed = search.describe(has_more=len(agents) > AGENTS, is_long=len(agents) > AGENTS)
+    queues = open_queues(agents[:AGENTS])
     every = [queue for of_agent in queues.values() for queue in of_agent]
     waiting = count_waiting(every, rater_of(request.user.get_username()))
     possible = [queue for queue in every if waiting[queue.pk].has_any or queue.name == ANSWERS]
-    if len(possible) == 1 and not request.user.has_perm(MAY_CHANGE):
+    if len(possible) == 1 and not listed["is_long"] and not request.user.has_perm(MAY_CHANGE):
         return redirect(_address(possible[0]))
     rows = {
         agent: [{"queue": queue, "address": _address(queue), "waiting": waiting[queue.pk]} for queue in of_agent]
         for agent, of_agent in queues.items()
     }
     choices = [{"agent": agent, "queues": of_agent} for agent, of_agent in rows.items()]
-    return render(request, "rl/rate_choose.html", {"page": "rate", "choices": choices})
+    return render(request, "rl/rate_choose.html", {"page": "rate", "choices": choices, "agents": agents, **listed})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -33,6 +33,7 @@ from rl.web.kept_figures import training_stats
 from rl.web.pages import guards
 from rl.web.rating_filters import tags_of
 from rl.web.trace_page import trace_context
+from rl.web.trace_ratings import ratings_of
 
 SOURCE = "trace_page"
 AGENTS = 200
@@ -53,7 +54,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     except UsageError as error:
         problem = f"{error}. These are the traces without that."
         shown = trace_lists.newest(agent, label, after)
-    ratings = trace_lists.ratings_of(shown.traces)
+    ratings = ratings_of(shown.traces)
     context: dict[str, Any] = {
         "page": "traces",
         "agents": Agent.objects.only("name")[:AGENTS],

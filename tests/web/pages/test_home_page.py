@@ -152,7 +152,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(staff: Client, django
         fill(number)
     with django_assert_num_queries(count):
         staff.get("/")
-    assert count == 19
+    assert count == 18
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------
