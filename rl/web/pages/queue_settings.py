@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from django import forms
 from django.conf import settings
 from django.contrib.auth.decorators import permission_required
 from django.db.models.functions import Left, Lower
@@ -20,6 +19,7 @@ from rl.models import Agent, Quarantine, QuestionStart, RatingQueue
 from rl.queues import editing
 from rl.trust import quarantine, reading
 from rl.web.pages.guards import for_users, for_users_who_post, rater_of, require_staff, show_problem
+from rl.web.queue_form import QueueForm
 
 GOLD = 200
 """Gold items on the page."""
@@ -103,39 +103,6 @@ def _act(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:
         if form.cleaned_data["closed"] != (queue.closed_at is not None):
             editing.close_queue(queue, closed=form.cleaned_data["closed"])
     return True
-
-
-class QueueForm(forms.ModelForm):
-    tags = forms.CharField(required=False, help_text="Of its own, with commas between.")
-    closed = forms.BooleanField(required=False, help_text="Hands out nothing more.")
-
-    class Meta:
-        model = RatingQueue
-        fields = [
-            "name",
-            "instructions",
-            "rubric",
-            "order",
-            "raters_per_item",
-            "filters",
-            "tags",
-            "lock_seconds",
-            "gold_share",
-            "repeat_share",
-        ]
-        widgets = {"instructions": forms.Textarea({"rows": 3}), "filters": forms.Textarea({"rows": 4})}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial["tags"] = ", ".join(self.instance.tags)
-        self.initial["closed"] = self.instance.closed_at is not None
-        self.fields["filters"].required = False
-
-    def clean_tags(self) -> list[str]:
-        return list(dict.fromkeys(tag.strip() for tag in self.cleaned_data["tags"].split(",") if tag.strip()))
-
-    def clean_filters(self) -> Any:
-        return self.cleaned_data["filters"] or {}
 
 
 @for_users

@@ -18,10 +18,13 @@ FIELDS = {
     "rubric": "stars",
     "order": "random",
     "lock_seconds": "300",
-    "gold_share": "0.05",
-    "repeat_share": "0.05",
+    "gold_share": "5",
+    "repeat_share": "7",
     "tags": "legal, medical",
-    "filters": '{"rated": false}',
+    "rated": "no",
+    "since": "2026-01-31",
+    "with_tags": "wrong, odd",
+    "details": '{"category": "energy"}',
 }
 
 
@@ -30,7 +33,21 @@ def test_staff_makes_changes_and_closes_a_queue(staff: Client, agent: Agent) -> 
     assert staff.get(NEW).status_code == 200
     assert staff.post(NEW, FIELDS)["Location"] == ADDRESS
     queue = RatingQueue.objects.get()
-    assert (queue.tags, queue.filters, queue.rubric) == (["legal", "medical"], {"rated": False}, "stars")
+    assert (queue.tags, queue.rubric, queue.gold_share, queue.repeat_share) == (
+        ["legal", "medical"],
+        "stars",
+        0.05,
+        0.07,
+    )
+    assert queue.filters == {
+        "rated": False,
+        "from": "2026-01-31",
+        "tags": ["wrong", "odd"],
+        "details": {"category": "energy"},
+    }
+    shown = staff.get(ADDRESS).context["form"]
+    again = {name: shown[name].value() for name in (*FIELDS, "until", "sources", "versions", "search")}
+    assert {name: value for name, value in again.items() if value} == FIELDS | {"lock_seconds": 300}
     assert staff.post(ADDRESS, {**FIELDS, "closed": "on"})["Location"] == ADDRESS
     queue.refresh_from_db()
     assert queue.closed_at is not None
@@ -41,11 +58,14 @@ def test_staff_makes_changes_and_closes_a_queue(staff: Client, agent: Agent) -> 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"filters": '{"colour": 1}'}, "unknown filter &#x27;colour&#x27;"),
-        ({"filters": "{"}, "Enter a valid JSON."),
-        ({"filters": '{"versions": ["v9"]}'}, "has no version v9"),
-        ({"filters": '{"from": "soon"}'}, "filters.from: a date such as"),
-        ({"gold_share": "0.9"}, "less than or equal to 0.5"),
+        ({"details": "{"}, "Enter a valid JSON."),
+        ({"details": "[1]"}, "filters.details: an object of 1 to 50 values"),
+        ({"versions": "base, v9"}, "has no version v9"),
+        ({"since": "soon"}, "Enter a valid date."),
+        ({"since": "2026-02-01", "until": "2026-01-31"}, "is later than to"),
+        ({"search": "x" * 201}, "at most 200 characters"),
+        ({"rated": "perhaps"}, "not one of the available choices"),
+        ({"gold_share": "90"}, "less than or equal to 50"),
         ({"name": "a/b"}, "queue name"),
         ({"tags": "x" * 51}, "tags: at most"),
     ],
@@ -60,9 +80,11 @@ def test_what_cannot_be_is_refused_in_words(staff: Client, agent: Agent, fields:
 @pytest.mark.database
 def test_the_rubric_stays_once_somebody_has_rated(staff: Client, agent: Agent) -> None:
     make_trace(agent)
-    staff.post(NEW, FIELDS)
+    of_all = {**FIELDS, **dict.fromkeys(("rated", "since", "with_tags", "details"), "")}
+    staff.post(NEW, of_all)
+    assert RatingQueue.objects.get().filters == {}
     staff.get("/rate/support-chat/experts/")
-    assert "make another queue" in staff.post(ADDRESS, {**FIELDS, "rubric": "thumbs"}).content.decode()
+    assert "make another queue" in staff.post(ADDRESS, {**of_all, "rubric": "thumbs"}).content.decode()
 
 
 def test_staff_invites_and_takes_back(staff: Client, agent: Agent) -> None:
