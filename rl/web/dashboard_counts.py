@@ -26,7 +26,7 @@ NEEDS = ("failed", "serve", "learn", "judge", "rate", "training")
 COUNTED = 1000
 """Ratings of an agent that are counted: to count millions takes longer than a page may."""
 
-_WHOLE = ("measure", "evidence", "decided_by", "difference", "margin", "duels", "said")
+_WHOLE = ("measure", "evidence", "decided_by", "difference", "margin", "duels", "said", "models")
 _PARTS = {**{name: name for name in _WHOLE}, "rails": "guards__rails"}
 """What a verdict is said with: name here, to its path in an evaluation's report."""
 

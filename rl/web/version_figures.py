@@ -21,7 +21,7 @@ _HEADINGS: Final = {"promote": "better", "reject": "rejected", "undecided": "per
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One interval of the picture. 0 to 100; 50 is where both versions are as good."""
+    """One interval of the picture. 0 to 100; at ``level`` both versions are as good."""
 
     name: str
     text: str
@@ -29,6 +29,9 @@ class Bar:
     low: float
     high: float
     decides: bool
+    level: float = 50.0
+    against: str = ""
+    """Name of the other version."""
 
     @property
     def width(self) -> float:
@@ -36,7 +39,7 @@ class Bar:
 
     @property
     def colour(self) -> str:
-        return "good" if self.low > 50 else "bad" if self.high < 50 else "warn"
+        return "good" if self.low > self.level else "bad" if self.high < self.level else "warn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,34 @@ def _bar(part: Mapping[str, Any], evaluation: Evaluation, decides: bool) -> Bar 
     else:
         return None
     value, low, high = (round(end, 1) for end in ends)
-    return Bar(_NAMES.get(kind, kind), text, value, low, high, decides)
+    return Bar(_NAMES.get(kind, kind), text, value, low, high, decides, against=version_name(evaluation.against))
+
+
+_STANDINGS: Final = {
+    "right": "It answers {} of {} questions right",
+    "success": "It solves {} of {} held-out tasks",
+    "reward": "It earns {} of the highest reward on {} held-out prompts",
+    "": "It ranks {} of {} held-out pairs rightly",
+}
+
+
+def standing(evaluation: Evaluation) -> Bar | None:
+    """One share for a picture of many versions: how often its answers are preferred to those of what it was measured
+    against; where nobody compared answers, how many are right beside the base model's on the same prompts."""
+    report = evaluation.report
+    shares = [part for part in report.get("evidence") or () if part.get("share")]
+    if shares:
+        deciding = (part for part in shares if part.get("kind") == report.get("decided_by"))
+        return _bar(next(deciding, shares[0]), evaluation, decides=True)
+    figures = (report.get("models") or {}).get("new") or {}
+    interval = figures.get("reward") or figures.get("accuracy")
+    if not interval:
+        return None
+    value, low, high = (round(100 * interval[name], 1) for name in ("value", "low", "high"))
+    what = _STANDINGS.get(report.get("measure", ""), _STANDINGS[""]).format(f"{value:.0f} %", evaluation.pairs)
+    level = round(100 * evaluation.base_accuracy, 1)
+    text = f"{what} ({low:.0f} to {high:.0f} %); the base model {level:.0f} %."
+    return Bar("Beside the base model", text, value, low, high, True, level, version_name(None))
 
 
 def _measure(evaluation: Evaluation) -> str:

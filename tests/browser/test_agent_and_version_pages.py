@@ -63,6 +63,7 @@ def test_an_open_page_of_an_agent_notices_a_run_that_started_by_itself(desk: Pag
 
 def test_from_the_step_that_holds_the_loop_back_to_the_answers_that_changed(desk: Page, screenshot) -> None:
     expect(desk.locator('[aria-current="step"] h2')).to_have_text("Judge")
+    expect(desk.get_by_role("img", name="v3: It wins 55 % of fresh answers against v1 (44 to 66 %).")).to_be_visible()
     screenshot(desk, "agent-page")
     desk.get_by_role("link", name="v3 is perhaps better").click()
     expect(desk.locator(".say")).to_have_text("It wins 55 % of fresh answers against v1 (44 to 66 %).")

@@ -23,6 +23,7 @@ from rl.web.agent_search import AgentSearch
 from rl.web.agent_steps import look_at, why_queued
 from rl.web.kept_figures import KEPT
 from rl.web.pages.guards import for_users, require_staff
+from rl.web.version_history import MOST, measured_versions
 
 ANSWERS, NEWEST = 3, 200
 
@@ -130,7 +131,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 def one_agent(request: HttpRequest, name: str) -> HttpResponse:
     require_staff(request, "rl.view_agent", REFUSAL)
     agent = get_object_or_404(Agent, name=name)
-    loop = look_at(agent)
+    loop, versions = look_at(agent), list(agent.versions.select_related("run")[:MOST])
     context = {
         "page": "agents",
         "agent": agent,
@@ -138,7 +139,8 @@ def one_agent(request: HttpRequest, name: str) -> HttpResponse:
         "now": loop.bottleneck,
         "kept": KEPT.now(agent),
         "queue_problem": why_queued(loop.active),
-        "versions": agent.versions.all()[:VERSIONS],
+        "versions": versions[:VERSIONS],
+        "history": measured_versions(agent, versions),
         "rewards": sorted(agent.reward_weights.items()),
         "keys": agent.api_keys.filter(revoked_at=None)[:VERSIONS],
         "command": deploy_command(agent.name, loop.newest.name if loop.newest else "base"),
