@@ -38,6 +38,10 @@ class Migration(migrations.Migration):
             model_name='feedback',
             name='feedback_newest',
         ),
+        migrations.RemoveIndex(
+            model_name='feedback',
+            name='feedback_agent_newest',
+        ),
         migrations.SeparateDatabaseAndState(
             database_operations=[migrations.RunPython(drop_indexes, make_indexes)],
             state_operations=[
@@ -79,6 +83,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='feedback',
             index=models.Index(fields=['-created_at', 'id', 'retracts'], name='feedback_newest'),
+        ),
+        migrations.AddIndex(
+            model_name='feedback',
+            index=models.Index(fields=['agent', '-created_at', 'id', 'retracts'], name='feedback_agent_newest'),
         ),
         migrations.AddIndex(
             model_name='feedback',

@@ -169,7 +169,7 @@ class Feedback(models.Model):
                 name="feedback_direct",
             ),
             # The dashboard's ratings per day; the API's cursor.
-            models.Index(fields=["agent", "-created_at", "id"], name="feedback_agent_newest"),
+            models.Index(fields=["agent", "-created_at", "id", "retracts"], name="feedback_agent_newest"),
             models.Index(fields=["-created_at", "id", "retracts"], name="feedback_newest"),
             # What raters wrote of late.
             models.Index(

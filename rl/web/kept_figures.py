@@ -2,7 +2,7 @@
 those of a million answers do, and what people's words on answers come to. What is counted quickly is as it is now."""
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, TypeVar
 
 from rl.collect.feedback.judged_answers import kind_of_answers
@@ -12,7 +12,7 @@ from rl.models import Agent
 
 SECONDS: Final = 60.0
 LARGE: Final = 2_000
-"""Answers from which on an agent's figures are kept."""
+"""Answers, or ratings, from which on an agent's figures are kept."""
 KINDS: Final = AgentReader(kind_of_answers, ("answer_kind",))
 """What the answers of each agent are, by this process."""
 KEPT: Final = AgentReader(read_kept_answers)
@@ -35,4 +35,9 @@ def keep(key: Hashable, count: Callable[[], Figures], size: Callable[[Figures], 
 
 def training_stats(agent: Agent) -> dict[str, Any]:
     """What ``get_training_stats`` counts."""
-    return keep(("stats", agent.pk), lambda: get_training_stats(agent.name), lambda stats: int(stats["traces"]))
+    return keep(("stats", agent.pk), lambda: get_training_stats(agent.name), size_of)
+
+
+def size_of(stats: Mapping[str, Any]) -> int:
+    """How many answers, or ratings, ``get_training_stats`` counted."""
+    return max(stats["traces"], stats["ratings"])

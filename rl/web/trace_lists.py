@@ -160,10 +160,10 @@ class TracePage:
 
 def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceSearch = EVERYTHING) -> TracePage:
     """``label``: one of LABELS. ``after``: the ``older`` of the page before; anything else shows the first page."""
-    if search:
-        rows = search.narrow(Trace.objects.filter(agent=agent) if agent else Trace.objects.all())
-        return _page(_select_for_list(_behind(_with_label(rows, label), after)))
     of_agent = {"agent": agent} if agent else {}
+    rows = Trace.objects.filter(**of_agent)
+    if search:
+        return _page(_select_for_list(_behind(_with_label(search.narrow(rows), label), after)))
     if label in ("good", "bad"):
         # In the order of the ratings: a few labelled traces among a million are found by their ratings.
         wanted = {"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}
@@ -172,7 +172,6 @@ def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceS
     if label in ("solved", "unsolved"):
         episodes = Episode.objects.filter(success=label == "solved", reward__isnull=False, **of_agent)
         return _page_of(episodes.order_by("-id").values_list("trace_id", flat=True), after)
-    rows = Trace.objects.filter(**of_agent)
     if label == "unlabelled" and agent is not None:
         rows = _with_label(_newest_of(rows), label).exclude(response="").order_by("-created_at", "id")
     return _page(_select_for_list(_behind(rows, after)))

@@ -154,6 +154,15 @@ def test_the_switch_of_the_rating_page_turns_the_keys_off_here_too(
     assert not Feedback.objects.exists()
 
 
+def test_the_statistics_draw_answers_and_ratings(reviewer: Page, live_site: LiveSite) -> None:
+    reviewer.goto(f"{live_site.url}/traces/of/support-chat/")
+    expect(reviewer.locator(".chart canvas")).to_have_count(2)
+    expect(reviewer.get_by_role("img", name="0 good, 0 bad, 0 otherwise, 2 unrated")).to_be_visible()
+    reviewer.get_by_text("The numbers").click()
+    expect(reviewer.locator("#days-table tbody tr:visible")).to_have_count(90)
+    expect(reviewer.locator(".bars li").filter(has_text="find_order")).to_contain_text("100 % of 1 call")
+
+
 def test_hostile_and_long_words_fit_a_narrow_screen(reviewer: Page, live_site: LiveSite, agent: Agent) -> None:
     word = "<img/src=x/onerror=alert(1)>" * 8
     long = make_trace(

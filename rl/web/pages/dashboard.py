@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
-from rl.models import Agent, ApiKey, Deployment, Experiment, Trace, TrainingRun, version_name
+from rl.models import Agent, ApiKey, Deployment, Experiment, Feedback, Trace, TrainingRun, version_name
 from rl.operations import queue_state
 from rl.queues.editing import LABELS
 from rl.serving import machine
@@ -79,7 +79,8 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         if request.user.is_staff:
             raise PermissionDenied("You are staff, but nobody has given you the permission to see agents.")
         raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
-    days = dashboard_counts.feedback_per_day()
+    days = dashboard_counts.last_days(dashboard_counts.DAYS)
+    ratings = dashboard_counts.feedback_by_day(Feedback.objects.all(), days)
     most, listed = dashboard_counts.AGENTS, _list_agents(request)
     agents = listed["agents"]
     reachable = Deployment.objects.exclude(target=Deployment.Target.NONE).select_related("agent", "version")
@@ -92,8 +93,8 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "idle": [row for row in agents if not row.need],
         "queue_problem": queue_state.why_silent() if agents and may_see(TrainingRun) else "",
         "shortage": shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES),
-        "days": days,
-        "total": sum(count for _, count in days),
+        "days": list(zip(days, ratings, strict=True)),
+        "total": sum(ratings),
         "served": list(served) if may_see(Deployment) else [],
         "experiments": running[:most] if may_see(Experiment) else [],
         "deploy_command": deploy_command(agents[0].agent.name, version_name(agents[0].champion)) if agents else "",

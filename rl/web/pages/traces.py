@@ -1,11 +1,8 @@
 """What agents did: the list, one trace, and the labels that people give it there."""
 
-import time
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from statistics import fmean
 from typing import Any
 from uuid import UUID
 
@@ -23,17 +20,16 @@ from rest_framework.renderers import JSONRenderer
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
 from rl.collect.feedback.write import correct, current_rating, retract
-from rl.collect.traces import records as trace_records
 from rl.models import Agent, Feedback, Trace
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.web import trace_lists
 from rl.web.api.lookups import by_id
 from rl.web.api.serializers.traces import TraceWithFeedback
-from rl.web.kept_figures import training_stats
 from rl.web.pages import guards
 from rl.web.rating_filters import tags_of
 from rl.web.trace_page import trace_context
 from rl.web.trace_ratings import ratings_of
+from rl.web.trace_statistics import read_statistics
 
 SOURCE = "trace_page"
 AGENTS = 200
@@ -78,7 +74,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
 @permission_required("rl.view_trace", raise_exception=True)
 def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
     agent = get_object_or_404(Agent, name=name)
-    return render(request, "rl/trace_statistics.html", {"page": "traces", "agent": agent, **statistics(agent)})
+    return render(request, "rl/trace_statistics.html", {"page": "traces", "agent": agent, **read_statistics(agent)})
 
 
 @guards.for_users_who_post
@@ -139,56 +135,6 @@ def _own(request: HttpRequest, trace: Trace, rater: str) -> Feedback | None:
 def _with_newlines(text: str) -> str:
     """Browsers send lines with CR LF, whatever ended them in the page."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-SAMPLE = 1000
-"""Newest traces that are read for what only their JSON columns know."""
-AT_ONCE, SECONDS = 10, 0.5
-"""Traces read between two looks at the clock, and when it is enough: tool calls may be megabytes."""
-
-
-def statistics(agent: Agent) -> dict[str, Any]:
-    """Counts over all of the agent's traces; rewards and tools over the newest of them."""
-    rewards: defaultdict[str, list[float]] = defaultdict(list)
-    calls: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    read = 0
-    for rewards_of_trace, tool_calls in _newest(agent):
-        read += 1
-        for name, reward in rewards_of_trace.items() if isinstance(rewards_of_trace, dict) else ():
-            if isinstance(reward, dict) and isinstance(reward.get("value"), (int, float)):
-                rewards[name].append(reward["value"])
-        for call in trace_records.tool_calls(tool_calls):
-            calls[call.tool_name] += 1
-            failed[call.tool_name] += not call.success
-    counts = training_stats(agent).items()
-    return {
-        "figures": [
-            (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
-            for name, value in counts
-            if isinstance(value, (int, float, str)) and value != ""
-        ],
-        "sample": read,
-        "rewards": [
-            {"name": name, "count": len(values), "percent": round(fmean(values) * 100)}
-            for name, values in sorted(rewards.items())
-        ],
-        "tools": [
-            {"name": name, "count": count, "percent": round(100 * (count - failed[name]) / count)}
-            for name, count in calls.most_common(50)
-        ],
-    }
-
-
-def _newest(agent: Agent) -> Iterator[tuple[Any, Any]]:
-    """Rewards and tool calls of SAMPLE traces, or of as many as can be read in SECONDS."""
-    rows = agent.traces.order_by("-created_at", "id").values_list("rewards", "tool_calls")
-    until = time.monotonic() + SECONDS
-    for start in range(0, SAMPLE, AT_ONCE):
-        some = list(rows[start : start + AT_ONCE])
-        yield from some
-        if len(some) < AT_ONCE or time.monotonic() > until:
-            return
 
 
 ACTIONS = ("export", "never", "allow")

@@ -163,15 +163,15 @@ def test_days_without_ratings_are_there_and_retractions_are_not_counted(trace: T
     Feedback.objects.filter(pk=rated.pk).update(created_at=datetime(2026, 3, 10, 23, 59, 59, tzinfo=UTC))
     retraction = rate(trace, "user:bob", kind="retraction", retracts=rated)
     Feedback.objects.filter(pk=retraction.pk).update(created_at=datetime(2026, 3, 10, tzinfo=UTC))
-    days = dashboard_counts.feedback_per_day(date(2026, 3, 11))
-    assert len(days) == 30
-    assert days[0] == (date(2026, 2, 10), 0)
-    assert days[-2:] == [(date(2026, 3, 10), 1), (date(2026, 3, 11), 0)]
+    days = dashboard_counts.last_days(30, date(2026, 3, 11))
+    assert (days[0], days[-1]) == (datetime(2026, 2, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC))
+    assert dashboard_counts.feedback_by_day(Feedback.objects.all(), days) == [*[0] * 28, 1, 0]
 
 
 def test_older_days_are_left_out(trace: Trace) -> None:
     Feedback.objects.filter(pk=rate(trace).pk).update(created_at=datetime(2026, 2, 9, 23, 59, tzinfo=UTC))
-    assert sum(count for _, count in dashboard_counts.feedback_per_day(date(2026, 3, 11))) == 0
+    days = dashboard_counts.last_days(30, date(2026, 3, 11))
+    assert sum(dashboard_counts.feedback_by_day(Feedback.objects.all(), days)) == 0
 
 
 def test_superseded_and_retracted_events_wait_for_no_run(trace: Trace) -> None:
