@@ -22,14 +22,20 @@ def describe_tastes(agent: Agent, rater: str) -> list[str]:
     if not groups:
         return []
     counts = ", ".join(f"{groups[group]['ratings']} {words}" for group, words in _OF.items() if group in groups)
-    cap = f"; nobody decides more than {agent.rater_cap:.0%} of a training" if agent.rater_cap < 1 else ""
     total = sum(row["ratings"] for row in groups.values())
     which = f"The newest {NEWEST} ratings that count" if total == NEWEST else "Ratings that count"
-    weights = f"{which}: {counts}. All weigh alike, unless raters contradict each other{cap}."
+    weights = f"{which}: {counts}. {describe_weights(agent)}"
     own, demo = groups.get("own"), groups.get("demo")
     if not (own and demo and own["picks"] and demo["picks"]):
         return [weights]
     return [weights, f"You prefer {_name_taste(own)}; the demo's raters {_name_taste(demo)}."]
+
+
+def describe_weights(agent: Agent, *, weighs_raters: bool = True) -> str:
+    """How much each rating counts in a training. ``weighs_raters``: as the method's configuration has it."""
+    doubt = ", unless raters contradict each other" if weighs_raters else ""
+    cap = f"; nobody decides more than {agent.rater_cap:.0%} of a training" if agent.rater_cap < 1 else ""
+    return f"All weigh alike{doubt}{cap}."
 
 
 def _count(agent: Agent, rater: str) -> Iterable[Mapping[str, Any]]:

@@ -23,6 +23,7 @@ from rl.web.agent_search import AgentSearch
 from rl.web.pages.guards import rater_of, show_problem
 from rl.web.rating_desk import MAY_RATE, Desk, InvitationRefusal, let_in, open_desk, uses
 from rl.web.rating_items import shown_sides, tags_for
+from rl.web.tastes import describe_tastes
 from rl.web.trace_page import trace_context
 
 AGENTS = 20
@@ -74,6 +75,7 @@ def rate_items(request: HttpRequest, name: str, queue: str = ANSWERS) -> HttpRes
             "rater": desk.rater.name,
             **desk.state(claims, desk.form(fresh=True)),
             "is_invited": desk.is_invited,
+            "tastes": [] if desk.is_invited else describe_tastes(desk.queue.agent, desk.rater.name),
             "filters": [] if desk.is_invited else desk.selection.form(desk.queue.agent, trace),
             "is_filtered": bool(desk.selection.values),
             "tags": tags_for(desk.queue, trace),

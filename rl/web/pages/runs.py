@@ -20,6 +20,7 @@ from rl.runs.stage_log import Stages
 from rl.web import run_lists
 from rl.web.compared_answers import name_raters
 from rl.web.pages.guards import find_agent, for_users, for_users_who_post, require_staff, show_problem
+from rl.web.tastes import describe_weights
 from rl.web.version_figures import newest_evaluation, sentence
 
 LOG_BYTES = 8192
@@ -160,6 +161,7 @@ def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
         "evaluation": evaluation,
         "sentence": sentence(evaluation) if evaluation else None,
         "raters": name_raters(run.agent, run.training_set),
+        "weights": describe_weights(run.agent, weighs_raters=bool(run.config.get("weigh_raters"))),
         "tables": [
             (title, sorted(values.items()))
             for title, values in (

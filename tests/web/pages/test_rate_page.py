@@ -59,6 +59,16 @@ def test_the_page_shows_the_newest_answers_and_takes_decisions(rater: Client, an
     assert not event.is_current
 
 
+def test_whose_ratings_count_is_said_where_somebody_has_rated(rater: Client, answers: list[Trace]) -> None:
+    assert 'id="tastes"' not in rater.get(ADDRESS).content.decode()
+    rate(answers[0], rater="simulated-1", scale="thumb", value=1, source="simulation")
+    rate(answers[1], rater="user:bob", scale="thumb", value=1, source="test")
+    Agent.objects.update(rater_cap=0.5)
+    text = rater.get(ADDRESS).content.decode()
+    assert "Ratings that count: 1 simulated (the demo&#x27;s), 1 other people&#x27;s. All weigh alike, unless" in text
+    assert "nobody decides more than 50% of a training." in text
+
+
 @pytest.mark.django_db(transaction=True)
 def test_decisions_and_what_comes_next_are_one_transaction(rater: Client, answers: list[Trace]) -> None:
     first, *ahead = rater.get(ADDRESS).context["items"]

@@ -107,6 +107,25 @@ def test_the_page_shows_config_hardware_and_what_it_made(staff: Client, agent: A
     assert f'data-progress="/runs/{run.pk}/progress.json"' in text
 
 
+@pytest.mark.parametrize(
+    ("config", "cap", "words"),
+    [
+        ({"weigh_raters": True}, 1.0, "Those of 1 rater. All weigh alike, unless raters contradict each other."),
+        ({}, 0.5, "Those of 1 rater. All weigh alike; nobody decides more than 50% of a training."),
+    ],
+)
+def test_the_page_says_whose_ratings_count_and_how_much(staff: Client, agent: Agent, config, cap, words: str) -> None:
+    run = make_loop(agent)
+    Agent.objects.update(rater_cap=cap)
+    type(run).objects.update(config=config)
+    set_by_now = "As the agent is set now."
+    Feedback.objects.update(created_at=run.training_set.created_at)
+    text = page_of(staff, run)
+    assert words in text
+    assert (set_by_now in text) is (cap < 1)
+    assert "Whose ratings count" not in page_of(staff, make_run(agent))
+
+
 def test_the_error_of_a_failed_run_is_shown_as_text(staff: Client, agent: Agent) -> None:
     run = make_run(agent, S.FAILED, error="<b>out of memory</b>")
     text = page_of(staff, run)
