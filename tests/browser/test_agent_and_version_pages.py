@@ -12,7 +12,7 @@ from rl.evaluation.measures.fresh import Fresh, check, estimate
 from rl.evaluation.preferring import Terms, weigh
 from rl.evaluation.stats.budget import at_look
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
-from tests.admin.records import make_loop, make_run, make_version
+from tests.admin.records import make_evaluation, make_loop, make_run, make_training_set, make_version
 from tests.browser.conftest import LiveSite, look_again, sign_in
 from tests.evaluation.measures.test_fresh import contrasts_of
 from tests.web.pages.test_version_page import FRESH, sample
@@ -30,6 +30,10 @@ def desk(page: Page, context: BrowserContext, live_site: LiveSite, agent: Agent,
     """Version v3, about which nobody can be sure yet."""
     first = make_version(agent, "v1")
     Deployment.objects.create(agent=agent, version=first, target="openai", url="http://127.0.0.1:9", alias="champion")
+    worse = {"evidence": [FRESH | {"share": {"value": 0.36, "low": 0.25, "high": 0.48}}], "decided_by": "fresh"}
+    make_evaluation(
+        make_version(agent, "v2"), make_training_set(agent, 2), verdict="reject", report=worse, against=first
+    )
     evaluation = Evaluation.objects.get(version=make_loop(agent, 3).version)
     ModelVersion.objects.filter(name="v3").update(parent=first)
     rails = [
@@ -64,7 +68,9 @@ def test_an_open_page_of_an_agent_notices_a_run_that_started_by_itself(desk: Pag
 def test_from_the_step_that_holds_the_loop_back_to_the_answers_that_changed(desk: Page, screenshot) -> None:
     expect(desk.locator('[aria-current="step"] h2')).to_have_text("Judge")
     expect(desk.get_by_role("img", name="v3: It wins 55 % of fresh answers against v1 (44 to 66 %).")).to_be_visible()
+    desk.set_viewport_size({"width": 1100, "height": 1060})
     screenshot(desk, "agent-page")
+    desk.set_viewport_size({"width": 1100, "height": 800})
     desk.get_by_role("link", name="v3 is perhaps better").click()
     expect(desk.locator(".say")).to_have_text("It wins 55 % of fresh answers against v1 (44 to 66 %).")
     expect(desk.get_by_role("img", name="It wins 55 %")).to_be_visible()
