@@ -1,11 +1,11 @@
 """What people think of each answer of a list: how many found it good or bad, picked it, edited it."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from rl.models import Feedback, Trace
+from rl.models import Feedback
 
 
 @dataclass(slots=True)
@@ -31,9 +31,9 @@ _SIDES = {
 """Choice to what it says of the left answer and of the right one."""
 
 
-def ratings_of(traces: Iterable[Trace]) -> dict[UUID, Ratings]:
+def ratings_of(keys: Sequence[UUID]) -> dict[UUID, Ratings]:
     """Two queries: in one, or in an order, SQLite would read the table."""
-    kinds, keys = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION, Feedback.Kind.COMPARISON), [row.pk for row in traces]
+    kinds = (Feedback.Kind.RATING, Feedback.Kind.CORRECTION, Feedback.Kind.COMPARISON)
     current = Feedback.objects.filter(is_current=True, kind__in=kinds).order_by()
     rows = current.values_list("created_at", "pk", "trace_id", "other_trace_id", "kind", "value", "choice", "tags")
     events = {row[1]: row for side in ("trace", "other_trace") for row in rows.filter(**{f"{side}__in": keys})}

@@ -17,7 +17,7 @@ from rl.collect.traces import records as trace_records
 from rl.models import Agent, Feedback
 from rl.web.dashboard_counts import count_by_day, feedback_by_day, last_days
 from rl.web.kept_figures import keep, size_of, training_stats
-from rl.web.trace_lists import ratings_of
+from rl.web.trace_ratings import ratings_of
 
 DAYS: Final = 90
 SAMPLE: Final = 1000

@@ -50,7 +50,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     except UsageError as error:
         problem = f"{error}. These are the traces without that."
         shown = trace_lists.newest(agent, label, after)
-    ratings = ratings_of(shown.traces)
+    ratings = ratings_of([trace.pk for trace in shown.traces])
     context: dict[str, Any] = {
         "page": "traces",
         "agents": Agent.objects.only("name")[:AGENTS],
