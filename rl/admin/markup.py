@@ -35,7 +35,7 @@ class LongList(Paginator):
 
     @cached_property
     def count(self) -> int:
-        return cast("QuerySet[Any]", self.object_list)[:MOST_LISTED].count()
+        return cast("QuerySet[Any]", self.object_list).order_by().values("pk")[:MOST_LISTED].count()
 
     @property
     def is_cut(self) -> bool:

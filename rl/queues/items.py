@@ -26,7 +26,7 @@ RECENT = 20
 """The last decisions that say where to go on."""
 LOOKED_AT = 2000
 """The newest answers, where the order is by what no index has."""
-UNRATED = 5_000
+UNRATED = 2_000
 """The newest answers, where those are asked about that nobody has rated."""
 _KINDS = (~Q(source__in=(DEMO, EPISODE)), Q(source=DEMO), Q(source=EPISODE))
 _Order, _State = RatingQueue.Order, Claim.State

@@ -26,7 +26,7 @@ from rl.web.rating_items import shown_sides, tags_for
 from rl.web.tastes import describe_tastes
 from rl.web.trace_page import trace_context
 
-AGENTS = 20
+AGENTS = 12
 """On a page: to count what waits in the queues of one takes some milliseconds."""
 MAY_CHANGE = "rl.change_ratingqueue"
 
