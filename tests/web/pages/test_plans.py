@@ -18,8 +18,17 @@ pytestmark = [
 
 ROWS = {"rl_trace": 1_000_000, "rl_feedback": 3_000_000}
 DIFFERENT = {
-    **{"id": 3_000_000, "trace_id": 1_000_000, "external_id": 1_000_000, "session_id": 100_000, "prompt_key": 250_000},
-    **{"created_at": 30_000, "rater": 1_500, "reward": 4, "agent_id": 40, "training_set_id": 2, "kind": 5},
+    "id": 3_000_000,
+    "trace_id": 1_000_000,
+    "external_id": 1_000_000,
+    "session_id": 100_000,
+    "prompt_key": 250_000,
+    "created_at": 30_000,
+    "rater": 1_500,
+    "reward": 4,
+    "agent_id": 40,
+    "training_set_id": 2,
+    "kind": 5,
 }
 """Column to how many values it has; others have one, or are empty."""
 SEARCHES = (
