@@ -4,7 +4,7 @@ know: the sets of an agent, and what it has to learn from, counted."""
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Exists, Max, OuterRef, Q
 
 from rl.base.errors import UsageError
 from rl.collect.importers.newcomers import settle_in
@@ -133,7 +133,8 @@ def _feedback(agent: Agent) -> dict[str, Any]:
     last = counts.pop("last_rated_at")
     return {
         **counts,
-        "rated_traces": current.filter(_RATING).values("trace").distinct().count(),
+        # each answer is looked up by its key: to sort the keys of all ratings takes twice as long
+        "rated_traces": agent.traces.filter(Exists(current.filter(_RATING, trace=OuterRef("pk")))).order_by().count(),
         "raters": current.values("rater").distinct().count(),
         "last_rated_at": last,
     }
