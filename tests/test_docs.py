@@ -342,7 +342,7 @@ def test_every_key_of_the_rating_page_is_listed():
     listed = section(DOCS / "rating.md", "The rating page")
     names = {" ": "Space", "ArrowLeft": "←", "ArrowRight": "→", "ArrowDown": "↓"}
     scripts = "".join((ROOT / f"static/rl/{name}.js").read_text() for name in ("rate", "rate_rubrics"))
-    tables = re.findall(r'(?:keys: |", )\[("[^\]]*")\]', scripts)
+    tables = re.findall(r'(?:keys: |"\)?, )\[("[^\]]*")\]', scripts)
     keys = {key for table in tables for key in re.findall(r'"([^"]+)"', table)}
     shown = [names.get(key, key.upper() if len(key) == 1 else key) for key in keys]
     assert {"U", "X", "?", "→", "Enter"} <= set(shown)

@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from rl.base.names import unknown_name
 from rl.models.agents import Agent
@@ -48,8 +49,8 @@ class ApiKey(models.Model):
     """Who may call the API. Only a hash of the key is kept: the key itself is shown once, when it is made."""
 
     class Kind(models.TextChoices):
-        SECRET = "secret", "secret (servers; may do what its scopes say)"  # noqa: S105  a choice, not a password
-        PUBLISHABLE = "publishable", "publishable (browsers; may only rate)"
+        SECRET = "secret", _("secret (servers; may do what its scopes say)")  # noqa: S105  a choice, not a password
+        PUBLISHABLE = "publishable", _("publishable (browsers; may only rate)")
 
     class Scope(models.TextChoices):
         """What a secret key may do. A publishable one has none: it may rate, and nothing else."""

@@ -7,6 +7,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q, Value
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext_lazy as _
 
 from rl.base.names import unknown_name
 from rl.models.agents import Agent
@@ -46,9 +47,9 @@ class Experiment(models.Model):
     """
 
     class State(models.TextChoices):
-        DRAFT = "draft", "draft"
-        RUNNING = "running", "running"
-        STOPPED = "stopped", "stopped"
+        DRAFT = "draft", _("draft")
+        RUNNING = "running", _("running")
+        STOPPED = "stopped", _("stopped")
 
     class Verdict(models.TextChoices):
         PROMOTE = "promote", "promote"  # a challenger is better than the control

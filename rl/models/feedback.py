@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from rl.models.access import ApiKey
 from rl.models.agents import Agent
@@ -57,22 +58,22 @@ class Feedback(models.Model):
     """
 
     class Kind(models.TextChoices):
-        RATING = "rating", "rating"  # thumb, stars or score of one answer
-        COMPARISON = "comparison", "side-by-side pick"  # this trace (left) against other_trace (right)
-        CORRECTION = "correction", "edited answer"  # text: what the answer should have been
-        OUTCOME = "outcome", "delayed outcome"  # metric and value, observed later
-        RETRACTION = "retraction", "retraction"  # withdraws the event it points at
+        RATING = "rating", _("rating")  # thumb, stars or score of one answer
+        COMPARISON = "comparison", _("side-by-side pick")  # this trace (left) against other_trace (right)
+        CORRECTION = "correction", _("edited answer")  # text: what the answer should have been
+        OUTCOME = "outcome", _("delayed outcome")  # metric and value, observed later
+        RETRACTION = "retraction", _("retraction")  # withdraws the event it points at
 
     class Scale(models.TextChoices):
-        THUMB = "thumb", "thumb (0 or 1)"
-        STARS = "stars", "stars (1 to 5)"
-        SCORE = "score", "score (0 to 1)"
+        THUMB = "thumb", _("thumb (0 or 1)")
+        STARS = "stars", _("stars (1 to 5)")
+        SCORE = "score", _("score (0 to 1)")
 
     class Choice(models.TextChoices):
-        LEFT = "left", "left is better"
-        RIGHT = "right", "right is better"
-        TIE = "tie", "equally good"
-        BOTH_BAD = "both_bad", "both bad"
+        LEFT = "left", _("left is better")
+        RIGHT = "right", _("right is better")
+        TIE = "tie", _("equally good")
+        BOTH_BAD = "both_bad", _("both bad")
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="feedback")
     trace = models.ForeignKey(Trace, on_delete=models.CASCADE, related_name="feedback")

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
@@ -78,40 +79,40 @@ class RatingQueue(models.Model):
     """A filter on an agent's answers, what is asked about them, and of how many people."""
 
     class Rubric(models.TextChoices):
-        THUMBS = "thumbs", "good or bad"
-        STARS = "stars", "1 to 5"
-        SCORE = "score", "0 to 1"
-        PAIR = "pair", "which of two is better"
-        EDIT = "edit", "what it should have been"
+        THUMBS = "thumbs", _("good or bad")
+        STARS = "stars", _("1 to 5")
+        SCORE = "score", _("0 to 1")
+        PAIR = "pair", _("which of two is better")
+        EDIT = "edit", _("what it should have been")
 
     class Order(models.TextChoices):
-        NEWEST = "newest", "newest first"
-        OLDEST = "oldest", "oldest first"
-        RANDOM = "random", "random"
-        UNCERTAIN = "uncertain", "where the judge is least sure first"
-        DISPUTED = "disputed", "where raters disagree first"
-        UNSURE = "unsure", "where the model chose with the least certainty first"
+        NEWEST = "newest", _("newest first")
+        OLDEST = "oldest", _("oldest first")
+        RANDOM = "random", _("random")
+        UNCERTAIN = "uncertain", _("where the judge is least sure first")
+        DISPUTED = "disputed", _("where raters disagree first")
+        UNSURE = "unsure", _("where the model chose with the least certainty first")
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="queues")
     name = models.CharField(max_length=64, validators=[validate_queue_name])
-    instructions = models.TextField(blank=True, help_text="Stand beside each item.")
+    instructions = models.TextField(blank=True, help_text=_("Stand beside each item."))
     rubric = models.CharField(max_length=16, choices=Rubric, default=Rubric.THUMBS)
-    tags = models.JSONField(default=list, blank=True, help_text="Offered beside those of the answer's source.")
-    filters = models.JSONField(default=dict, blank=True, help_text="Which answers; empty: all.")
+    tags = models.JSONField(default=list, blank=True, help_text=_("Offered beside those of the answer's source."))
+    filters = models.JSONField(default=dict, blank=True, help_text=_("Which answers; empty: all."))
     raters_per_item = models.PositiveSmallIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Empty: everybody rates every item."
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text=_("Empty: everybody rates every item.")
     )
     order = models.CharField(max_length=16, choices=Order, default=Order.NEWEST)
     lock_seconds = models.PositiveIntegerField(
         default=300,
         validators=[MinValueValidator(10)],
-        help_text="How long an item is somebody's own; activity renews it.",
+        help_text=_("How long an item is somebody's own; activity renews it."),
     )
     gold_share = models.FloatField(
-        default=0.05, validators=_SHARE, help_text="Of the items shown, those whose right answer is known."
+        default=0.05, validators=_SHARE, help_text=_("Of the items shown, those whose right answer is known.")
     )
     repeat_share = models.FloatField(
-        default=0.05, validators=_SHARE, help_text="Of the items shown, those that the rater has decided before."
+        default=0.05, validators=_SHARE, help_text=_("Of the items shown, those that the rater has decided before.")
     )
     created_by = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

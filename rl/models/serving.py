@@ -5,6 +5,7 @@ from typing import Final
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from rl.base.errors import UsageError
 from rl.models.agents import Agent
@@ -23,11 +24,11 @@ class Deployment(models.Model):
     """
 
     class Target(models.TextChoices):
-        NONE = "none", "none (files only)"
-        OLLAMA = "ollama", "Ollama"
-        LLAMA_CPP = "llama_cpp", "llama.cpp"
-        OPENAI = "openai", "another server with OpenAI's API"
-        SHARED = "shared", "the server of the version whose weights it has"  # it is told an instruction
+        NONE = "none", _("none (files only)")
+        OLLAMA = "ollama", _("Ollama")
+        LLAMA_CPP = "llama_cpp", _("llama.cpp")
+        OPENAI = "openai", _("another server with OpenAI's API")
+        SHARED = "shared", _("the server of the version whose weights it has")  # it is told an instruction
 
     class Alias(models.TextChoices):
         CHAMPION = "champion", "champion"

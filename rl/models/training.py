@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from rl.models.agents import Agent
 from rl.models.traces import Trace
@@ -72,16 +73,16 @@ class TrainingRun(models.Model):
     """
 
     class State(models.TextChoices):
-        QUEUED = "queued", "queued"
-        RUNNING = "running", "running"
-        SUCCEEDED = "succeeded", "succeeded"
-        FAILED = "failed", "failed"
-        CANCELLED = "cancelled", "cancelled"
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        SUCCEEDED = "succeeded", _("succeeded")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
 
     class Trigger(models.TextChoices):
-        MANUAL = "manual", "by hand"
-        ONLINE = "online", "by the online learner"
-        QUICKSTART = "quickstart", "by quickstart"
+        MANUAL = "manual", _("by hand")
+        ONLINE = "online", _("by the online learner")
+        QUICKSTART = "quickstart", _("by quickstart")
 
     ACTIVE = (State.QUEUED, State.RUNNING)
     RESUMABLE = (State.FAILED, State.CANCELLED)
@@ -241,9 +242,9 @@ class Episode(models.Model):
     """
 
     class Split(models.TextChoices):
-        NONE = "", "outside of training"
-        TRAIN = "train", "learned from"
-        EVAL = "eval", "held out"
+        NONE = "", _("outside of training")
+        TRAIN = "train", _("learned from")
+        EVAL = "eval", _("held out")
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="episodes")
     trace = models.OneToOneField(Trace, on_delete=models.CASCADE, related_name="episode")

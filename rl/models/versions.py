@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import models
 from django.db.models.functions import Lower
+from django.utils.translation import gettext_lazy as _
 
 from rl.base.errors import UsageError
 from rl.base.manner import LONGEST, QUESTION, SYSTEM, Manner
@@ -26,12 +27,12 @@ class ModelVersion(models.Model):
     """
 
     class Stage(models.TextChoices):
-        CANDIDATE = "candidate", "candidate"  # trained, not measured yet
-        EVALUATED = "evaluated", "evaluated"  # measured; the gate did not reject it
-        EXPORTED = "exported", "exported"  # a file that a server can load exists
-        DEPLOYED = "deployed", "deployed"  # a target serves it
-        RETIRED = "retired", "retired"  # was deployed, is not any more
-        REJECTED = "rejected", "rejected"  # by the gate: it is worse, breaks a guard rail, or gives no finite scores
+        CANDIDATE = "candidate", _("candidate")  # trained, not measured yet
+        EVALUATED = "evaluated", _("evaluated")  # measured; the gate did not reject it
+        EXPORTED = "exported", _("exported")  # a file that a server can load exists
+        DEPLOYED = "deployed", _("deployed")  # a target serves it
+        RETIRED = "retired", _("retired")  # was deployed, is not any more
+        REJECTED = "rejected", _("rejected")  # by the gate: it is worse, breaks a guard rail, or gives no finite scores
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="versions")
     name = models.CharField(max_length=64, help_text="v1, v2, v3 … in the order of training.")
@@ -129,13 +130,13 @@ class Artifact(models.Model):
     """A file or directory that belongs to a version."""
 
     class Kind(models.TextChoices):
-        ADAPTER = "adapter", "LoRA adapter"
-        MODEL = "model", "whole model"
-        MERGED = "merged", "merged model"
-        LORA = "lora", "LoRA release"
-        GGUF = "gguf", "GGUF"
-        GGUF_LORA = "gguf-lora", "GGUF adapter"
-        ONNX = "onnx", "ONNX"
+        ADAPTER = "adapter", _("LoRA adapter")
+        MODEL = "model", _("whole model")
+        MERGED = "merged", _("merged model")
+        LORA = "lora", _("LoRA release")
+        GGUF = "gguf", _("GGUF")
+        GGUF_LORA = "gguf-lora", _("GGUF adapter")
+        ONNX = "onnx", _("ONNX")
 
     version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="artifacts")
     kind = models.CharField(max_length=16, choices=Kind)
@@ -160,9 +161,9 @@ class Evaluation(models.Model):
     """A version measured on held-out preference pairs, beside the base model and the version in use."""
 
     class Verdict(models.TextChoices):
-        PROMOTE = "promote", "promote"
-        REJECT = "reject", "reject"
-        UNDECIDED = "undecided", "undecided"
+        PROMOTE = "promote", _("promote")
+        REJECT = "reject", _("reject")
+        UNDECIDED = "undecided", _("undecided")
 
     version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="evaluations")
     training_set = models.ForeignKey("rl.TrainingSet", on_delete=models.PROTECT, related_name="evaluations")

@@ -9,6 +9,8 @@ from typing import Any
 from django.core import signing
 from django.db import transaction
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from rl.base.errors import UsageError
 from rl.models import BASE, Agent, AuditEvent, Claim, GoldItem, Invite, ModelVersion, RatingQueue
@@ -62,11 +64,14 @@ def invite_of(token: str) -> Invite | None:
 def why_refused(given: Invite) -> str:
     """A sentence for whoever was invited; empty where the link is good."""
     if given.revoked_at is not None:
-        return "This invitation was taken back. Ask whoever sent it to you for a new one; what you have rated is kept."
+        return gettext(
+            "This invitation was taken back. Ask whoever sent it to you for a new one; what you have rated is kept."
+        )
     if given.expires_at <= timezone.now():
-        return f"This invitation ended on {given.expires_at:%d %B %Y}. Ask for a new one; what you have rated is kept."
+        text = gettext("This invitation ended on {day}. Ask for a new one; what you have rated is kept.")
+        return text.format(day=date_format(given.expires_at, gettext("d F Y")))
     if given.queue.closed_at is not None:
-        return "This queue is closed: there is nothing left to rate. Thank you; what you have rated is kept."
+        return gettext("This queue is closed: there is nothing left to rate. Thank you; what you have rated is kept.")
     return ""
 
 

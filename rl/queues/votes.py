@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext, gettext_noop
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
@@ -53,11 +54,12 @@ def progress(
         total = done + sum(count_each(mine.exclude(is_done), items_left(queue, rater, wanted)))
     last = last_decisions(queue, rater).only("decided_at") if decisions is None else decisions
     times = [claim.decided_at for claim in last if claim.decided_at]
-    text = f"{done} of {total}{'+' if total == COUNTED else ''}"
+    text = gettext("{done} of {total}").format(done=done, total=f"{total}{'+' if total == COUNTED else ''}")
     if len(times) > 2 and done < total:  # over the last ten decisions, the newest first
         speed = round((len(times) - 1) * 60 / max((times[0] - times[-1]).total_seconds(), 1))
-        text += f" · {speed} a minute" if speed else ""
-        text += f" · about {math.ceil((total - done) / speed)} min left" if speed and total < COUNTED else ""
+        text += gettext(" · {speed} a minute").format(speed=speed) if speed else ""
+        left = math.ceil((total - done) / speed) if speed and total < COUNTED else 0
+        text += gettext(" · about {minutes} min left").format(minutes=left) if left else ""
     return QueueProgress(done, total, text)
 
 
@@ -100,24 +102,25 @@ def last_decisions(queue: RatingQueue, rater: str) -> QuerySet[Claim]:
 def label(claim: Claim, rubric: str) -> str:
     """What the rater decided, as he saw it: ``Good``, ``4 of 5``, ``A``, ``Skipped``, ``billing`` where that is right."""
     if claim.state == _State.SKIPPED:
-        return "Skipped"
+        return gettext("Skipped")
     decision = claim.decision
     if choice := decision.get("choice"):
-        return _CHOICES[turn(choice) if claim.swapped else choice]
+        return gettext(_CHOICES[turn(choice) if claim.swapped else choice])
     if text := decision.get("text", ""):
-        return text if rubric == RatingQueue.Rubric.THUMBS and len(text) <= SHORT else "Edited"
+        return text if rubric == RatingQueue.Rubric.THUMBS and len(text) <= SHORT else gettext("Edited")
     value = decision.get("value", 0.0)
     if rubric == RatingQueue.Rubric.THUMBS:
-        return "Good" if value > 0.5 else "Bad"
+        return gettext("Good") if value > 0.5 else gettext("Bad")
     points = ASKED[rubric].points
-    return f"{value:.2g}" if ASKED[rubric].between else f"{round(value * (points - 1)) + 1} of {points}"
+    point = round(value * (points - 1)) + 1
+    return f"{value:.2g}" if ASKED[rubric].between else gettext("{done} of {total}").format(done=point, total=points)
 
 
 _CHOICES: dict[str, str] = {
     Feedback.Choice.LEFT: "A",
     Feedback.Choice.RIGHT: "B",
-    Feedback.Choice.TIE: "Tie",
-    Feedback.Choice.BOTH_BAD: "Both bad",
+    Feedback.Choice.TIE: gettext_noop("Tie"),
+    Feedback.Choice.BOTH_BAD: gettext_noop("Both bad"),
 }
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from rl.config.methods import scoring_methods
 from rl.data_formatter.answer_kinds import AnswerKind
@@ -129,5 +130,6 @@ def why_queued(run: TrainingRun | None) -> str:
     if run is None or run.state != TrainingRun.State.QUEUED:
         return ""
     late = run.created_at < timezone.now() - timedelta(seconds=QUEUE_SECONDS)
+    text = gettext("Run {run} is queued, but qcluster is not running: {command}.")
     silent = late and queue_state.is_silent(queue_state.last_work())
-    return f"Run {run.pk} is queued, but qcluster is not running: {queue_state.START}." if silent else ""
+    return text.format(run=run.pk, command=queue_state.START) if silent else ""

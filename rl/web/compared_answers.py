@@ -8,6 +8,8 @@ from difflib import SequenceMatcher
 from statistics import fmean
 from typing import Any, Final
 
+from django.utils.translation import gettext, gettext_noop
+
 from rl.models import Agent, Evaluation, Feedback, TrainingSet
 from rl.runs.duels import count_picks
 
@@ -90,19 +92,19 @@ def read_compared(evaluation: Evaluation) -> list[ComparedAnswers]:
 
 
 def _who_says(row: Mapping[str, Any], by_people: float | None, is_right: bool) -> dict[str, float]:
-    shares = {"people": by_people, "judge": row.get("side")}
+    shares = {gettext_noop("people"): by_people, gettext_noop("judge"): row.get("side")}
     if "rewards" in row:
         old, new = row["rewards"]
-        shares["right" if is_right else "reward"] = (new > old) + (new == old) / 2
+        shares[gettext_noop("right") if is_right else gettext_noop("reward")] = (new > old) + (new == old) / 2
     return {name: share for name, share in shares.items() if share is not None}
 
 
 CHOICES: Final[dict[str, tuple[str, Callable[[ComparedAnswers], bool]]]] = {
-    "": ("All", lambda row: True),
-    "lost": ("Where it lost", lambda row: row.outcome == "lost"),
-    "won": ("Where it won", lambda row: row.outcome == "won"),
-    "changed": ("Changed", lambda row: row.has_changed),
-    "weak": ("Both weak", lambda row: row.both_weak),
+    "": (gettext_noop("All"), lambda row: True),
+    "lost": (gettext_noop("Where it lost"), lambda row: row.outcome == "lost"),
+    "won": (gettext_noop("Where it won"), lambda row: row.outcome == "won"),
+    "changed": (gettext_noop("Changed"), lambda row: row.has_changed),
+    "weak": (gettext_noop("Both weak"), lambda row: row.both_weak),
 }
 """By what stands in an address."""
 
@@ -110,14 +112,14 @@ CHOICES: Final[dict[str, tuple[str, Callable[[ComparedAnswers], bool]]]] = {
 def describe_compared(evaluation: Evaluation, which: str, most: int | None = None) -> dict[str, Any]:
     """What a page says of the answers before and after, of which it shows ``most``. ``which``: one of CHOICES, else all."""
     rows, which = read_compared(evaluation), which if which in CHOICES else ""
-    counts = [(name, text, sum(map(chosen, rows))) for name, (text, chosen) in CHOICES.items()]
+    counts = [(name, gettext(text), sum(map(chosen, rows))) for name, (text, chosen) in CHOICES.items()]
     answers = list(filter(CHOICES[which][1], rows))
     return {
         "which": which,
         "choices": [choice for choice in counts if choice[2] or choice[0] in ("", "lost", which)],
         "answers": answers[:most],
         "left_out": len(answers[most:]) if most else 0,
-        "before_name": evaluation.against.name if evaluation.against else "the base model",
+        "before_name": evaluation.against.name if evaluation.against else gettext("the base model"),
         "both_weak": sum(row.both_weak for row in rows),
         "why": say_why(evaluation, rows),
         "raters": name_raters(evaluation.version.agent, evaluation.training_set),
@@ -147,13 +149,18 @@ def say_why(evaluation: Evaluation, rows: Sequence[ComparedAnswers]) -> str:
     if not rows or not judge:
         return ""
     old, new = (fmean(len(getattr(row, side).strip()) for row in rows) for side in SIDES)
-    as_long = abs(new - old) <= ALIKE * max(old, new)
-    word = "As long as before" if as_long else "Shorter" if new < old else "Longer"
-    length = f"{new:.0f} characters" + ("" if as_long else f" instead of {old:.0f}")
-    which, share = ("longer", judge["longer"]) if judge["longer"] > 0.5 else ("shorter", 1 - judge["longer"])
-    liked = f"The {which} answer was the preferred one on {100 * share:.0f} % of {judge['prompts']} rated prompts"
-    learned = f"; the judge learned from {_said_by(evaluation)}" if judge["opinions"] else ""
-    return f"{word}: {length} on average. {liked}{learned}."
+    word = gettext("Shorter: {new} characters instead of {old} on average.")
+    if abs(new - old) <= ALIKE * max(old, new):
+        word = gettext("As long as before: {new} characters on average.")
+    elif new > old:
+        word = gettext("Longer: {new} characters instead of {old} on average.")
+    liked = gettext("The shorter answer was the preferred one on {share} of {number} rated prompts")
+    if judge["longer"] > 0.5:
+        liked = gettext("The longer answer was the preferred one on {share} of {number} rated prompts")
+    share = f"{100 * max(judge['longer'], 1 - judge['longer']):.0f} %"
+    text = f"{word} {liked}".format(new=f"{new:.0f}", old=f"{old:.0f}", share=share, number=judge["prompts"])
+    learned = gettext("; the judge learned from {raters}")
+    return f"{text}{learned.format(raters=_said_by(evaluation)) if judge['opinions'] else ''}."
 
 
 def _said_by(evaluation: Evaluation) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.utils.translation import gettext
 
 from rl.base.errors import UsageError
 from rl.base.records import Message
@@ -58,7 +59,7 @@ def last_verdict(agent: Agent) -> dict[str, str]:
     if evaluation is None:
         return {"text": "", "version": ""}
     verdict = sentence(evaluation)
-    more = "Now people have to pick: compare answers under Rate." if verdict.duels else ""
+    more = gettext("Now people have to pick: compare answers under Rate.") if verdict.duels else ""
     return {
         "text": " ".join(filter(None, [f"{verdict.heading}.", verdict.text, more])),
         "version": evaluation.version.name,

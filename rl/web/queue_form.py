@@ -63,6 +63,7 @@ class QueueForm(forms.ModelForm):
         model = RatingQueue
         fields = ["name", "instructions", "rubric", "order", "raters_per_item", "tags", "lock_seconds", *_SHARES]
         labels = {
+            "name": _("Name"),
             "instructions": _("What a good answer is"),
             "rubric": _("They say"),
             "order": _("In which order"),

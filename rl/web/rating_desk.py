@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext
 
 from rl.base.errors import RatchetError, UsageError
 from rl.collect.feedback.answer_forms import AnswerForm, find_form
@@ -94,12 +95,13 @@ class Desk:
     def _what_comes_next(self) -> str:
         """To whoever has finished the queue: what happens with the ratings."""
         if self.is_invited:
-            return "all done, thank you"
+            return gettext("all done, thank you")
         learner = OnlineLearner(self.queue.agent).get_status(survey=False)
         if learner.is_training:
-            return "a training is running; what came since it began waits for the next one"
-        how = f"it starts by itself at {learner.min_samples}" if learner.enabled else "start it by hand"
-        return f"ratings that wait for the next training: {learner.buffer_size}; {how}"
+            return gettext("a training is running; what came since it began waits for the next one")
+        itself = gettext("ratings that wait for the next training: {waiting}; it starts by itself at {needed}")
+        by_hand = gettext("ratings that wait for the next training: {waiting}; start it by hand")
+        return (itself if learner.enabled else by_hand).format(waiting=learner.buffer_size, needed=learner.min_samples)
 
     @property
     def _wanted(self) -> Q | None:
@@ -132,7 +134,7 @@ class InvitationRefusal(Exception):
     invite: Invite | None = None
     queue: RatingQueue | None = None
     """The one that the invitation is for, where that is another."""
-    button: str = "Continue here"
+    button: str = ""
 
     @property
     def token(self) -> str:
@@ -151,20 +153,21 @@ def open_desk(request: HttpRequest, agent: str, name: str) -> Desk | None:
     known = Invite.objects.select_related("queue__agent")
     if isinstance(pk, int) and (invite := known.filter(pk=pk).first()):
         if reason := why_refused(invite):
-            raise InvitationRefusal("This invitation is over", reason)
+            raise InvitationRefusal(gettext("This invitation is over"), reason)
         theirs = invite.queue
         if (theirs.agent.name, theirs.name.lower()) != (agent, name.lower()):
-            text = f"Your invitation is for {theirs.name} of {theirs.agent.name}, and for nothing else here."
-            raise InvitationRefusal("Not what you are invited to", text, queue=theirs)
+            text = gettext("Your invitation is for {queue} of {agent}, and for nothing else here.")
+            text = text.format(queue=theirs.name, agent=theirs.agent.name)
+            raise InvitationRefusal(gettext("Not what you are invited to"), text, queue=theirs)
         if not uses(request, invite):
-            text = (
+            text = gettext(
                 "Your link was opened in another browser, which goes on with it. "
                 "Nothing that you have rated here is lost."
             )
-            raise InvitationRefusal("You go on elsewhere", text, invite=invite)
+            raise InvitationRefusal(gettext("You go on elsewhere"), text, invite=invite)
         return Desk(theirs, Rater(invite.rater), EVERYTHING, is_invited=True)
     if request.user.is_authenticated:
-        raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
+        raise PermissionDenied(gettext("You are signed in, but nobody has given you the permission to rate answers."))
     return None
 
 

@@ -6,12 +6,13 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from django.db.models import Q
+from django.utils.translation import gettext_noop as _
 
 from rl.base.leaves import import_name
 from rl.collect.storable import unstorable
 from rl.models import Agent, Trace
 
-TAGS = ("wrong", "incomplete", "off topic", "unclear", "too long", "unsafe")
+TAGS = (_("wrong"), _("incomplete"), _("off topic"), _("unclear"), _("too long"), _("unsafe"))
 DRAWINGS: dict[str, str] = {}
 """Source of traces to the dotted path of a Draw; ``rl.from_systems`` adds its own when the app starts."""
 TAGS_OF: dict[str, tuple[str, ...]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import F, Value
 from django.utils import timezone
+from django.utils.translation import gettext_noop as _
 
 from rl.config.training_job import LEARNED_ROWS
 from rl.models import Agent, Evaluation, Feedback, MetricPoint, TrainingRun
@@ -111,7 +112,7 @@ def with_ratings(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-STEPS = ("data", "base scored", "training", "answers", "judged", "exported", "served")
+STEPS = (_("data"), _("base scored"), _("training"), _("answers"), _("judged"), _("exported"), _("served"))
 _BEGINNINGS = {
     "scoring under the base model": 1,
     **dict.fromkeys(("training", "imitating"), 2),
@@ -125,11 +126,11 @@ that they come in."""
 
 
 class StepState(StrEnum):
-    DONE = "done"
-    NOW = "now"
-    WAITING = "waiting"
-    STOPPED = "stopped"
-    SKIPPED = "skipped"
+    DONE = _("done")
+    NOW = _("now")
+    WAITING = _("waiting")
+    STOPPED = _("stopped")
+    SKIPPED = _("skipped")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ from typing import Any, Final
 
 from django.db.models import Case, Count, Q, Value, When
 from django.db.models.functions import Length
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from rl.demo.load import SOURCE as DEMO
 from rl.models import Agent, Feedback
 
 NEWEST: Final = 500
 """Ratings that are looked at."""
-_OF: Final = {"own": "yours", "demo": "simulated (the demo's)", "others": "other people's"}
+_OF = {"own": _("{count} yours"), "demo": _("{count} simulated (the demo's)"), "others": _("{count} other people's")}
 _LEFT, _RIGHT = Q(choice=Feedback.Choice.LEFT), Q(choice=Feedback.Choice.RIGHT)
 
 
@@ -21,21 +23,25 @@ def describe_tastes(agent: Agent, rater: str) -> list[str]:
     groups = {row["whose"]: row for row in _count(agent, rater)}
     if not groups:
         return []
-    counts = ", ".join(f"{groups[group]['ratings']} {words}" for group, words in _OF.items() if group in groups)
+    counts = ", ".join(words.format(count=groups[group]["ratings"]) for group, words in _OF.items() if group in groups)
     total = sum(row["ratings"] for row in groups.values())
-    which = f"The newest {NEWEST} ratings that count" if total == NEWEST else "Ratings that count"
-    weights = f"{which}: {counts}. {describe_weights(agent)}"
+    newest = gettext("The newest {number} ratings that count: {counts}.")
+    which = newest if total == NEWEST else gettext("Ratings that count: {counts}.")
+    weights = f"{which.format(number=NEWEST, counts=counts)} {describe_weights(agent)}"
     own, demo = groups.get("own"), groups.get("demo")
     if not (own and demo and own["picks"] and demo["picks"]):
         return [weights]
-    return [weights, f"You prefer {_name_taste(own)}; the demo's raters {_name_taste(demo)}."]
+    both = gettext("You prefer {yours}; the demo's raters {theirs}.")
+    return [weights, both.format(yours=_name_taste(own), theirs=_name_taste(demo))]
 
 
 def describe_weights(agent: Agent, *, weighs_raters: bool = True) -> str:
     """How much each rating counts in a training. ``weighs_raters``: as the method's configuration has it."""
-    doubt = ", unless raters contradict each other" if weighs_raters else ""
-    cap = f"; nobody decides more than {agent.rater_cap:.0%} of a training" if agent.rater_cap < 1 else ""
-    return f"All weigh alike{doubt}{cap}."
+    cap = gettext("; nobody decides more than {cap} of a training").format(cap=f"{agent.rater_cap:.0%}")
+    alike = gettext("All weigh alike{cap}.")
+    if weighs_raters:
+        alike = gettext("All weigh alike, unless raters contradict each other{cap}.")
+    return alike.format(cap=cap if agent.rater_cap < 1 else "")
 
 
 def _count(agent: Agent, rater: str) -> Iterable[Mapping[str, Any]]:
@@ -54,5 +60,8 @@ def _count(agent: Agent, rater: str) -> Iterable[Mapping[str, Any]]:
 
 def _name_taste(row: Mapping[str, int]) -> str:
     shorter, picks = row["shorter"], row["picks"]
-    which, times = ("shorter", shorter) if 2 * shorter >= picks else ("longer", picks - shorter)
-    return f"the {which} answer in {times} of {picks} pick{'' if picks == 1 else 's'}"
+    if 2 * shorter < picks:
+        text = ngettext("the longer answer in {times} of {n} pick", "the longer answer in {times} of {n} picks", picks)
+        return text.format(times=picks - shorter, n=picks)
+    text = ngettext("the shorter answer in {times} of {n} pick", "the shorter answer in {times} of {n} picks", picks)
+    return text.format(times=shorter, n=picks)

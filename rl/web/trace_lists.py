@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import OperationalError, connection, transaction
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Left, Lower, StrIndex
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from rl.base.errors import UsageError
 from rl.models import Agent, Episode, Feedback, QuestionStart, Trace
@@ -142,12 +142,12 @@ _LONG = ("prompt", "response", "tool_calls", "details", "state", "action", "reas
 SHOWN = 161
 """Characters of an answer that a list needs."""
 LABELS = {
-    "": "all",
-    "unlabelled": "not labelled",
-    "good": "labelled good",
-    "bad": "labelled bad",
-    "solved": "episodes: solved",
-    "unsolved": "episodes: not solved",
+    "": translation.gettext_lazy("all"),
+    "unlabelled": translation.gettext_lazy("not labelled"),
+    "good": translation.gettext_lazy("labelled good"),
+    "bad": translation.gettext_lazy("labelled bad"),
+    "solved": translation.gettext_lazy("episodes: solved"),
+    "unsolved": translation.gettext_lazy("episodes: not solved"),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Count
+from django.utils.translation import gettext_noop as _
 
 from rl.base.measurements import wilson
 from rl.collect.feedback.judged_answers import newest_feedback
@@ -82,7 +83,7 @@ def _newest(agent: Agent) -> Iterator[tuple[UUID, Any, Any]]:
 
 def _opinions(keys: list[UUID]) -> list[Mapping[str, Any]]:
     """How many of these answers more people found good than bad, and so on, as parts of one bar. One query."""
-    shares, ratings = dict.fromkeys(("good", "bad", "otherwise", "unrated"), 0), ratings_of(keys)
+    shares, ratings = dict.fromkeys((_("good"), _("bad"), _("otherwise"), _("unrated")), 0), ratings_of(keys)
     for key in keys:
         more = ratings[key].good - ratings[key].bad if key in ratings else None
         shares["unrated" if more is None else "good" if more > 0 else "bad" if more < 0 else "otherwise"] += 1

@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path, re_path
 
-from rl.web import sign_in
+from rl.web import languages, sign_in
 from rl.web.api.otlp import OtlpTraces
 from rl.web.pages import dashboard, instructing, queue_settings, rating, run_new, runs, talking, traces, versions
 
@@ -55,6 +55,8 @@ urlpatterns = [
     path("experiments/<int:pk>/look.json", versions.look_json, name="experiment_look"),
     path("demo/", dashboard.embedded_widget, name="demo"),
     path("login/", sign_in.SignIn.as_view(), name="login"),
+    path("language/", include("django.conf.urls.i18n")),
+    path("words/<str:language>/<str:version>.js", languages.words, name="words"),
     path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
     path("api/", include("rl.web.api.urls")),
     path("v1/traces", OtlpTraces.as_view(), name="otlp-traces"),

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
+
 from rl.collect.feedback.judged_answers import share_right
 from rl.config.guard_limits import CAPTIONS
 from rl.data_formatter.answer_kinds import AnswerKind
@@ -11,12 +14,16 @@ from rl.models import Agent, Evaluation, ModelVersion, version_name
 from rl.runs.duels import MADE
 
 _NAMES: Final = {
-    "right": "Right answers, to questions that it had not learned",
-    "picks": "People's picks between answers of both",
-    "fresh": "Fresh answers, compared by a judge",
-    "margins": "Answers that are there, ranked by both",
+    "right": _("Right answers, to questions that it had not learned"),
+    "picks": _("People's picks between answers of both"),
+    "fresh": _("Fresh answers, compared by a judge"),
+    "margins": _("Answers that are there, ranked by both"),
 }
-_HEADINGS: Final = {"promote": "better", "reject": "rejected", "undecided": "perhaps better"}
+_HEADINGS: Final = {
+    "promote": _("{version} is better"),
+    "reject": _("{version} is rejected"),
+    "undecided": _("{version} is perhaps better"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +69,21 @@ class ShownRail:
 
 def sentence(evaluation: Evaluation) -> Sentence:
     """The verdict as a person would say it."""
-    version, shown = evaluation.version.name, bars(evaluation)
-    heading = f"{version} is {_HEADINGS[evaluation.verdict]}"
+    shown, heading = bars(evaluation), gettext(_HEADINGS[evaluation.verdict])
     if evaluation.verdict == Evaluation.Verdict.PROMOTE and evaluation.report.get("margin"):
-        heading = f"{version} is good enough"
+        heading = gettext("{version} is good enough")
     decisive = next((bar for bar in shown if bar.decides), None)
     if evaluation.verdict == Evaluation.Verdict.REJECT and any(rail.broken for rail in rails(evaluation)):
-        heading = f"{version} broke a guard rail"
+        heading = gettext("{version} broke a guard rail")
     elif evaluation.verdict == Evaluation.Verdict.REJECT and decisive and decisive.high < 50:
-        heading = f"{version} is worse"
+        heading = gettext("{version} is worse")
     rows = evaluation.report.get("groups", {}).get("rows", ())
     harmed = ", ".join(row["group"] for row in rows if row["worse"])
     if evaluation.verdict == Evaluation.Verdict.UNDECIDED and harmed:
-        whole = "better on the whole, and " if decisive and decisive.low > 50 else ""
-        heading = f"{version} is {whole}worse for {harmed}"
+        heading = gettext("{version} is worse for {groups}")
+        if decisive and decisive.low > 50:
+            heading = gettext("{version} is better on the whole, and worse for {groups}")
+    heading = heading.format(version=evaluation.version.name, groups=harmed)
     return Sentence(heading, decisive.text if decisive else "", evaluation.report.get(MADE) or 0)
 
 
@@ -89,29 +97,35 @@ def bars(evaluation: Evaluation) -> list[Bar]:
 
 def _bar(part: Mapping[str, Any], evaluation: Evaluation, decides: bool) -> Bar | None:
     kind = part.get("kind", "margins")
-    other = version_name(evaluation.against) if evaluation.against else "the base model"
+    other = version_name(evaluation.against) if evaluation.against else gettext("the base model")
     if interval := part.get("share"):
         ends = [100 * interval[name] for name in ("value", "low", "high")]
-        what = "is picked in" if kind == "picks" else "wins"
-        things = "of comparisons by people" if kind == "picks" else "of fresh answers"
-        text = f"It {what} {ends[0]:.0f} % {things} against {other} ({ends[1]:.0f} to {ends[2]:.0f} %)."
+        text = gettext("It wins {value} of fresh answers against {other} ({low} to {high} %).")
+        if kind == "picks":
+            text = gettext("It is picked in {value} of comparisons by people against {other} ({low} to {high} %).")
+        numbers, measure = [f"{ends[0]:.0f} %", *(f"{end:.0f}" for end in ends[1:])], ""
     elif interval := part.get("difference"):
         ends = [min(100.0, max(0.0, 50 + 50 * interval[name])) for name in ("value", "low", "high")]
         in_points = evaluation.report.get("measure", "right") == "right"  # else of rewards
-        scale, digits, points = (100, 1, " points") if in_points else (1, 3, "")  # as the gate writes them
+        scale, digits = (100, 1) if in_points else (1, 3)  # as the gate writes them
         numbers = [f"{scale * interval[name]:+.{digits}f}".replace("-", "−") for name in ("value", "low", "high")]
-        text = f"{_measure(evaluation)} against {other}: {numbers[0]}{points} ({numbers[1]} to {numbers[2]})."
+        text, measure = gettext("{measure} against {other}: {value} ({low} to {high})."), _measure(evaluation)
+        if in_points:
+            text = gettext("{measure} against {other}: {value} points ({low} to {high}).")
     else:
         return None
+    text = text.format(measure=measure, other=other, value=numbers[0], low=numbers[1], high=numbers[2])
     value, low, high = (round(end, 1) for end in ends)
-    return Bar(_NAMES.get(kind, kind), text, value, low, high, decides, against=version_name(evaluation.against))
+    return Bar(
+        gettext(_NAMES.get(kind, kind)), text, value, low, high, decides, against=version_name(evaluation.against)
+    )
 
 
 _STANDINGS: Final = {
-    "right": "It answers {} of {} questions right",
-    "success": "It solves {} of {} held-out tasks",
-    "reward": "It earns {} of the highest reward on {} held-out prompts",
-    "": "It ranks {} of {} held-out pairs rightly",
+    "right": _("It answers {share} of {number} questions right"),
+    "success": _("It solves {share} of {number} held-out tasks"),
+    "reward": _("It earns {share} of the highest reward on {number} held-out prompts"),
+    "": _("It ranks {share} of {number} held-out pairs rightly"),
 }
 
 
@@ -128,28 +142,31 @@ def standing(evaluation: Evaluation) -> Bar | None:
     if not interval:
         return None
     value, low, high = (round(100 * interval[name], 1) for name in ("value", "low", "high"))
-    what = _STANDINGS.get(report.get("measure", ""), _STANDINGS[""]).format(f"{value:.0f} %", evaluation.pairs)
-    level = round(100 * evaluation.base_accuracy, 1)
-    text = f"{what} ({low:.0f} to {high:.0f} %); the base model {level:.0f} %."
-    return Bar("Beside the base model", text, value, low, high, True, level, version_name(None))
+    what, level = _STANDINGS.get(report.get("measure", ""), _STANDINGS[""]), round(100 * evaluation.base_accuracy, 1)
+    what = gettext(what).format(share=f"{value:.0f} %", number=evaluation.pairs)
+    text = gettext("{sentence} ({low} to {high} %); the base model {level} %.")
+    text = text.format(sentence=what, low=f"{low:.0f}", high=f"{high:.0f}", level=f"{level:.0f}")
+    return Bar(gettext("Beside the base model"), text, value, low, high, True, level, version_name(None))
 
 
 def _measure(evaluation: Evaluation) -> str:
     measure = evaluation.report.get("measure")
     if measure == "right":
-        return f"{evaluation.report['said']}; the difference"
+        return gettext("{sentence}; the difference").format(sentence=evaluation.report["said"])
     if measure in ("reward", "success"):
-        what = "tasks" if measure == "success" else "prompts"
-        return f"On {evaluation.prompts} held-out {what}, the difference in reward"
-    return f"On {evaluation.prompts} held-out prompts, how much better it tells good answers from bad ones"
+        tasks = gettext("On {number} held-out tasks, the difference in reward")
+        prompts = gettext("On {number} held-out prompts, the difference in reward")
+        return (tasks if measure == "success" else prompts).format(number=evaluation.prompts)
+    ranks = gettext("On {number} held-out prompts, how much better it tells good answers from bad ones")
+    return ranks.format(number=evaluation.prompts)
 
 
 def rails(evaluation: Evaluation) -> list[ShownRail]:
     """Broken ones first."""
     rows = []
     for r in (evaluation.report.get("guards") or {}).get("rails", ()):
-        kept = "Shown" if r["limit"] is None else "Kept"
-        state = "Broken" if r["broken"] else "Not measured" if r.get("value") is None else kept
+        kept = _("Shown") if r["limit"] is None else _("Kept")
+        state = _("Broken") if r["broken"] else _("Not measured") if r.get("value") is None else kept
         rows.append(ShownRail(CAPTIONS.get(r["name"], r["name"]), r["text"], r["limit"], r["broken"], state))
     return sorted(rows, key=lambda rail: not rail.broken)
 
@@ -168,5 +185,7 @@ def right_share(agent: Agent, version: ModelVersion | None, kind: AnswerKind) ->
     if not share.asked:
         return ""
     before = share_right(agent, version.parent, kind) if version else None
-    beside = f" ({version_name(version.parent)} before it: {before})" if version and before and before.asked else ""
-    return f"Right in {share} of its answers that people have judged{beside}"
+    text = gettext("Right in {share} of its answers that people have judged")
+    if version and before and before.asked:
+        text = gettext("Right in {share} of its answers that people have judged ({version} before it: {before})")
+    return text.format(share=share, before=before, version=version_name(version.parent) if version else "")

@@ -1,6 +1,8 @@
 /* The fields of an answer that is JSON, one control each, as the server describes them ({ name, control, options, value,
    empty }), and the answer that they make. What nobody changes stays as it was written. */
 
+import { compose } from "./words.js";
+
 function element(name, properties, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
@@ -13,7 +15,7 @@ const textOf = (shown) => (
 
 function selectOf({ name, options, value }, shown) {
   const values = new Set([...(value ? [] : [""]), ...options, shown]);
-  const select = element("select", {}, ...[...values].map((each) => new Option(each || "–", each)), new Option("another …"));
+  const select = element("select", {}, ...[...values].map((each) => new Option(each || "–", each)), new Option(gettext("another …")));
   select.addEventListener("change", () => {
     if (select.selectedIndex < select.options.length - 1) return;
     const box = dress(textOf(""), name);
@@ -45,14 +47,14 @@ const startOf = ({ control, value }) => (control === "checkbox" ? value || "fals
 /** The value as JSON; empty: the field is left out. Throws an error whose message is for people. */
 function sourceOf(field, control) {
   const state = stateOf(control), isText = ["text", "select"].includes(field.control);
-  if (control.validity.badInput) throw new Error(`${field.name}: write a number.`);
+  if (control.validity.badInput) throw new Error(compose(gettext("%(name)s: write a number."), field));
   if (state === "") return field.empty;
   if (state === startOf(field)) return isText ? JSON.stringify(field.value) : state;
   if (isText || field.control === "checkbox") return isText ? JSON.stringify(state) : state;
   try {
     return JSON.stringify(JSON.parse(state));
   } catch {
-    throw new Error(`${field.name}: this is not JSON, such as [1, 2] or {"a": true}.`);
+    throw new Error(compose(gettext("%(name)s: this is not JSON, such as [1, 2] or {\"a\": true}."), field));
   }
 }
 

@@ -1,6 +1,6 @@
 /* The text of an answer as the gateway streams it: server-sent events with OpenAI's chunks in them. */
 
-const BROKEN = "The connection broke before the answer was complete.";
+const BROKEN = gettext("The connection broke before the answer was complete.");
 
 /** Gives each piece of the text, and whether the limit of length has cut it off there. Throws an error whose message is for people where the answer breaks off. */
 export async function* pieces(response) {

@@ -1,13 +1,15 @@
 /* Asks this site for JSON, and says in words why it did not come. */
 
-const SIGNED_OUT = "You are signed out. Reload the page to sign in again.";
+import { compose } from "./words.js";
+
+const SIGNED_OUT = gettext("You are signed out. Reload the page to sign in again.");
 
 /** Why a response is not what was asked for. */
 export async function reasonOf(response) {
   if (response.type === "opaqueredirect") return SIGNED_OUT;
-  if (!response.headers.get("content-type")?.includes("json")) return `The server answered ${response.status}. Reload the page to go on.`;
+  if (!response.headers.get("content-type")?.includes("json")) return compose(gettext("The server answered %(status)s. Reload the page to go on."), response);
   const { error, detail } = await response.json();
-  return error?.message ?? error ?? detail ?? `The server answered ${response.status}.`;
+  return error?.message ?? error ?? detail ?? compose(gettext("The server answered %(status)s."), response);
 }
 
 /** The document at an address of this site. Throws an error whose message is for people. */

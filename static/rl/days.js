@@ -11,12 +11,12 @@ for (const element of rows.length ? document.querySelectorAll(".chart[data-colum
   const chart = new Chart(element, {
     height: 200,
     x: {
-      time: true, label: "Day", range: (plot, first, last) => [first - HALF_DAY, last + HALF_DAY],
+      time: true, label: gettext("Day"), range: (plot, first, last) => [first - HALF_DAY, last + HALF_DAY],
       value: (plot, seconds) => seconds == null ? "–" : new Date(seconds * 1000).toISOString().slice(0, 10),
     },
     axes: [{ scale: "count", size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000] }],
     scales: { count: { range: (plot, low, high) => [0, Math.max(5, high * 1.1)] } },
     series: [{ label: table.tHead.rows[0].cells[column].textContent, scale: "count", kind: "bars", colour: `--chart-${column}` }],
   });
-  chart.show([rows.map(([day]) => Date.parse(`${day}T00:00:00Z`) / 1000), rows.map((row) => Number(row[column].replaceAll(",", "")))]);
+  chart.show([rows.map(([day]) => Date.parse(`${day}T00:00:00Z`) / 1000), rows.map((row) => Number(row[column].replace(/\D/g, "")))]);
 }

@@ -4,13 +4,16 @@
 
 import { post } from "./ask.js";
 import { askFor, explain, formatAnswer, showAnswer, showEnding, textOf } from "./turns.js";
+import { compose } from "./words.js";
 
-const WORDS = { a: "A is better", b: "B is better", tie: "A tie", both_bad: "Both are bad", skip: "Skipped" };
+const WORDS = {
+  a: gettext("A is better."), b: gettext("B is better."), tie: gettext("A tie."), both_bad: gettext("Both are bad."),
+};
 const LATE = 500, TRIES = 4; // an answer that was stopped is written down a moment later
 
 /** What is said where one model gave both answers. */
 function asTwice([a, b]) {
-  return a.version === b.version ? " Both are the same model, asked twice." : "";
+  return a.version === b.version ? ` ${gettext("Both are the same model, asked twice.")}` : "";
 }
 
 export class Duel {
@@ -54,8 +57,8 @@ export class Duel {
       return this.#makeVoid("");
     }
     await Promise.all(["a", "b"].map((name) => this.#stream(name, { messages, conversation }, signal)));
-    if (!this.#answerOf("a") || !this.#answerOf("b")) return this.#makeVoid("There is nothing to compare.");
-    if (this.#answerOf("a") === this.#answerOf("b")) return this.#makeVoid("Both answers are the same: nothing to compare.");
+    if (!this.#answerOf("a") || !this.#answerOf("b")) return this.#makeVoid(gettext("There is nothing to compare."));
+    if (this.#answerOf("a") === this.#answerOf("b")) return this.#makeVoid(gettext("Both answers are the same: nothing to compare."));
     return this.#state === "decided" ? this.#save() : undefined;
   }
 
@@ -65,28 +68,28 @@ export class Duel {
     if (!this.isOpen || !choice) return false;
     this.#choice = choice;
     this.#become(choice === "skip" ? "skipped" : "decided");
-    this.#say(choice === "skip" ? "Skipped." : `${WORDS[choice]}. Saved when both answers are complete.`);
+    this.#say(choice === "skip" ? gettext("Skipped.") : `${WORDS[choice]} ${gettext("Saved when both answers are complete.")}`);
     if (choice !== "skip" && this.#isComplete()) this.#save();
     this.page.changed(this);
     return true;
   }
 
   async undo() {
-    if (this.#state === "decided" && !this.#isComplete()) return this.#reopen("Taken back.");
+    if (this.#state === "decided" && !this.#isComplete()) return this.#reopen(gettext("Taken back."));
     if (this.#state === "skipped") return this.#reopen("");
     if (this.#state !== "saved") return undefined;
     try {
       this.page.counted(await this.#send([["action", "undo"]]));
       this.#closeEditor();
       this.#showEdit("");
-      return this.#reopen("Taken back. You have seen the names: a new vote is marked as not blind.");
+      return this.#reopen(gettext("Taken back. You have seen the names: a new vote is marked as not blind."));
     } catch (error) {
-      return this.#say(`Not taken back: ${explain(error)}`);
+      return this.#say(compose(gettext("Not taken back: %(reason)s"), { reason: explain(error) }));
     }
   }
 
   openEditor() {
-    if (this.#state !== "saved") return this.#say("Say first which answer is better; then you can edit it.");
+    if (this.#state !== "saved") return this.#say(gettext("Say first which answer is better; then you can edit it."));
     const field = this.#part(".editor textarea");
     field.value = this.#part(".editor").dataset.text ?? this.answer;
     this.#part(".editor").hidden = false;
@@ -101,9 +104,9 @@ export class Duel {
       this.#part(".editor").dataset.text = text;
       this.#closeEditor();
       this.#showEdit(text);
-      this.#say("Your version is saved.");
+      this.#say(gettext("Your version is saved."));
     } catch (error) {
-      this.#say(`Not saved: ${explain(error)}`);
+      this.#say(compose(gettext("Not saved: %(reason)s"), { reason: explain(error) }));
     }
   }
 
@@ -114,10 +117,10 @@ export class Duel {
         this.#reveal(news.sides);
         this.#become("saved");
         this.page.counted(news);
-        return this.#say(`${WORDS[this.#choice]}. Saved.${asTwice(news.sides)}`);
+        return this.#say(`${WORDS[this.#choice]} ${gettext("Saved.")}${asTwice(news.sides)}`);
       } catch (error) {
         if (tries > 1) await new Promise((resolve) => { setTimeout(resolve, LATE); });
-        else return this.#reopen(`Not saved: ${explain(error)}`);
+        else return this.#reopen(compose(gettext("Not saved: %(reason)s"), { reason: explain(error) }));
       }
     }
   }
@@ -148,7 +151,8 @@ export class Duel {
 
   #reveal(sides) {
     sides.forEach(({ version, in_use, words }, number) => {
-      const text = `${version}${in_use ? " (in use)" : ""} · ${words} word${words === 1 ? "" : "s"}`;
+      const count = compose(ngettext("%(words)s word", "%(words)s words", words), { words });
+      const text = `${version}${in_use ? ` (${gettext("in use")})` : ""} · ${count}`;
       Object.values(this.sides)[number].querySelector(".version").textContent = text;
     });
   }

@@ -67,14 +67,14 @@ function chartOf(arm) {
   return new Chart($(`chart-${arm}`), {
     height: 300,
     x: { axis: counted, label: counted },
-    axes: [{ scale: "difference", label: isShare ? "difference, points" : "difference", values: (plot, ticks) => ticks.map(shown) }],
+    axes: [{ scale: "difference", label: isShare ? gettext("difference, points") : gettext("difference"), values: (plot, ticks) => ticks.map(shown) }],
     scales: { difference: { range: inView } },
     bands: [[2, 3]],
     series: [
-      { ...said, label: "difference", colour: "--chart-1" },
-      { ...said, label: "to", dash: [6, 4], colour: "--chart-1" },
-      { ...said, label: "from", dash: [6, 4], colour: "--chart-1" },
-      { ...dotted, label: "none" }, { ...dotted, label: "matters, above" }, { ...dotted, label: "matters, below" },
+      { ...said, label: gettext("difference"), colour: "--chart-1" },
+      { ...said, label: gettext("to"), dash: [6, 4], colour: "--chart-1" },
+      { ...said, label: gettext("from"), dash: [6, 4], colour: "--chart-1" },
+      { ...dotted, label: gettext("none") }, { ...dotted, label: gettext("matters, above") }, { ...dotted, label: gettext("matters, below") },
     ],
   });
 }

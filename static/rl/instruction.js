@@ -4,6 +4,7 @@
 import { post } from "./ask.js";
 import { compareWords, showMarked } from "./diff.js";
 import { askFor, explain, showAnswer } from "./turns.js";
+import { compose } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const part = $("instruction");
@@ -64,16 +65,15 @@ async function tryIt() {
   $("wish-use").hidden = $("wish-leave").hidden = false;
   const rows = news.questions.map((entry) => [addRow(entry, news), entry]);
   for (const [number, [row, { question, before }]] of rows.entries()) {
-    $("instruction-status").textContent = `Question ${number + 1} of ${rows.length} is answered…`;
+    $("instruction-status").textContent = compose(gettext("Question %(number)s of %(all)s is answered…"), { number: number + 1, all: rows.length });
     if (before === null) await fill(row, "before", question, news.before);
     await fill(row, "after", question, news.version);
     if (own !== round) return;
     mark(row);
   }
-  const count = rows.length === 1 ? "One past question" : `${rows.length} past questions`;
   $("instruction-status").textContent = rows.length
-    ? `${count}, answered without it and with it. Is it better?`
-    : "Nobody has asked anything yet: use it, and ask.";
+    ? compose(ngettext("One past question, answered without it and with it. Is it better?", "%(count)s past questions, answered without it and with it. Is it better?", rows.length), { count: rows.length })
+    : gettext("Nobody has asked anything yet: use it, and ask.");
 }
 
 function close() {
@@ -101,9 +101,9 @@ export function begin(ownToken) {
   for (const note of part.querySelectorAll(".note")) {
     note.addEventListener("click", () => { $("wish").value = note.textContent; $("wish").focus(); });
   }
-  const used = "It is in use: the next answer is given with it.";
+  const used = gettext("It is in use: the next answer is given with it.");
   $("wish-use").addEventListener("click", () => attempt($("wish-use"), () => decide("use", tried, used)));
-  $("wish-leave").addEventListener("click", () => attempt($("wish-leave"), () => decide("leave", tried, "Nothing was changed.")));
+  $("wish-leave").addEventListener("click", () => attempt($("wish-leave"), () => decide("leave", tried, gettext("Nothing was changed."))));
   const back = $("instruction-back");
-  back.addEventListener("click", () => attempt(back, () => decide("back", part.dataset.takenBack, "It was taken back.")));
+  back.addEventListener("click", () => attempt(back, () => decide("back", part.dataset.takenBack, gettext("It was taken back."))));
 }

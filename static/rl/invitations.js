@@ -2,6 +2,7 @@
 
 import { generate } from "../vendor/lean-qr/index.mjs";
 import { toSvg } from "../vendor/lean-qr/svg.mjs";
+import { compose } from "./words.js";
 
 const COPIED = 2000; // milliseconds
 
@@ -9,7 +10,7 @@ function button(text, guest) {
   const made = document.createElement("button");
   made.type = "button";
   made.textContent = text;
-  made.setAttribute("aria-label", `${text} for ${guest}`);
+  made.setAttribute("aria-label", compose(gettext("%(text)s for %(guest)s"), { text, guest }));
   return made;
 }
 
@@ -17,31 +18,31 @@ function button(text, guest) {
 async function copy(link, shown) {
   try {
     await navigator.clipboard.writeText(link);
-    return "Copied";
+    return gettext("Copied");
   } catch {
     getSelection().selectAllChildren(shown);
-    return "Selected: copy it";
+    return gettext("Selected: copy it");
   }
 }
 
 /** Drawn when it is opened: black on white in the dark too, as some cameras read no other. */
 function draw(link, guest) {
   const details = document.createElement("details"), summary = document.createElement("summary");
-  summary.textContent = "QR code";
+  summary.textContent = gettext("QR code");
   details.className = "qr";
   details.append(summary);
   details.addEventListener("toggle", () => {
     if (details.querySelector("svg")) return;
     const svg = toSvg(generate(link), document, { off: "white" });
     svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", `The link of ${guest} as a QR code`);
+    svg.setAttribute("aria-label", compose(gettext("The link of %(guest)s as a QR code"), { guest }));
     details.append(svg);
   });
   return details;
 }
 
 for (const form of document.querySelectorAll("form[data-link]")) {
-  const { link, guest } = form.dataset, copies = button("Copy link", guest), said = document.createElement("span");
+  const { link, guest } = form.dataset, copies = button(gettext("Copy link"), guest), said = document.createElement("span");
   said.setAttribute("role", "status");
   said.className = "small soft";
   copies.addEventListener("click", async () => {

@@ -1,7 +1,15 @@
 /* Draws an item of a queue: what came before, the question, one answer or two, its tags. `html` of an item is made and
    sanitised by the server; everything else is written as text. */
 
+import { compose } from "./words.js";
+
 const $ = (id) => document.getElementById(id);
+
+/** The tags that every site has; a queue's own are as their owner wrote them. */
+const TAGS = {
+  wrong: gettext("wrong"), incomplete: gettext("incomplete"), "off topic": gettext("off topic"),
+  unclear: gettext("unclear"), "too long": gettext("too long"), unsafe: gettext("unsafe"),
+};
 
 function part(name, text, className = "") {
   return Object.assign(document.createElement(name), { textContent: text, className });
@@ -30,7 +38,7 @@ export function drawItem(item) {
   cut();
 }
 
-const left = (count) => (count ? [part("p", `Messages before these, which are not shown: ${count}.`, "soft")] : []);
+const left = (count) => (count ? [part("p", compose(gettext("Messages before these, which are not shown: %(count)s."), { count }), "soft")] : []);
 
 function message({ role, html }) {
   const line = part("div", "", "message");
@@ -39,13 +47,13 @@ function message({ role, html }) {
 }
 
 function side(answer, number, sides) {
-  const name = sides > 1 ? `Answer ${"AB"[number]}` : "Answer";
+  const name = sides > 1 ? compose(gettext("Answer %(side)s"), { side: "AB"[number] }) : gettext("Answer");
   const made = part("section", "", "side"), box = part("div", "", "answer");
   box.dataset.scrolls = "";
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", name);
   box.append(answer.drawing ? drawn(answer.drawing) : formatted(answer.html));
-  made.append(part("h2", sides > 1 ? "AB"[number] : "Answer"), box);
+  made.append(part("h2", sides > 1 ? "AB"[number] : gettext("Answer")), box);
   return made;
 }
 
@@ -71,7 +79,7 @@ function figureRow({ label, text, share }) {
 
 function tag(name) {
   const label = part("label", "", "tag");
-  label.append(Object.assign(document.createElement("input"), { type: "checkbox", name: "tags", value: name }), ` ${name}`);
+  label.append(Object.assign(document.createElement("input"), { type: "checkbox", name: "tags", value: name }), ` ${TAGS[name] ?? name}`);
   return label;
 }
 
@@ -93,7 +101,7 @@ function cut() {
 function nameToggle() {
   const isWhole = $("answers").classList.contains("whole");
   $("whole").setAttribute("aria-expanded", String(isWhole));
-  $("whole").textContent = isWhole ? "Show less" : "Show all";
+  $("whole").textContent = isWhole ? gettext("Show less") : gettext("Show all");
 }
 
 export function toggleWhole() {

@@ -15,12 +15,14 @@
    for the page. Single keys do nothing while somebody types, is on a control, has a dialog open, composes, or holds Ctrl, Cmd, Alt or AltGr; data-scrolls marks areas that keep arrows and Space for scrolling while
    they have the focus. Needs keys.css. */
 
+import { compose } from "./words.js";
+
 const OFF = "ratchet-keys-off", CHOSEN = "ratchet-keys";
 const CHATTER = 40; // milliseconds: worn switches take up to 30, the quickest fingers 50
 const CONTROLS = "a[href], button, input, select, textarea, summary, [contenteditable], [role=button]";
 const TYPING = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 const SCROLLING = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", " "]);
-const NAMES = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", " ": "Space" };
+const NAMES = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", " ": gettext("Space") };
 const ARIA = { " ": "Space", "?": "Shift+?" };
 const MODIFIERS = new Set(["Shift", "Control", "Alt", "Meta", "AltGraph"]);
 const FOR_THE_BROWSER = new Set([...MODIFIERS, "Tab", "Enter", "CapsLock", "Dead"]);
@@ -144,17 +146,17 @@ class Keyboard {
   // --- the dialog ---------------------------------------------------------------------------------------------------
 
   #fillDialog() {
-    const title = element("h2", { id: this.dialog.getAttribute("aria-labelledby"), textContent: "Keyboard" });
-    const head = element("tr", {}, ...["Key", "Does", "Change"].map((text) => element("th", { scope: "col" }, text)));
+    const title = element("h2", { id: this.dialog.getAttribute("aria-labelledby"), textContent: gettext("Keyboard") });
+    const head = element("tr", {}, ...[gettext("Key"), gettext("Does"), gettext("Change")].map((text) => element("th", { scope: "col" }, text)));
     this.box = element("input", { type: "checkbox", checked: this.#isOn });
     this.box.addEventListener("change", () => this.#switch(this.box.checked));
-    const reset = element("button", { type: "button", className: "plain", textContent: "As they were" });
+    const reset = element("button", { type: "button", className: "plain", textContent: gettext("As they were") });
     reset.addEventListener("click", () => this.#forget());
-    const close = element("form", { method: "dialog" }, element("button", { className: "primary", textContent: "Close" }));
+    const close = element("form", { method: "dialog" }, element("button", { className: "primary", textContent: gettext("Close") }));
     this.dialog.classList.add("keys");
     this.dialog.replaceChildren(
       title, element("table", {}, element("thead", {}, head), this.rows), this.status,
-      element("p", { className: "keys-choice" }, element("label", {}, this.box, " Use these keys"), reset), close,
+      element("p", { className: "keys-choice" }, element("label", {}, this.box, ` ${gettext("Use these keys")}`), reset), close,
     );
   }
 
@@ -170,10 +172,10 @@ class Keyboard {
 
   #row(command) {
     const keys = this.keysOf(command), isRange = keys.length > 3;
-    const [shown, between] = isRange ? [[keys[0], keys.at(-1)], " to "] : [keys, " or "];
+    const [shown, between] = isRange ? [[keys[0], keys.at(-1)], ` ${gettext("to")} `] : [keys, ` ${gettext("or")} `];
     const names = shown.flatMap((key, number) => [number ? between : "", element("kbd", {}, nameOf(key))]);
-    const change = element("button", { type: "button", className: "plain", textContent: "Change" });
-    change.setAttribute("aria-label", `Change the key: ${command.label}`);
+    const change = element("button", { type: "button", className: "plain", textContent: gettext("Change") });
+    change.setAttribute("aria-label", compose(gettext("Change the key: %(label)s"), command));
     change.dataset.changes = command.name;
     change.addEventListener("click", () => this.#waitFor(command));
     const cells = [names, [command.label], command.isFixed ? [] : [change]];
@@ -188,7 +190,7 @@ class Keyboard {
 
   #waitFor(command) {
     this.#waiting = command;
-    this.status.textContent = command ? `Press the new key for “${command.label}”, or Esc.` : "";
+    this.status.textContent = command ? compose(gettext("Press the new key for “%(label)s”, or Esc."), command) : "";
   }
 
   #choose(event) {
@@ -202,23 +204,23 @@ class Keyboard {
     this.#chosen[command.name] = key;
     keep(CHOSEN, JSON.stringify(this.#chosen));
     this.#show();
-    this.status.textContent = `“${command.label}” is ${nameOf(key)} now.`;
+    this.status.textContent = compose(gettext("“%(label)s” is %(key)s now."), { label: command.label, key: nameOf(key) });
     this.rows.querySelector(`[data-changes="${command.name}"]`).focus();
   }
 
   /** Why a key cannot be had; empty where it can. */
   #objection(command, key, { ctrlKey, metaKey, altKey }) {
-    if (FOR_THE_BROWSER.has(key) || ctrlKey || metaKey || altKey) return "This key belongs to the browser. Choose another.";
+    if (FOR_THE_BROWSER.has(key) || ctrlKey || metaKey || altKey) return gettext("This key belongs to the browser. Choose another.");
     const others = this.#commands.filter((each) => each.name !== command.name);
     const other = others.find((each) => this.keysOf(each).some((has) => plain(has) === key));
-    return other ? `${nameOf(key)} is “${other.label}”. Choose another.` : "";
+    return other ? compose(gettext("%(key)s is “%(label)s”. Choose another."), { label: other.label, key: nameOf(key) }) : "";
   }
 
   #forget() {
     this.#chosen = {};
     keep(CHOSEN, "{}");
     this.#show();
-    this.status.textContent = "All keys are as they were.";
+    this.status.textContent = gettext("All keys are as they were.");
   }
 }
 

@@ -17,10 +17,10 @@ if (dialog) {
   const keys = useKeys({
     dialog,
     commands: [
-      { name: "good", keys: ["1", "u"], label: "good", run: () => press("good") },
-      { name: "bad", keys: ["2", "d"], label: "bad", run: () => press("bad") },
-      { name: "note", keys: ["n"], label: "write a note; Esc leaves it", run: () => notes.focus() },
-      { name: "help", keys: ["?"], label: "this list", run: () => keys.openHelp() },
+      { name: "good", keys: ["1", "u"], label: gettext("good"), run: () => press("good") },
+      { name: "bad", keys: ["2", "d"], label: gettext("bad"), run: () => press("bad") },
+      { name: "note", keys: ["n"], label: gettext("write a note; Esc leaves it"), run: () => notes.focus() },
+      { name: "help", keys: ["?"], label: gettext("this list"), run: () => keys.openHelp() },
     ],
   });
   notes.addEventListener("keydown", (event) => { if (event.key === "Escape") notes.blur(); });

@@ -1,9 +1,11 @@
 /* Asks again and again what is new, while there may be something and somebody looks. */
 
+import { compose } from "./words.js";
+
 /** What is at an address of this site, `as` JSON or as text. */
 export async function fetched(address, as = "json") {
   const response = await fetch(address, { redirect: "manual" });
-  if (!response.ok) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
+  if (!response.ok) throw new Error(response.status ? compose(gettext("the server answered %(status)s"), response) : gettext("you are signed out"));
   return response[as]();
 }
 
@@ -30,7 +32,7 @@ export class News {
       if (this.take(news)) return this.poll();
     } catch (error) {
       this.wait = Math.min(this.wait * 2, this.slowest);
-      this.status.textContent = `No news: ${error.message}.${this.mayCome() ? " Trying again." : ""}`;
+      this.status.textContent = compose(gettext("No news: %(reason)s."), { reason: error.message }) + (this.mayCome() ? ` ${gettext("Trying again.")}` : "");
     }
     if (this.timer === null && !document.hidden && this.mayCome()) this.timer = setTimeout(() => this.poll(), this.wait);
   }

@@ -4,6 +4,7 @@
 import { AnswerFields } from "./answer_fields.js";
 import { ask, post } from "./ask.js";
 import { explain, readAlong } from "./turns.js";
+import { compose } from "./words.js";
 
 const ANY = "00000000-0000-0000-0000-000000000000"; // stands for the trace in an address
 const percent = (share) => (share === null ? "" : `${Math.round(100 * share)} %`);
@@ -37,14 +38,14 @@ export class OneAnswer {
         if (form?.kind === "structured") this.#showFields(form.fields);
       });
     } catch (error) {
-      this.#say(`It cannot be corrected here: ${explain(error)}`);
+      this.#say(compose(gettext("It cannot be corrected here: %(reason)s"), { reason: explain(error) }));
     }
   }
 
   #showValues(answer, values) {
     const chip = this.#part(".answer"), share = values.find(({ text }) => text === answer)?.share ?? null;
     if (answer) chip.replaceChildren(Object.assign(document.createElement("span"), { className: "chip", textContent: answer }));
-    if (share !== null) chip.append(` ${percent(share)} sure`);
+    if (share !== null) chip.append(` ${compose(gettext("%(share)s sure"), { share: percent(share) })}`);
     const buttons = values.filter(({ text }) => text !== answer).map((other) => {
       const button = document.createElement("button");
       Object.assign(button, { type: "button", value: other.text, textContent: other.text, dir: "auto", ariaPressed: "false" });
@@ -87,7 +88,7 @@ export class OneAnswer {
       this.#show(news);
       this.page.counted(news);
     } catch (error) {
-      this.#say(`Not saved: ${explain(error)}`);
+      this.#say(compose(gettext("Not saved: %(reason)s"), { reason: explain(error) }));
     } finally {
       this.#isBusy = false;
     }
@@ -97,8 +98,8 @@ export class OneAnswer {
     for (const thumb of this.turn.querySelectorAll(".thumb")) thumb.ariaPressed = String(value !== null && Number(thumb.value) === value);
     for (const other of this.#part(".values").querySelectorAll("button")) other.ariaPressed = String(other.value === text);
     this.turn.classList.toggle("corrected", Boolean(text));
-    if (text) this.#say(`Saved. ${this.#isChosen ? "Messages that read like this one are answered so from now on." : "The next training learns it."}`);
-    else this.#say(value === null ? "Taken back." : "Thank you, saved.");
+    if (text) this.#say(this.#isChosen ? gettext("Saved. Messages that read like this one are answered so from now on.") : gettext("Saved. The next training learns it."));
+    else this.#say(value === null ? gettext("Taken back.") : gettext("Thank you, saved."));
   }
 
   #part(selector) {

@@ -6,7 +6,7 @@ import { reasonOf } from "./ask.js";
 
 export const MOST = 20; // decisions in one message
 const PAUSES = [1, 2, 5, 10, 30]; // seconds before another try
-const LOST = "No connection. What you decide is kept here and sent later.";
+const LOST = gettext("No connection. What you decide is kept here and sent later.");
 
 export class Outbox {
   #entries; // [{ number, decision, item }], oldest first

@@ -3,6 +3,7 @@
 import { ask as askJson } from "./ask.js";
 import { compareWords, showMarked } from "./diff.js";
 import { askFor, explain, showAnswer } from "./turns.js";
+import { compose } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("try"), section = $("own"), token = $("form").elements.csrfmiddlewaretoken.value;
@@ -40,7 +41,7 @@ export async function showOwnQuestions(counted) {
   try {
     const news = await askJson(page.dataset.own), { verdict, live, questions } = news;
     counted(news);
-    $("own-verdict").textContent = verdict.text && verdict.version !== live ? `${verdict.text} ${live} stays in use.` : verdict.text;
+    $("own-verdict").textContent = verdict.text && verdict.version !== live ? `${verdict.text} ${compose(gettext("%(version)s stays in use."), { version: live })}` : verdict.text;
     $("own-none").hidden = questions.length > 0;
     const rows = questions.map((entry) => [addRow(entry, live), entry]);
     for (const [row, { question, after }] of rows) {

@@ -10,6 +10,11 @@ const texts = {
     both_bad: "Beide schlecht", a: "Linke Antwort", b: "Rechte Antwort", edit: "Diese Antwort verbessern",
     send: "Verbesserung senden", same: "Erst den Text ändern.", choice: "Was ist richtig?", fits: "Richtig",
   },
+  es: {
+    pair: "¿Qué respuesta es mejor?", left: "Mejor la izquierda", right: "Mejor la derecha", tie: "Iguales",
+    both_bad: "Ambas malas", a: "Izquierda", b: "Derecha", edit: "Corregir esta respuesta",
+    send: "Enviar corrección", same: "Cambiar antes el texto.", choice: "¿Qué es correcto?", fits: "Correcta",
+  },
 };
 const KEYS = { left: ["arrowleft", "a"], tie: ["arrowdown", "e"], both_bad: ["x"], right: ["arrowright", "b"] };
 const SIGNS = { left: "←", tie: "↓", both_bad: "X", right: "→" };

@@ -19,6 +19,12 @@ const TEXTS = {
     error: "Die Bewertung konnte nicht gespeichert werden.", refused: "Diese Seite darf nicht bewerten.",
     gone: "Diese Antwort kann nicht mehr bewertet werden.",
   },
+  es: {
+    question: "Valorar esta respuesta", up: "Útil", down: "No es útil", star: "{n} de 5 estrellas", point: "{n} de 10",
+    note: "Nota (opcional)", send: "Enviar", sent: "Gracias, guardado.", removed: "Valoración retirada.",
+    queued: "Se guarda aquí hasta que se pueda enviar.", error: "No se pudo guardar la valoración.",
+    refused: "Esta página no puede valorar.", gone: "Esta respuesta ya no se puede valorar.",
+  },
 };
 const THUMB = "M7 11v9H4v-9zM7 11l4-8c1.6 0 2.6 1 2.6 2.6V9h4.9a2 2 0 0 1 2 2.3l-1.2 7a2 2 0 0 1-2 1.7H7z";
 const STAR = "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2-5.6-3-5.6 3 1.1-6.2L3 9.6l6.2-.9z";
@@ -359,7 +365,8 @@ class RatchetFeedback extends (globalThis.HTMLElement ?? Object) {
   /** Writes each text where `data-as` says, else as the content. */
   #translate() {
     const near = hostsOf(this).map((host) => host.closest("[lang]:not([lang=''])")).find(Boolean);
-    const asked = near?.getAttribute("lang").split("-")[0].toLowerCase(), language = asked in TEXTS ? asked : "en";
+    const asked = (near?.getAttribute("lang") ?? navigator.language).split("-")[0].toLowerCase();
+    const language = asked in TEXTS ? asked : "en";
     const words = { ...TEXTS[language], ...this.#texts?.[language] };
     for (const node of this.#root.querySelectorAll("[data-text]")) {
       const { text, as, n } = node.dataset;

@@ -7,6 +7,7 @@ import { useKeys } from "./keys.js";
 import { Outbox } from "./outbox.js";
 import { say, showDecisions, showNames, showProgress, showValues, showWaiting } from "./rate_lists.js";
 import { commandsOf } from "./rate_rubrics.js";
+import { compose } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("rate"), form = $("form"), article = $("item");
@@ -53,13 +54,13 @@ function askFor(item) {
   const isClosed = item.form?.kind === "closed";
   fields.show(item.form?.fields ?? []);
   showValues(isClosed ? values : [], item.form?.answer);
-  setWord("bad", item.form ? "Wrong" : "Bad");
+  setWord("bad", item.form ? gettext("Wrong") : gettext("Bad"));
   nameGood();
   rubricCommands = commandsOf(rubric, desk, item.form, values);
   keys.use(allCommands());
 }
 
-const nameGood = () => setWord("good", fields.isChanged ? "Save the correction" : current.form ? "Right" : "Good");
+const nameGood = () => setWord("good", fields.isChanged ? gettext("Save the correction") : current.form ? gettext("Right") : gettext("Good"));
 
 function setWord(name, text) {
   form.querySelector(`[data-command=${name}] .word`).textContent = text;
@@ -85,7 +86,7 @@ function listDecisions() {
   const known = new Set([...settled, undone, current?.claim, ...ahead.map(({ claim }) => claim)]);
   const own = past.filter(({ decision: { claim } }) => settled.has(claim) || isAhead(claim)).reverse();
   const lines = own.map(({ item: { claim, question } }) => (
-    { claim, label: settled.has(claim) ? "To send" : "Skipped", question }
+    { claim, label: settled.has(claim) ? gettext("To send") : gettext("Skipped"), question }
   ));
   showDecisions([...lines, ...stored.filter(({ claim }) => !known.has(claim))]);
 }
@@ -95,8 +96,8 @@ function listDecisions() {
 const chosenTags = () => [...form.querySelectorAll("[name=tags]:checked")].map((box) => box.value);
 
 function settle(decision, text) {
-  if (!current) return say("No item is here yet.");
-  if (outbox.isFull) return say("20 decisions wait for the connection. They are kept; go on when they are sent.", true);
+  if (!current) return say(gettext("No item is here yet."));
+  if (outbox.isFull) return say(gettext("20 decisions wait for the connection. They are kept; go on when they are sent."), true);
   const item = current, whole = { claim: item.claim, ...decision };
   if (decision.text) fields?.remember();
   const others = past.filter((entry) => entry.decision.claim !== item.claim);
@@ -110,17 +111,17 @@ function settle(decision, text) {
 const decide = (fields, text) => (
   settle({ action: "rate", ...fields, tags: chosenTags(), notes: form.elements.notes.value }, text)
 );
-const skip = () => settle({ action: "skip" }, "Skipped. It comes again at the end.");
+const skip = () => settle({ action: "skip" }, gettext("Skipped. It comes again at the end."));
 
 function undo(claim = lastClaim()) {
-  if (!claim) return say("There is nothing to undo.");
+  if (!claim) return say(gettext("There is nothing to undo."));
   const entry = past.findLast(({ decision }) => decision.claim === claim);
   past = past.filter((each) => each !== entry);
   const isOpen = isAhead(claim) || outbox.takeBack(claim);
   if (entry) bringBack(entry);
   else undone = claim;
   if (!isOpen) outbox.add({ claim, action: "undo" }, entry?.item ?? null);
-  say("Undone. Decide again, or skip it.");
+  say(gettext("Undone. Decide again, or skip it."));
   return listDecisions();
 }
 
@@ -144,7 +145,7 @@ const outbox = new Outbox({
     if (decision.action === "undo" && isHere) return; // a skipped item had come again by itself
     past = past.filter((entry) => entry.decision.claim !== decision.claim);
     if (item && decision.action === "rate") bringBack({ item, decision });
-    say(`Not saved: ${error}`, true);
+    say(compose(gettext("Not saved: %(reason)s"), { reason: error }), true);
     listDecisions();
   },
   onChange(waiting, problem) {
@@ -187,11 +188,11 @@ const desk = {
 };
 let rubricCommands = commandsOf(rubric, desk, null, []);
 const usual = [
-  { name: "skip", keys: ["s", " "], label: "skip; it comes again at the end", run: skip },
-  { name: "undo", keys: ["z", "Backspace"], label: "undo the last decision, also a skip", run: () => undo() },
-  { name: "note", keys: ["n"], label: "write a note; Esc leaves it", run: () => $("notes").focus() },
-  { name: "tags", keys: ["t"], label: "go to the tags; Esc leaves them", run: () => firstTag()?.focus() },
-  { name: "help", keys: ["?"], label: "this list", run: () => keys.openHelp() },
+  { name: "skip", keys: ["s", " "], label: gettext("skip; it comes again at the end"), run: skip },
+  { name: "undo", keys: ["z", "Backspace"], label: gettext("undo the last decision, also a skip"), run: () => undo() },
+  { name: "note", keys: ["n"], label: gettext("write a note; Esc leaves it"), run: () => $("notes").focus() },
+  { name: "tags", keys: ["t"], label: gettext("go to the tags; Esc leaves them"), run: () => firstTag()?.focus() },
+  { name: "help", keys: ["?"], label: gettext("this list"), run: () => keys.openHelp() },
 ];
 const allCommands = () => [...rubricCommands, ...usual];
 const firstTag = () => $("tags").querySelector("input");
@@ -203,7 +204,7 @@ function sendFrom(field) {
   if ("field" in field.dataset) return run("good");
   if (hasSend()) return run("send");
   focusOn(article);
-  return say(`Now ${rubricCommands.map(({ label }) => label).join(", ")}: the note goes with it.`);
+  return say(compose(gettext("Now %(choices)s: the note goes with it."), { choices: rubricCommands.map(({ label }) => label).join(", ") }));
 }
 
 const keys = useKeys({ dialog: $("keys"), commands: allCommands(), onSend: sendFrom });

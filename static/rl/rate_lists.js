@@ -1,6 +1,7 @@
 /* What stands around the item: the values of its answers, progress, the last decisions, what is not sent yet, whose answers a pair was. */
 
 import { addressOf } from "./items.js";
+import { compose } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const SHOWN = 10;
@@ -25,8 +26,8 @@ export function showDecisions(lines) {
 
 function decisionLine({ claim, label, question }) {
   const line = $("decision-template").content.cloneNode(true), badge = line.querySelector(".badge");
-  badge.classList.toggle("good", label === "Good");
-  badge.classList.toggle("bad", label === "Bad" || label === "Both bad");
+  badge.classList.toggle("good", label === gettext("Good"));
+  badge.classList.toggle("bad", [gettext("Bad"), gettext("Both bad")].includes(label));
   badge.textContent = label;
   line.querySelector(".decision-question").textContent = question;
   line.querySelector("[name=claim]").value = claim;
@@ -50,7 +51,7 @@ export function showValues(values, answer) {
 let timer;
 
 export function showWaiting(number) {
-  const write = () => { $("waiting").textContent = number ? `${number} to send` : ""; };
+  const write = () => { $("waiting").textContent = number ? compose(gettext("%(number)s to send"), { number }) : ""; };
   clearTimeout(timer);
   if (!number || $("waiting").textContent) write();
   else timer = setTimeout(write, PATIENCE);
@@ -58,6 +59,6 @@ export function showWaiting(number) {
 
 export function showNames({ left, right }) {
   $("revealed").textContent = left === right
-    ? `In the last pair both are the same model, asked twice: ${left}.`
-    : `In the last pair A was ${left}, B was ${right}.`;
+    ? compose(gettext("In the last pair both are the same model, asked twice: %(left)s."), { left })
+    : compose(gettext("In the last pair A was %(left)s, B was %(right)s."), { left, right });
 }

@@ -3,11 +3,19 @@
 import { Chart } from "./chart.js";
 import { News, fetched } from "./news.js";
 import { showSuccess } from "./success.js";
+import { compose } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const page = $("run");
 const TABLE_ROWS = 200, BATCH = 5000;
 const ACTIVE = ["queued", "running"];
+const STATES = {
+  queued: gettext("queued"), running: gettext("running"), succeeded: gettext("succeeded"), failed: gettext("failed"),
+  cancelled: gettext("cancelled"),
+};
+const PROGRESS = {
+  done: gettext("done"), now: gettext("now"), waiting: gettext("waiting"), stopped: gettext("stopped"), skipped: gettext("skipped"),
+};
 const STAYS = "stays" in page.dataset; // beside something that must not be loaded anew
 const DASHES = [[], [8, 5]];
 
@@ -34,8 +42,8 @@ function update(news) {
   $("run-stage").textContent = news.stage;
   $("run-progress").max = news.total_steps || 1;
   $("run-progress").value = news.step;
-  $("run-steps").textContent = `${news.step} of ${news.total_steps} steps`;
-  $("run-eta").textContent = news.eta_seconds === null ? "" : `about ${duration(news.eta_seconds)} left of ${news.stage}`;
+  $("run-steps").textContent = compose(gettext("%(step)s of %(total_steps)s steps"), news);
+  $("run-eta").textContent = news.eta_seconds === null ? "" : compose(gettext("about %(duration)s left of %(stage)s"), { duration: duration(news.eta_seconds), stage: news.stage });
   if ($("run-line")) showLine(news.line);
   showLog(news.log_tail);
   showSuccess(news.success);
@@ -44,14 +52,15 @@ function update(news) {
 
 function follow(found) {
   const ends = ACTIVE.includes(page.dataset.state) && !ACTIVE.includes(found.state);
-  page.dataset.state = $("run-state").textContent = found.state;
+  page.dataset.state = found.state;
+  $("run-state").textContent = STATES[found.state];
   if (ends) page.dispatchEvent(new CustomEvent("ended", { detail: found }));
 }
 
 function showLine(steps) {
   [...$("run-line").children].forEach((step, number) => {
     step.className = `stage-${steps[number]}`;
-    step.lastElementChild.textContent = steps[number];
+    step.lastElementChild.textContent = PROGRESS[steps[number]];
     if (steps[number] === "now") step.ariaCurrent = "step";
     else step.removeAttribute("aria-current");
   });
@@ -107,7 +116,7 @@ function draw() {
     series = wanted;
     chart = new Chart($("run-chart"), {
       height: 300,
-      x: { axis: "step", label: "Step" },
+      x: { axis: gettext("step"), label: gettext("Step") },
       axes: axes(wanted),
       scales: { accuracy: { range: () => [0, 1.02] } },
       series: wanted,
@@ -132,7 +141,7 @@ function row(texts, tag) {
 function fillTable() {
   const columns = names(), table = $("run-table");
   const text = (number) => (number == null ? "–" : String(Number(number.toPrecision(5))));
-  table.tHead.replaceChildren(row(["step", ...columns], "th"));
+  table.tHead.replaceChildren(row([gettext("step"), ...columns], "th"));
   const newest = points.slice(-TABLE_ROWS).reverse();
   table.tBodies[0].replaceChildren(...newest.map(([step, metrics]) => row([step, ...columns.map((name) => text(metrics[name]))], "td")));
 }

@@ -2,6 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { fetched } from "./news.js";
+import { compose } from "./words.js";
 
 const BATCH = 5000;
 const DASHES = [[], [8, 5], [2, 4], [12, 4, 2, 4], [4, 3], [1, 3]];
@@ -34,11 +35,11 @@ function draw() {
   chart?.remove();
   chart = new Chart(document.getElementById("compare-chart"), {
     height: 320,
-    x: { axis: "step", label: "Step" },
+    x: { axis: gettext("step"), label: gettext("Step") },
     axes: [{ scale: "y", label: metric }],
     scales: {},
     series: runs.map(({ row }, number) => ({
-      label: `run ${row.dataset.run}`, scale: "y", dash: DASHES[number], value: (plot, value) => text(value),
+      label: compose(gettext("run %(run)s"), row.dataset), scale: "y", dash: DASHES[number], value: (plot, value) => text(value),
     })),
   });
   chart.show([steps, ...lines.map((line) => steps.map((step) => line.get(step) ?? null))]);
@@ -53,10 +54,10 @@ async function show() {
   try {
     runs = await Promise.all(rows.map(read));
   } catch (error) {
-    status.textContent = `The measurements could not be read: ${error.message}.`;
+    status.textContent = compose(gettext("The measurements could not be read: %(reason)s."), { reason: error.message });
     return;
   }
-  if (!fillSelect()) status.textContent = "No measurement yet.";
+  if (!fillSelect()) status.textContent = gettext("No measurement yet.");
   else draw();
 }
 

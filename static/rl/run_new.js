@@ -1,5 +1,7 @@
 /* Beside the form of a new run: what the run would do, asked again whenever something else is chosen. */
 
+import { compose } from "./words.js";
+
 const form = document.getElementById("new-run"), card = document.getElementById("plan-card");
 const plan = document.getElementById("plan"), status = document.getElementById("plan-status");
 const WAIT = 150;
@@ -29,17 +31,17 @@ function table({ title, rows }) {
 }
 
 function show(found) {
-  const figures = element("div", "", figure(found.rows.toLocaleString(), "rows to learn from"));
+  const figures = element("div", "", figure(found.rows.toLocaleString(document.documentElement.lang), gettext("rows to learn from")));
   figures.className = "plan-figures";
-  if (found.minutes !== null) figures.append(figure(found.minutes.toLocaleString(), "minutes, about"), figure(found.memory_gib.toLocaleString(), "GiB of memory, about"));
-  const rows = element("a", "What it would learn, row by row");
+  if (found.minutes !== null) figures.append(figure(found.minutes.toLocaleString(document.documentElement.lang), gettext("minutes, about")), figure(found.memory_gib.toLocaleString(document.documentElement.lang), gettext("GiB of memory, about")));
+  const rows = element("a", gettext("What it would learn, row by row"));
   rows.href = found.shown;
   plan.replaceChildren(figures, element("p", "", rows), ...found.tables.flatMap(table));
   status.replaceChildren();
   if (!found.active) return;
-  const link = element("a", "A run of this agent is at work already");
+  const link = element("a", gettext("A run of this agent is at work already"));
   link.href = found.active;
-  status.append(link, "; another one starts when it is over.");
+  status.append(link, gettext("; another one starts when it is over."));
 }
 
 async function ask() {
@@ -47,20 +49,20 @@ async function ask() {
   asked = new AbortController();
   const { signal } = asked;
   card.ariaBusy = "true";
-  status.textContent = "Reading the ratings…";
+  status.textContent = gettext("Reading the ratings…");
   try {
     const wanted = new URLSearchParams(new FormData(form));
     wanted.delete("csrfmiddlewaretoken");
     const response = await fetch(`${form.dataset.plan}?${wanted}`, { signal, redirect: "manual" });
-    if (!response.ok && response.status !== 400) throw new Error(response.status ? `the server answered ${response.status}` : "you are signed out");
+    if (!response.ok && response.status !== 400) throw new Error(response.status ? compose(gettext("the server answered %(status)s"), response) : gettext("you are signed out"));
     const found = await response.json();
     if (found.error) plan.replaceChildren();
-    if (found.error) status.textContent = `It could not start: ${found.error}.`;
+    if (found.error) status.textContent = compose(gettext("It could not start: %(reason)s."), { reason: found.error });
     else show(found);
   } catch (error) {
     if (signal.aborted) return;
     plan.replaceChildren();
-    status.textContent = `Not known: ${error.message}.`;
+    status.textContent = compose(gettext("Not known: %(reason)s."), { reason: error.message });
   }
   card.ariaBusy = "false";
 }

@@ -13,12 +13,12 @@ export function showSuccess(rates) {
   document.getElementById("run-success-card").hidden = false;
   chart ??= new Chart(document.getElementById("run-success"), {
     height: 240,
-    x: { axis: "step", label: "Step" },
-    axes: [{ scale: "rate", label: "solved", values: percents }],
+    x: { axis: gettext("step"), label: gettext("Step") },
+    axes: [{ scale: "rate", label: gettext("solved"), values: percents }],
     scales: { rate: { range: () => [0, 1.02] } },
     series: [
-      { label: "learned from", scale: "rate", value: percent },
-      { label: "held out", scale: "rate", value: percent, dash: [8, 5], points: true },
+      { label: gettext("learned from"), scale: "rate", value: percent },
+      { label: gettext("held out"), scale: "rate", value: percent, dash: [8, 5], points: true },
     ],
   });
   chart.show([rates.step, rates.train, rates.eval]);

@@ -4,9 +4,10 @@ import { post } from "./ask.js";
 import { lookAgain } from "./live.js";
 import { showOwnQuestions } from "./own_questions.js";
 import { explain } from "./turns.js";
+import { compose } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const ENDS = { succeeded: "The training has ended.", cancelled: "The training was cancelled." };
+const ENDS = { succeeded: gettext("The training has ended."), cancelled: gettext("The training was cancelled.") };
 const part = $("training");
 
 /** `tastes` and `run`, which may have started by itself, come with news from the server only. */
@@ -14,8 +15,8 @@ export function showVotes({ waiting, needed, tastes, run }) {
   $("votes").max = Math.max(1, needed);
   $("votes").value = Math.min(waiting, needed);
   $("votes-text").textContent = waiting < needed
-    ? `${waiting} of ${needed} votes to the next training`
-    : `${waiting} votes wait: enough for a training (${needed})`;
+    ? compose(gettext("%(waiting)s of %(needed)s votes to the next training"), { waiting, needed })
+    : compose(gettext("%(waiting)s votes wait: enough for a training (%(needed)s)"), { waiting, needed });
   if (tastes) $("tastes").replaceChildren(...tastes.map((text) => Object.assign(document.createElement("p"), { textContent: text })));
   if (run) showRun(run);
 }
@@ -33,7 +34,7 @@ async function showRun(number) {
     $("run-ended").hidden = false;
     cancelling?.remove();
     if ($("train")) $("train").disabled = false;
-    $("run-ended-text").textContent = ENDS[detail.state] ?? `The training failed. ${detail.error}`;
+    $("run-ended-text").textContent = ENDS[detail.state] ?? `${gettext("The training failed.")} ${detail.error}`;
     if (detail.state === "succeeded") showOwnQuestions(showVotes);
   });
   await import("./run.js");
@@ -43,7 +44,7 @@ async function cancel(button, number) {
   button.disabled = true;
   try {
     await post(button.dataset.run.replace("/0/", `/${number}/`), part.dataset.token, [["action", "cancel"]]);
-    $("training-status").textContent = `Training ${number} stops after its current step.`;
+    $("training-status").textContent = compose(gettext("Training %(number)s stops after its current step."), { number });
   } catch (error) {
     button.disabled = false;
     $("training-status").textContent = explain(error);
@@ -54,7 +55,7 @@ async function train() {
   $("train").disabled = true;
   try {
     const { run } = await post(part.dataset.train, part.dataset.token, []);
-    $("training-status").textContent = `Training ${run} is queued.`;
+    $("training-status").textContent = compose(gettext("Training %(run)s is queued."), { run });
     await showRun(run);
   } catch (error) {
     $("train").disabled = false;

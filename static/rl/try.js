@@ -67,7 +67,7 @@ function settle(turn, question, error, wasStopped) {
 
 /** Beside an answer that was cut off, as long as nothing else is asked. */
 function offerMore(line) {
-  const more = Object.assign(document.createElement("button"), { type: "button", className: "plain more", textContent: "Let it go on" });
+  const more = Object.assign(document.createElement("button"), { type: "button", className: "plain more", textContent: gettext("Let it go on") });
   more.addEventListener("click", () => start(GO_ON, sendToOne));
   line.append(" ", more);
 }
@@ -101,7 +101,7 @@ async function sendToOne(question, own) {
   if (running !== own) return; // a new conversation has begun
   settle(turn, question, problem, own.signal.aborted);
   setBusy(false);
-  say(problem ? "" : "The answer is complete.");
+  say(problem ? "" : gettext("The answer is complete."));
 }
 
 // --- two answers --------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ async function sendToBoth(question, own) {
   setBusy(false);
   if (asked.answer) $("unserved")?.remove();
   else if (!box.value) box.value = question;
-  say(asked.isOpen ? "Both answers are complete. Which is better?" : "");
+  say(asked.isOpen ? gettext("Both answers are complete. Which is better?") : "");
 }
 
 function showState() {
@@ -167,7 +167,7 @@ function setBusy(on) {
   $("send").hidden = on;
   $("stop").hidden = !on;
   if (!duel && (!document.activeElement || document.activeElement === document.body)) box.focus();
-  say(on ? "Answering…" : "");
+  say(on ? gettext("Answering…") : "");
 }
 
 /** The next question is asked without the earlier ones. */
@@ -187,7 +187,7 @@ function begin() {
   $("examples").hidden = false;
   box.value = "";
   box.focus();
-  say("A new conversation.");
+  say(gettext("A new conversation."));
 }
 
 // --- the keyboard ------------------------------------------------------------------------------------------------------
@@ -214,15 +214,15 @@ function tieOrEdit() {
 }
 
 const commands = [
-  { name: "left", keys: ["ArrowLeft", "a"], label: "A is better", run: () => duel?.decide("a") ?? false },
-  { name: "right", keys: ["ArrowRight", "b"], label: "B is better", run: () => duel?.decide("b") ?? false },
-  { name: "tie", keys: ["ArrowDown"], label: "Tie", run: () => duel?.decide("tie") ?? false },
-  { name: "both_bad", keys: ["x"], label: "Both bad", run: () => duel?.decide("both_bad") ?? false },
-  { name: "skip", keys: ["s"], label: "Skip", run: () => duel?.decide("skip") ?? false },
-  { name: "edit", keys: ["e"], label: "Tie; after the vote: edit the better one", run: tieOrEdit },
-  { name: "undo", keys: ["z"], label: "Take the last vote back", run: () => { duel?.undo(); } },
-  { name: "ask", keys: ["/"], label: "Write the next question", run: () => box.focus() },
-  { name: "help", keys: ["?"], label: "This help", run: () => keyboard.openHelp() },
+  { name: "left", keys: ["ArrowLeft", "a"], label: gettext("A is better"), run: () => duel?.decide("a") ?? false },
+  { name: "right", keys: ["ArrowRight", "b"], label: gettext("B is better"), run: () => duel?.decide("b") ?? false },
+  { name: "tie", keys: ["ArrowDown"], label: gettext("Tie"), run: () => duel?.decide("tie") ?? false },
+  { name: "both_bad", keys: ["x"], label: gettext("Both bad"), run: () => duel?.decide("both_bad") ?? false },
+  { name: "skip", keys: ["s"], label: gettext("Skip"), run: () => duel?.decide("skip") ?? false },
+  { name: "edit", keys: ["e"], label: gettext("Tie; after the vote: edit the better one"), run: tieOrEdit },
+  { name: "undo", keys: ["z"], label: gettext("Take the last vote back"), run: () => { duel?.undo(); } },
+  { name: "ask", keys: ["/"], label: gettext("Write the next question"), run: () => box.focus() },
+  { name: "help", keys: ["?"], label: gettext("This help"), run: () => keyboard.openHelp() },
 ];
 const keyboard = useKeys({
   dialog: $("keys-dialog"), commands, onSend: (field) => (field === box ? send() : duel?.saveEdit()),

@@ -3,6 +3,7 @@
 
 import { pieces } from "./answer_stream.js";
 import { post, reasonOf } from "./ask.js";
+import { compose } from "./words.js";
 
 const sources = new WeakMap(); // element to what the model wrote
 const AGAIN = 5000, TRIES = 3; // milliseconds until a server that was too busy to format is asked again
@@ -54,18 +55,18 @@ export function readAlong(grow) {
 }
 
 export function explain(error) {
-  return error instanceof TypeError ? "The site cannot be reached. Is it still running?" : error.message;
+  return error instanceof TypeError ? gettext("The site cannot be reached. Is it still running?") : error.message;
 }
 
 /** Says in `line` why an answer is not whole; nothing where it is. `error`: what broke it off. */
 export function showEnding(line, answer, error, wasStopped) {
   const isCut = !error && "cut" in answer.dataset;
-  line.textContent = isCut ? "Cut off here: it has reached the longest length of an answer." : problemOf(answer.textContent, error, wasStopped);
+  line.textContent = isCut ? gettext("Cut off here: it has reached the longest length of an answer.") : problemOf(answer.textContent, error, wasStopped);
   line.classList.toggle("problem", !wasStopped && !isCut);
 }
 
 function problemOf(text, error, wasStopped) {
-  if (wasStopped) return "Stopped.";
-  if (error) return `${text ? "The answer broke off" : "No answer"}: ${explain(error)}`;
-  return text ? "" : "The model said nothing.";
+  if (wasStopped) return gettext("Stopped.");
+  if (error) return compose(text ? gettext("The answer broke off: %(reason)s") : gettext("No answer: %(reason)s"), { reason: explain(error) });
+  return text ? "" : gettext("The model said nothing.");
 }

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import Console
 from tests.browser.servers import Api, Site, serve
@@ -631,6 +631,20 @@ def test_texts_follow_the_language_and_give_way_to_attributes(page: Page, open_w
     open_widget('lang="de-AT" label-up="Passt"')
     expect(page.get_by_role("button", name="Passt")).to_be_visible()
     expect(page.get_by_role("button", name="Nicht hilfreich")).to_be_visible()
+
+
+def test_where_no_element_names_a_language_it_is_the_browsers(browser: Browser, api: Api, site: Site) -> None:
+    context = browser.new_context(locale="es-MX")
+    page = context.new_page()
+    page.goto(site.url)
+    for language, word in (("", "Útil"), ("de", "Hilfreich"), ("fr", "Helpful")):
+        html = f'<ratchet-feedback public-key="pk_test" trace="{TRACE}"></ratchet-feedback>'
+        page.evaluate(
+            "([language, html]) => { document.documentElement.lang = language; document.body.innerHTML = html; }",
+            [language, html],
+        )
+        expect(page.get_by_role("button", name=word, exact=True)).to_be_visible()
+    context.close()
 
 
 def test_the_language_comes_from_outside_of_shadow_roots_and_may_change(page: Page, api: Api, site: Site) -> None:

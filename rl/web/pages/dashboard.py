@@ -10,6 +10,8 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from rl.base.disk_space import shortage
@@ -77,8 +79,8 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         if request.user.has_perm("rl.add_feedback"):
             return redirect("rate")
         if request.user.is_staff:
-            raise PermissionDenied("You are staff, but nobody has given you the permission to see agents.")
-        raise PermissionDenied("You are signed in, but nobody has given you the permission to rate answers.")
+            raise PermissionDenied(_("You are staff, but nobody has given you the permission to see agents."))
+        raise PermissionDenied(_("You are signed in, but nobody has given you the permission to rate answers."))
     days = dashboard_counts.last_days(dashboard_counts.DAYS)
     ratings = dashboard_counts.feedback_by_day(Feedback.objects.all(), days)
     most, listed = dashboard_counts.AGENTS, _list_agents(request)
@@ -112,7 +114,7 @@ def _list_agents(request: HttpRequest) -> dict[str, Any]:
     return {"agents": agents, **search.describe(has_more=has_more, is_long=len(agents) >= SEARCHED)}
 
 
-REFUSAL = "Agents are for staff with the permission to see them."
+REFUSAL = gettext_noop("Agents are for staff with the permission to see them.")
 VERSIONS = 20
 SEARCHED = 10
 """Agents from which on there is a search."""

@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -70,7 +71,7 @@ def for_users_who_post(view: View) -> View:
 def require_staff(request: HttpRequest, permission: str, refusal: str) -> None:
     """Raises PermissionDenied, with these words, but for staff who have it."""
     if not (request.user.is_staff and request.user.has_perm(permission)):
-        raise PermissionDenied(refusal)
+        raise PermissionDenied(gettext(refusal))
 
 
 def show_problem(request: HttpRequest, page: str, back: str, problem: Exception) -> HttpResponse:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from rl.base.errors import UsageError
@@ -28,7 +29,7 @@ NOTES: Final = 5
 LONGEST_NOTE: Final = 120
 NEEDED: Final = (PROMOTE, "rl.view_trace", "rl.view_feedback")
 """It shows what others asked, and what raters wrote."""
-REFUSAL: Final = "What is in use is changed by staff who may change deployments, and see traces and feedback."
+REFUSAL: Final = _("What is in use is changed by staff who may change deployments, and see traces and feedback.")
 
 
 def may_instruct(user: User) -> bool:

@@ -12,6 +12,7 @@ from django.db.models.functions import Left, Lower
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext_noop
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
@@ -107,7 +108,9 @@ def _act(request: HttpRequest, queue: RatingQueue, form: QueueForm) -> bool:
 
 @for_users
 def queue_raters(request: HttpRequest, name: str, queue: str) -> HttpResponse:
-    require_staff(request, "rl.view_feedback", "Raters are seen by staff with the permission to see feedback.")
+    require_staff(
+        request, "rl.view_feedback", gettext_noop("Raters are seen by staff with the permission to see feedback.")
+    )
     rows = RatingQueue.objects.select_related("agent").annotate(lower=Lower("name"))
     row = get_object_or_404(rows, agent__name__iexact=name, lower=queue.lower())
     return render(request, "rl/queue_raters.html", {"page": "rate", "queue": row, "report": reading.report(row)})
@@ -115,12 +118,16 @@ def queue_raters(request: HttpRequest, name: str, queue: str) -> HttpResponse:
 
 @for_users_who_post
 def held_back(request: HttpRequest) -> HttpResponse:
-    require_staff(request, "rl.view_quarantine", "Feedback that is held back is seen by staff with the permission.")
+    require_staff(
+        request, "rl.view_quarantine", gettext_noop("Feedback that is held back is seen by staff with the permission.")
+    )
     if request.method != "POST":
         rows = [{"row": row, "held": held, "kept_by": by} for row, held, by in quarantine.list_held()]
         may_change = request.user.has_perm("rl.change_quarantine")
         return render(request, "rl/held_back.html", {"page": "rate", "rows": rows, "may_change": may_change})
-    require_staff(request, "rl.change_quarantine", "To release feedback takes the permission to change quarantines.")
+    require_staff(
+        request, "rl.change_quarantine", gettext_noop("To release feedback takes the permission to change quarantines.")
+    )
     number, decisions = request.POST.get("quarantine", ""), {"release": quarantine.release, "keep": quarantine.keep}
     known = Quarantine.objects.select_related("agent")
     row = known.filter(pk=number).first() if number.isascii() and number.isdecimal() and len(number) < 19 else None
@@ -137,7 +144,7 @@ def held_back(request: HttpRequest) -> HttpResponse:
 
 @for_users
 def version_table(request: HttpRequest, name: str) -> HttpResponse:
-    refusal = "Versions are compared for staff with the permission to see experiments."
+    refusal = gettext_noop("Versions are compared for staff with the permission to see experiments.")
     require_staff(request, "rl.view_experiment", refusal)
     agent = get_object_or_404(Agent, name__iexact=name)
     context = {"page": "experiments", "agent": agent, "standings": reading.version_table(agent)}

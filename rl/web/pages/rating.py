@@ -11,6 +11,8 @@ from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -96,7 +98,7 @@ def store_decisions(request: HttpRequest, name: str, queue: str) -> HttpResponse
     try:
         desk = open_desk(request, name, queue)
         if desk is None:
-            return JsonResponse({"error": "You are signed out: sign in again, then this is sent."}, status=401)
+            return JsonResponse({"error": _("You are signed out: sign in again, then this is sent.")}, status=401)
         try:
             given = json.loads(request.body)
         except (ValueError, RecursionError):
@@ -124,7 +126,7 @@ def what_happened(request: HttpRequest, name: str, queue: str, claim: int) -> Ht
     mine.queue = desk.queue
     if request.method == "POST":
         if not request.user.has_perm(MAY_CHANGE):
-            raise PermissionDenied("Gold items are made by those who may change rating queues.")
+            raise PermissionDenied(_("Gold items are made by those who may change rating queues."))
         try:
             make_gold(mine, mine.rater)
         except UsageError as error:
@@ -149,7 +151,7 @@ def _posted_vote(desk: Desk, posted: QueryDict) -> QueueVote:
     if fields.get("action") == "undo" and not claim:
         last = last_decisions(desk.queue, desk.rater.name).first()
         if last is None:
-            raise UsageError("there is nothing to undo")
+            raise UsageError(_("there is nothing to undo"))
         claim = str(last.pk)
     if not (claim.isascii() and claim.isdecimal()):
         raise UsageError("claim: the number of an item is wanted")
@@ -170,11 +172,13 @@ def _address(queue: RatingQueue) -> str:
     return reverse("rate_queue", args=[queue.agent.name, queue.name])
 
 
-_UNKNOWN = "This link is not complete, or was not made here. Copy it whole from the message that it came with."
-_ELSEWHERE = (
+_UNKNOWN = gettext_noop(
+    "This link is not complete, or was not made here. Copy it whole from the message that it came with."
+)
+_ELSEWHERE = gettext_noop(
     "Your link is in use in another browser, perhaps on another device. It can go on here instead; nothing is lost."
 )
-_UNUSED = "You can rate answers without an account. The link then belongs to this browser."
+_UNUSED = gettext_noop("You can rate answers without an account. The link then belongs to this browser.")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -184,9 +188,9 @@ def follow_link(request: HttpRequest, token: str) -> HttpResponse:
     that uses the invitation."""
     invite = invite_of(token)
     if invite is None:
-        return refuse(request, InvitationRefusal("This link opens nothing", _UNKNOWN), status=404)
+        return refuse(request, InvitationRefusal(_("This link opens nothing"), _(_UNKNOWN)), status=404)
     if reason := why_refused(invite):
-        return refuse(request, InvitationRefusal("This invitation is over", reason))
+        return refuse(request, InvitationRefusal(_("This invitation is over"), reason))
     response = redirect("rate_queue", invite.queue.agent.name, invite.queue.name)
     if request.user.has_perm(MAY_RATE) or uses(request, invite):  # a rater of the site rates as himself
         return response
@@ -194,8 +198,9 @@ def follow_link(request: HttpRequest, token: str) -> HttpResponse:
         let_in(response, invite)
         return response
     if invite.device:
-        return refuse(request, InvitationRefusal("Go on in this browser?", _ELSEWHERE, invite=invite), status=409)
-    return refuse(request, InvitationRefusal("You are invited", _UNUSED, invite=invite, button="Begin"), status=200)
+        return refuse(request, InvitationRefusal(_("Go on in this browser?"), _(_ELSEWHERE), invite=invite), status=409)
+    invited = InvitationRefusal(_("You are invited"), _(_UNUSED), invite=invite, button=_("Begin"))
+    return refuse(request, invited, status=200)
 
 
 def refuse(request: HttpRequest, refusal: InvitationRefusal, status: int = 403) -> HttpResponse:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 
 from rl import registered
 from rl.base.errors import RatchetError
@@ -23,12 +24,12 @@ from rl.web.run_lists import with_ratings
 
 AGENTS = 200
 METHOD_WORDS = {
-    "mpo": "all that waits: pairs, thumbs, stars, corrections",
-    "dpo": "pairs of a better and a worse answer",
-    "kto": "thumbs, up or down",
-    "grpo": "groups of answers with their rewards",
-    "ppo": "rewards of answers that it gives while it learns",
-    "reward_model": "a model that scores answers, for other runs",
+    "mpo": gettext_lazy("all that waits: pairs, thumbs, stars, corrections"),
+    "dpo": gettext_lazy("pairs of a better and a worse answer"),
+    "kto": gettext_lazy("thumbs, up or down"),
+    "grpo": gettext_lazy("groups of answers with their rewards"),
+    "ppo": gettext_lazy("rewards of answers that it gives while it learns"),
+    "reward_model": gettext_lazy("a model that scores answers, for other runs"),
 }
 """What people choose from, in this order; runs on tasks come from a file of the operator's (``train_agent``)."""
 
@@ -50,7 +51,7 @@ def new_run(request: HttpRequest) -> HttpResponse:
         run = runs.create(wish.agent, method_name=wish.method, config=wish.config, options=wish.options)
         supervisor.enqueue(run)
     except RatchetError as error:
-        return _show(request, request.POST, f"No run was queued: {error}.")
+        return _show(request, request.POST, gettext("No run was queued: {problem}.").format(problem=error))
     return redirect("run", pk=run.pk)
 
 
@@ -86,7 +87,7 @@ def planned_rows(request: HttpRequest) -> HttpResponse:
         wish = _read_wish(request.GET)
         shown = preview(wish.agent, wish.config, wish.options, wish.method)
     except RatchetError as error:
-        return _show(request, request.GET, f"The rows cannot be shown: {error}.")
+        return _show(request, request.GET, gettext("The rows cannot be shown: {problem}.").format(problem=error))
     context = {
         "page": "runs",
         "agent": wish.agent,

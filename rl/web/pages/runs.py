@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from rl.base.errors import RatchetError, RunConflict, UsageError
 from rl.base.names import unknown_name
@@ -116,7 +117,7 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
 
 def check_permission(request: HttpRequest, what: str) -> None:
     """``what``: view, add or change."""
-    refusal = "Training runs are for staff with the permission to see, to start or to change them."
+    refusal = gettext_noop("Training runs are for staff with the permission to see, to start or to change them.")
     require_staff(request, f"rl.{what}_trainingrun", refusal)
 
 
@@ -165,9 +166,9 @@ def _context(request: HttpRequest, run: TrainingRun) -> dict[str, Any]:
         "tables": [
             (title, sorted(values.items()))
             for title, values in (
-                ("Hyper-parameters", run.config),
-                ("Options", run.options),
-                ("Hardware", run.hardware),
+                (gettext_lazy("Hyper-parameters"), run.config),
+                (gettext_lazy("Options"), run.options),
+                (gettext_lazy("Hardware"), run.hardware),
             )
             if values
         ],

@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 from rest_framework.renderers import JSONRenderer
@@ -94,7 +95,7 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         }
         return render(request, "rl/trace.html", {**context, **trace_context(trace, "whole" in request.GET)})
     if not request.user.has_perm("rl.add_feedback"):
-        raise PermissionDenied("You may look at traces, but nobody has given you the permission to rate answers.")
+        raise PermissionDenied(_("You may look at traces, but nobody has given you the permission to rate answers."))
     try:
         _record_opinion(request, trace)
     except RatchetError as error:
@@ -118,7 +119,7 @@ def _record_opinion(request: HttpRequest, trace: Trace) -> None:
     elif action == "retract":
         event = _own(request, trace, by["rater"])
         if event is None or not retract(event, **by):
-            raise UsageError("there is nothing of yours to take back")
+            raise UsageError(_("there is nothing of yours to take back"))
     else:
         guards.rate_as_posted(trace, request.POST, **by)
 
@@ -162,7 +163,7 @@ def act_on_picked(request: HttpRequest) -> HttpResponse:
             answer["Content-Disposition"] = 'attachment; filename="traces.jsonl"'
             return answer
         if not request.user.has_perm("rl.change_trace"):
-            raise PermissionDenied("Nobody has given you the permission to change traces.")
+            raise PermissionDenied(_("Nobody has given you the permission to change traces."))
         set_use(keys, may_train=action == "allow")
     except UsageError as error:
         return guards.show_problem(request, "traces", back, error)
@@ -189,7 +190,7 @@ def _read(request: HttpRequest) -> tuple[str, list[UUID]]:
     action, texts = request.POST.get("action", ""), request.POST.getlist("trace")
     require_known("action", action, ACTIONS)
     if not texts:
-        raise UsageError("no trace is picked: tick at least one in the list")
+        raise UsageError(_("no trace is picked: tick at least one in the list"))
     if len(texts) > trace_lists.PAGE:
         raise UsageError(f"{len(texts)} traces are picked; {trace_lists.PAGE} is the most at once")
     try:

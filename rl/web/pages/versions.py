@@ -11,6 +11,8 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonRe
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from rl.base.errors import RatchetError, UsageError
 from rl.base.export_records import card_path
@@ -30,7 +32,7 @@ from rl.web.compared_answers import describe_compared
 from rl.web.formatting import Page
 from rl.web.pages.guards import for_users, for_users_who_post, require_staff, show_problem
 
-EXPERIMENT_REFUSAL = "Experiments are for staff with the permission to see or to change them."
+EXPERIMENT_REFUSAL = gettext_noop("Experiments are for staff with the permission to see or to change them.")
 SHOWN = 200
 
 
@@ -39,7 +41,7 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
     require_staff(request, "rl.view_experiment", EXPERIMENT_REFUSAL)
     entries = []
     for row in Experiment.objects.select_related("agent").prefetch_related("arms__version")[:SHOWN]:
-        names = [f"{arm.name} (control)" if arm.is_control else arm.name for arm in row.arms.all()]
+        names = [_("{arm} (control)").format(arm=arm.name) if arm.is_control else arm.name for arm in row.arms.all()]
         entries.append({"row": row, "answer": answer(row), "arms": " / ".join(names)})
     return render(request, "rl/experiments.html", {"page": "experiments", "experiments": entries, "shown": SHOWN})
 
@@ -99,7 +101,7 @@ def _act(request: HttpRequest, experiment: Experiment) -> None:
         raise UsageError(unknown_name("action", action, ("start", "stop", "promote")))
 
 
-REFUSAL = "Versions are for staff with the permission to see them, or to change what is in use."
+REFUSAL = gettext_noop("Versions are for staff with the permission to see them, or to change what is in use.")
 
 ANSWERS: Final = 10
 PROMOTE: Final = "rl.change_deployment"
@@ -125,7 +127,7 @@ def one_version(request: HttpRequest, agent: str, name: str) -> HttpResponse:
         try:
             messages.success(request, _put_into_use(request.POST.get("action", ""), version))
         except RatchetError as error:
-            messages.error(request, f"Nothing was changed: {error}.")
+            messages.error(request, _("Nothing was changed: {problem}.").format(problem=error))
         return redirect("version", agent=agent, name=name)
     return render(request, "rl/version.html", _context(request, version))
 
@@ -189,15 +191,17 @@ def _put_into_use(action: str, version: ModelVersion) -> str:
         if not overview.is_served(agent, version):
             raise UsageError(f"nothing serves {version.name} yet; {deploy_command(agent.name, version.name)} does")
         promotion.promote(agent, version)
-        return f"{agent.name} uses {version.name} now."
+        return _("{agent} uses {version} now.").format(agent=agent.name, version=version.name)
     if action == "roll_back":
         now = promotion.roll_back(agent, instead_of=version)
-        return f"{agent.name} uses {now.name if now else 'its base model'} now."
+        used = now.name if now else _("its base model")
+        return _("{agent} uses {version} now.").format(agent=agent.name, version=used)
     if action == "serve":
         overview.enqueue(version)
         silent = queue_state.is_silent(queue_state.last_work())
-        news = f"{version.name} will be served in a moment; then it can be used."
-        return f"{news} But nothing works at the moment: {queue_state.START}." if silent else news
+        news = _("{version} will be served in a moment; then it can be used.").format(version=version.name)
+        problem = _("But nothing works at the moment: {problem}.").format(problem=queue_state.START)
+        return f"{news} {problem}" if silent else news
     raise UsageError(unknown_name("action", action, ("promote", "roll_back", "serve")))
 
 
