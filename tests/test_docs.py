@@ -38,6 +38,7 @@ DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 WIDGET = (ROOT / "static/rl/ratchet-feedback.js").read_text()
 BUILT_IN = (
+    "makemessages",
     "runserver",
     "qcluster",
     "migrate",
