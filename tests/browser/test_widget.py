@@ -537,7 +537,7 @@ def test_no_name_of_the_element_throws_when_it_is_set(page: Page, open_widget: O
 @pytest.mark.parametrize("name", ["public-key", "publicKey", "key", "a property"])
 def test_what_was_set_before_the_module_was_there_counts(page: Page, api: Api, site: Site, name: str) -> None:
     """As a framework does that draws first; one that knows no property writes ``publicKey`` as an attribute."""
-    site.script = "/rate_rubrics.js"  # another one
+    site.script = "/diff.js"  # another one
     page.goto(site.url)
     page.evaluate(
         """([name, api, trace]) => {
