@@ -26,6 +26,12 @@ GROUPS: Final = (
 )
 
 
+class _Details(forms.JSONField):
+    def prepare_value(self, value: Any) -> Any:
+        """Nothing is an empty field, and not ``null``."""
+        return "" if value is None else super().prepare_value(value)
+
+
 def _percent(label: Any, help_text: Any) -> forms.FloatField:
     return forms.FloatField(label=label, help_text=help_text, min_value=0, max_value=50)
 
@@ -49,7 +55,7 @@ class QueueForm(forms.ModelForm):
     until = forms.DateField(label=_("To day"), required=False, widget=forms.DateInput({"type": "date"}, "%Y-%m-%d"))
     with_tags = _texts(_("Tagged by a rater with"), _("One of these, with commas between."))
     sources = _texts(_("That came by"), _("Such as gateway or api, with commas between."))
-    details = forms.JSONField(
+    details = _Details(
         label=_("With these details"),
         required=False,
         widget=forms.Textarea({"rows": 2}),

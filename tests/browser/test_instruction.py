@@ -60,3 +60,12 @@ def test_what_is_left_changes_nothing_and_a_refusal_is_told(talk: Page, console:
     talk.get_by_label("Say it in a sentence").fill("   ")
     talk.get_by_role("button", name="Try it on past questions").click()
     expect(status).to_have_text("say in a sentence what the answers should be like")
+
+
+def test_on_a_phone_the_box_covers_nothing_before_the_first_question(talk: Page) -> None:  # noqa: F811
+    talk.set_viewport_size({"width": 375, "height": 600})
+    talk.get_by_label("Your question").focus()
+    section, box = talk.locator("#instruction").bounding_box(), talk.locator(".composer").bounding_box()
+    assert section is not None
+    assert box is not None
+    assert section["y"] + section["height"] <= box["y"]
