@@ -63,7 +63,7 @@ def test_what_is_left_changes_nothing_and_a_refusal_is_told(talk: Page, console:
 
 
 def test_on_a_phone_the_box_covers_nothing_before_the_first_question(talk: Page) -> None:  # noqa: F811
-    talk.set_viewport_size({"width": 375, "height": 600})
+    talk.set_viewport_size({"width": 375, "height": 400})
     talk.get_by_label("Your question").focus()
     section, box = talk.locator("#instruction").bounding_box(), talk.locator(".composer").bounding_box()
     assert section is not None
