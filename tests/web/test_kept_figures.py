@@ -1,6 +1,8 @@
 """Figures of large agents are counted once in a while, those of others at each look."""
 
+import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,19 +19,50 @@ def _nothing_kept() -> Iterator[None]:
     kept_figures._kept.clear()
 
 
+def wait_for_counting() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "figures":
+            thread.join()
+
+
 def test_few_answers_are_counted_at_each_look() -> None:
     counts = iter([1, 2])
     assert [keep("few", lambda: next(counts), lambda count: LARGE - 1) for _ in range(2)] == [1, 2]
 
 
-def test_many_answers_are_counted_once_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, counts = [0.0], iter([1, 2])
-    monkeypatch.setattr(kept_figures.time, "monotonic", lambda: now[0])
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr(kept_figures, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_many_answers_are_counted_behind_a_look_when_the_time_is_over(clock: list[float]) -> None:
+    counts = iter([1, 2])
     seen = []
     for at in (0.0, kept_figures.SECONDS - 1, kept_figures.SECONDS):
-        now[0] = at
+        clock[0] = at
         seen.append(keep("many", lambda: next(counts), lambda count: LARGE))
-    assert seen == [1, 1, 2]
+    assert seen == [1, 1, 1]
+    wait_for_counting()
+    assert keep("many", lambda: next(counts), lambda count: LARGE) == 2
+
+
+def test_old_figures_are_shown_to_nobody(clock: list[float]) -> None:
+    counts = iter([1, 2])
+    assert keep("many", lambda: next(counts), lambda count: LARGE) == 1
+    clock[0] = kept_figures.OLDEST
+    assert keep("many", lambda: next(counts), lambda count: LARGE) == 2
+
+
+def test_figures_that_cannot_be_counted_anew_stay_for_a_while(clock: list[float]) -> None:
+    assert keep("many", lambda: 1, lambda count: LARGE) == 1
+    clock[0] = kept_figures.SECONDS
+    assert keep("many", lambda: 1 // 0, lambda count: LARGE) == 1
+    wait_for_counting()
+    assert keep("many", lambda: 3, lambda count: LARGE) == 1
+    wait_for_counting()
+    assert keep("many", lambda: 4, lambda count: LARGE) == 3
 
 
 @pytest.mark.django_db
