@@ -1,6 +1,9 @@
 """Pages speak the reader's language: what was chosen at their foot, else what the browser asks for. Programs are answered in
 English, and what is stored is English."""
 
+import hashlib
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
@@ -8,7 +11,7 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
 from django.utils import translation
-from django.views.decorators.cache import cache_control
+from django.utils.cache import patch_cache_control
 from django.views.i18n import JavaScriptCatalog
 
 CALLS: Final = ("/api/", "/v1/")
@@ -22,10 +25,21 @@ class PageLanguageMiddleware(LocaleMiddleware):
             return self.get_response(request) if request.path.startswith(CALLS) else super().__call__(request)
 
 
-@cache_control(public=True, max_age=31_536_000, immutable=True)
+@cache
+def digest() -> str:
+    """Names the words of scripts as they are now: their address changes with them."""
+    catalogs = sorted(Path(settings.LOCALE_PATHS[0]).glob("*/LC_MESSAGES/djangojs.mo"))
+    return hashlib.sha256(b"".join(catalog.read_bytes() for catalog in catalogs)).hexdigest()[:12]
+
+
 def words(request: HttpRequest, language: str, version: str) -> HttpResponseBase:
-    """What scripts of pages say. ``version``: of this installation, so that browsers ask anew after an update."""
+    """What scripts of pages say. Browsers keep those whose ``version`` is today's digest."""
     if language not in dict(settings.LANGUAGES):
         raise Http404(f"there is no language {language}")
     with translation.override(language):
-        return JavaScriptCatalog.as_view(packages=["rl"])(request)
+        answer = JavaScriptCatalog.as_view(packages=["rl"])(request)
+    if version == digest():
+        patch_cache_control(answer, public=True, max_age=31_536_000, immutable=True)
+    else:
+        patch_cache_control(answer, no_cache=True)
+    return answer

@@ -29,6 +29,7 @@ from rl.operations.audit import Caller, acting_for
 from rl.operations.metrics import exposition
 from rl.web.api.problems import MEDIA_TYPE, document
 from rl.web.client_address import client_network
+from rl.web.languages import digest
 
 log = logging.getLogger(__name__)
 PATH: Final = "/metrics"
@@ -111,7 +112,7 @@ def _zone(name: str) -> ZoneInfo | None:
 
 def version(request: HttpRequest) -> dict[str, str]:
     """A context processor: what every page may show of this installation."""
-    return {"ratchet_version": settings.VERSION}
+    return {"ratchet_version": settings.VERSION, "words_digest": digest()}
 
 
 class FaultMiddleware(MiddlewareMixin):

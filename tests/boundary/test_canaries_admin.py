@@ -165,6 +165,7 @@ def addresses(agent: Agent) -> list[str]:
         "pk": Trace.objects.first().pk,
         "address": "x",
         "version": "v1",
+        "language": "de",
     }
     known |= {"pair": AnswerPair.objects.first().pk, "side": "a", "file": "model.gguf", "trace": known["pk"]}
     numbers = {"pk": Experiment.objects.first().pk, "claim": Claim.objects.first().pk}

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from rl.config.guard_limits import CAPTIONS
+from rl.evaluation.guards.answer_errors import KINDS
+from rl.evaluation.guards.measure import SAYS_LITTLE
+
 LANGUAGES = [code for code, _ in settings.LANGUAGES if code != settings.LANGUAGE_CODE]
 FOLDER = Path(settings.LOCALE_PATHS[0])
 CATALOGS = [FOLDER / code / "LC_MESSAGES" / f"{domain}.po" for code in LANGUAGES for domain in ("django", "djangojs")]
@@ -97,3 +101,9 @@ def _edges(text: str) -> tuple[bool, bool, bool]:
 def test_languages_have_the_same_texts(domain: str) -> None:
     texts = [{entry.msgid for entry in read(path)} for path in CATALOGS if path.stem == domain]
     assert all(of_language == texts[0] for of_language in texts)
+
+
+def test_words_of_records_that_pages_show_can_be_translated() -> None:
+    texts = {entry.msgid for entry in read(CATALOGS[0])}
+    kinds = {kind.replace("_", " ") for kind in (*KINDS, SAYS_LITTLE)}
+    assert {*CAPTIONS.values(), *kinds} <= texts

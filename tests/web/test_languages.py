@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils import translation
 
 from rl.models import Agent, Claim, RatingQueue
+from rl.web.languages import digest
 from tests.conftest import make_trace
 
 GERMAN = {"Accept-Language": "de-CH,de;q=0.9,en;q=0.5"}
@@ -80,7 +81,7 @@ def test_decisions_are_named_in_the_language_and_stored_as_they_are(client: Clie
 
 @pytest.mark.parametrize("language", ["en", "de", "es"])
 def test_the_words_of_scripts_are_kept_by_browsers_and_caches(client: Client, db: None, language: str) -> None:
-    answer = client.get(f"/words/{language}/{settings.VERSION}.js")
+    answer = client.get(f"/words/{language}/{digest()}.js")
     assert answer["Content-Type"].startswith("text/javascript")
     assert answer["Cache-Control"] == "public, max-age=31536000, immutable"
     assert "Cookie" not in answer.get("Vary", "")
@@ -94,4 +95,8 @@ def test_there_are_no_words_of_other_languages(client: Client, db: None, languag
 
 def test_a_page_loads_the_words_of_its_language(client: Client, db: None) -> None:
     page = client.get("/login/", headers=GERMAN).content.decode()
-    assert f'<script defer src="/words/de/{settings.VERSION}.js"></script>' in page
+    assert f'<script defer src="/words/de/{digest()}.js"></script>' in page
+
+
+def test_words_of_another_day_are_not_kept(client: Client, db: None) -> None:
+    assert client.get("/words/de/0.js")["Cache-Control"] == "no-cache"
