@@ -75,6 +75,7 @@ ELSEWHERE = (
     "demo",
     "run_plan",
     "run_plan_rows",
+    "words",
 )
 """They end a session, take spans in, send a file, or show no stored text; the demonstration exists with DEBUG only, and the
 plan of a run and its page make the rows of a training."""
