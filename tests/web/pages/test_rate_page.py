@@ -214,6 +214,21 @@ def test_beyond_some_the_list_of_queues_says_that_there_are_more(
     assert "3+ waiting" in " ".join(rater.get("/rate/").content.decode().split())
 
 
+def test_many_agents_come_in_pages_and_are_found_by_a_part_of_their_names(rater: Client) -> None:
+    for number in range(14):
+        make_trace(Agent.objects.create(name=f"agent-{number:02}"), "question", "answer")
+
+    def shown(query: str) -> list[str]:
+        return [choice["agent"].name for choice in rater.get(f"/rate/{query}").context["choices"]]
+
+    assert shown("") == [f"agent-{number:02}" for number in range(12)]
+    assert shown("?page=2") == ["agent-12", "agent-13"]
+    assert shown("?find=-13") == ["agent-13"]
+    assert shown("?find=other") == []
+    assert "More agents" in rater.get("/rate/").content.decode()
+    assert "No agent here has “other” in its name" in rater.get("/rate/?find=other").content.decode()
+
+
 def test_a_request_that_is_not_one_is_refused(rater: Client, agent: Agent) -> None:
     for body, words in (("[", "must be JSON"), ('{"decisions": 5}', "decisions: a list"), ('{"want": -1}', "want:")):
         answer = rater.post(f"{ADDRESS}answers/decisions/", body, content_type="application/json")
