@@ -9,7 +9,7 @@ SELDOM = ("api_key", "other_trace", "quarantine", "retracts", "user")
 
 
 def drop_indexes(apps, schema_editor):
-    """Of these columns alone. Django's own way would write the table anew on SQLite, once for each."""
+    """Drops those of the columns alone. Django's own way would write the table anew on SQLite, once for each."""
     feedback = apps.get_model("rl", "Feedback")
     for field in map(feedback._meta.get_field, SELDOM):
         for name in schema_editor._constraint_names(feedback, [field.column], index=True, unique=False):
@@ -88,24 +88,11 @@ class Migration(migrations.Migration):
             model_name='feedback',
             index=models.Index(fields=['agent', '-created_at', 'id', 'retracts'], name='feedback_agent_newest'),
         ),
-        migrations.AddIndex(
-            model_name='feedback',
-            index=models.Index(condition=models.Q(('api_key__isnull', False)), fields=['api_key'], name='feedback_api_key'),
-        ),
-        migrations.AddIndex(
-            model_name='feedback',
-            index=models.Index(condition=models.Q(('user__isnull', False)), fields=['user'], name='feedback_user'),
-        ),
-        migrations.AddIndex(
-            model_name='feedback',
-            index=models.Index(condition=models.Q(('other_trace__isnull', False)), fields=['other_trace'], name='feedback_other_trace'),
-        ),
-        migrations.AddIndex(
-            model_name='feedback',
-            index=models.Index(condition=models.Q(('quarantine__isnull', False)), fields=['quarantine'], name='feedback_quarantine'),
-        ),
-        migrations.AddIndex(
-            model_name='feedback',
-            index=models.Index(condition=models.Q(('retracts__isnull', False)), fields=['retracts'], name='feedback_retracts'),
+        *(
+            migrations.AddIndex(
+                model_name='feedback',
+                index=models.Index(condition=models.Q((f'{name}__isnull', False)), fields=[name], name=f'feedback_{name}'),
+            )
+            for name in SELDOM
         ),
     ]

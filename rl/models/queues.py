@@ -95,24 +95,24 @@ class RatingQueue(models.Model):
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="queues")
     name = models.CharField(max_length=64, validators=[validate_queue_name])
-    instructions = models.TextField(blank=True, help_text=_("Stand beside each item."))
+    instructions = models.TextField(blank=True, help_text="Stand beside each item.")
     rubric = models.CharField(max_length=16, choices=Rubric, default=Rubric.THUMBS)
-    tags = models.JSONField(default=list, blank=True, help_text=_("Offered beside those of the answer's source."))
-    filters = models.JSONField(default=dict, blank=True, help_text=_("Which answers; empty: all."))
+    tags = models.JSONField(default=list, blank=True, help_text="Offered beside those of the answer's source.")
+    filters = models.JSONField(default=dict, blank=True, help_text="Which answers; empty: all.")
     raters_per_item = models.PositiveSmallIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text=_("Empty: everybody rates every item.")
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Empty: everybody rates every item."
     )
     order = models.CharField(max_length=16, choices=Order, default=Order.NEWEST)
     lock_seconds = models.PositiveIntegerField(
         default=300,
         validators=[MinValueValidator(10)],
-        help_text=_("How long an item is somebody's own; activity renews it."),
+        help_text="How long an item is somebody's own; activity renews it.",
     )
     gold_share = models.FloatField(
-        default=0.05, validators=_SHARE, help_text=_("Of the items shown, those whose right answer is known.")
+        default=0.05, validators=_SHARE, help_text="Of the items shown, those whose right answer is known."
     )
     repeat_share = models.FloatField(
-        default=0.05, validators=_SHARE, help_text=_("Of the items shown, those that the rater has decided before.")
+        default=0.05, validators=_SHARE, help_text="Of the items shown, those that the rater has decided before."
     )
     created_by = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -1,4 +1,4 @@
-"""What a page that lists agents is asked for in its address: a part of their names, and which page."""
+"""A page that lists agents is asked in its address for a part of their names, and for one of its pages."""
 
 from dataclasses import dataclass
 from typing import Any, Self

@@ -33,7 +33,7 @@ def digest() -> str:
 
 
 def words(request: HttpRequest, language: str, version: str) -> HttpResponseBase:
-    """What scripts of pages say. Browsers keep those whose ``version`` is today's digest."""
+    """Answers with what scripts of pages say. Browsers keep those whose ``version`` is today's digest."""
     if language not in dict(settings.LANGUAGES):
         raise Http404(f"there is no language {language}")
     with translation.override(language):

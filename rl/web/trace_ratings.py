@@ -1,4 +1,4 @@
-"""What people think of each answer of a list: how many found it good or bad, picked it, edited it."""
+"""Counts what people think of each answer of a list: how many found it good or bad, picked it, edited it."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from rl.models import Feedback
 
 @dataclass(slots=True)
 class Ratings:
-    """What people think of one answer now."""
+    """One answer has these ratings now, and its raters' tags."""
 
     good: int = 0
     bad: int = 0

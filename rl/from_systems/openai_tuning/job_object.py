@@ -58,7 +58,7 @@ def show_job(job: TuningJob) -> Json:
 
 
 def _count_tokens(job: TuningJob) -> int | None:
-    """Those that were read in all passes, once the job is over; None where they are not counted."""
+    """Counts those that were read in all passes, once the job is over; None where nobody counted."""
     if not (job.run and job.tuned_model):
         return None
     tokens = Cast(F("values__tokens"), FloatField())
