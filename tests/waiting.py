@@ -2,7 +2,10 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
+
+import psutil
 
 from tests.deeds import SLEEP, WATCH
 
@@ -24,3 +27,10 @@ def until(
         assert time.monotonic() < deadline, "it did not happen"
         sleep(every)
     return value
+
+
+def stand_still(process: psutil.Process) -> None:
+    """Stops it, and waits until each of its threads has: one may run for a moment after the signal was sent."""
+    process.suspend()
+    tasks = Path(f"/proc/{process.pid}/task")
+    until(lambda: all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.glob("*/stat")))

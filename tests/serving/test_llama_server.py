@@ -28,7 +28,7 @@ from rl.serving.upstreams import server_key, upstream_of
 from rl.serving.withdrawal import take_down
 from rl.versions.versions import artifact_fields
 from tests.export.tiny_models import FAMILIES, build_model
-from tests.waiting import until
+from tests.waiting import stand_still, until
 
 pytestmark = pytest.mark.learn
 
@@ -384,7 +384,7 @@ def test_a_server_that_ended_or_starts_is_not_stuck(served: Deployment):
 
 
 def test_a_server_that_stands_still_is_started_anew_at_the_same_address(served: Deployment):
-    psutil.Process(served.pid).send_signal(signal.SIGSTOP)
+    stand_still(psutil.Process(served.pid))
     assert is_stuck(upstream_of(served), 1)
     assert llama_server.revive(served.pk)
     again = Deployment.objects.get()
@@ -405,7 +405,7 @@ def test_a_grammar_that_never_ends_holds_a_server_up_until_it_is_started_anew(se
 
 
 def test_nothing_is_started_anew_while_somebody_else_starts_or_ends_servers(served: Deployment):
-    psutil.Process(served.pid).send_signal(signal.SIGSTOP)
+    stand_still(psutil.Process(served.pid))
     with llama_server._lock(lambda: None):
         assert not llama_server.revive(served.pk)
     until(lambda: llama_server.revive(served.pk))

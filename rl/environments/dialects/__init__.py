@@ -13,6 +13,7 @@ MOST_CALLS = 8
 """The most tool calls of one turn."""
 _CLOSED = re.compile(r"\A.*(?:</think>|\[/THINK\])", re.DOTALL)
 _OPEN = re.compile(r"(?:<think>|\[THINK\]).*\Z", re.DOTALL)
+_BEGINS_A_MARK = re.compile(r"[<\[](?=/?think>|/?THINK\]|/?tool_call>|\|python_tag\|>|TOOL_CALLS\])")
 DIALECTS = {
     "hermes": "rl.environments.dialects.hermes",
     "llama": "rl.environments.dialects.llama",
@@ -70,7 +71,8 @@ def document_of(call: ToolRequest, key: str) -> dict[str, Any]:
 
 
 def dump_json(document: object) -> str:
-    return json.dumps(document, ensure_ascii=False)
+    """Writes one line, in which no argument looks like a mark of any dialect."""
+    return _BEGINS_A_MARK.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(document, ensure_ascii=False))
 
 
 def without_thinking(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ import pytest
 
 from rl.environments.crew import Crew, crew
 from tests.environments.crew.test_crew import ANSWER, WORLD, does
-from tests.waiting import until
+from tests.waiting import stand_still, until
 
 pytestmark = pytest.mark.process
 
@@ -129,7 +128,7 @@ def test_a_worker_that_is_only_stopped_does_not_block(team: Crew):
     with crew(WORLD, 1, lambda: beats.append(time.monotonic()), silence_seconds=1.5) as frozen:
         frozen.begin([{}])
         [process] = workers()
-        process.send_signal(signal.SIGSTOP)
+        stand_still(process)
         opening = frozen.begin([{"cat": "x" * 2**21}])[0]
         assert "did not answer within 1.5 seconds" in opening.broken
     assert max(later - earlier for earlier, later in zip(beats, beats[1:], strict=False)) < 1.2

@@ -111,7 +111,8 @@ def test_what_begins_like_a_call_of_llama_is_one_without_its_tag(text: str):
     assert dialect("llama").read_action(text).error
 
 
-ARGUMENTS = st.dictionaries(st.text(), st.text().filter(lambda text: "[TOOL" not in text) | st.integers())
+ARGUMENTS = st.dictionaries(st.text(), st.text() | st.integers())
+MARKS = ["<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "<think>", "</think>", "[THINK]", "[/THINK]"]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -120,6 +121,13 @@ ARGUMENTS = st.dictionaries(st.text(), st.text().filter(lambda text: "[TOOL" not
 def test_what_is_written_is_read_back(name: str, arguments: list[dict[str, str | int]]):
     calls = tuple(ToolRequest("anything", each) for each in arguments)
     assert dialect(name).read_action(dialect(name).write_calls(calls)).calls == calls
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("mark", MARKS)
+def test_an_argument_that_has_a_mark_in_it_is_read_back(name: str, mark: str):
+    calls = (ToolRequest("write", {mark: f"\\{mark} in a manual", "many": [mark]}),)
+    assert dialect(name).read_action(without_thinking(dialect(name).write_calls(calls))).calls == calls
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -19,7 +19,7 @@ from tests.commands.site import MANAGE, Site, kill_servers
 from tests.ports import reserve_port
 from tests.serving.gateway.conftest import copy_database
 from tests.serving.test_llama_server import gguf_file  # noqa: F401  fixture
-from tests.waiting import until
+from tests.waiting import stand_still, until
 
 pytestmark = [pytest.mark.learn, pytest.mark.slow]
 DEPLOY = """
@@ -116,7 +116,7 @@ def say_unless_it_starts(client: openai.OpenAI) -> Any:
 def test_a_model_that_stands_still_answers_again_without_anybodys_help(chat: tuple[openai.OpenAI, int]):
     client, pid = chat
     assert say(client).usage.completion_tokens == 4
-    psutil.Process(pid).send_signal(signal.SIGSTOP)
+    stand_still(psutil.Process(pid))
     with pytest.raises(openai.InternalServerError, match="is being started; ask again") as caught:
         say(client)
     assert (caught.value.status_code, caught.value.code) == (503, "model_not_ready")
