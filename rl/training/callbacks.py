@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,12 @@ METRICS = {
     "epoch": "epoch",
 }
 """What is kept of the trainer's log, under the names that people see."""
+_HELD_OUT = {
+    "eval_loss": "held_out_loss",
+    "eval_token_accuracy": "held_out_token_accuracy",
+    "eval_rewards/accuracies": "held_out_accuracy",
+}
+"""The same of a look at what was held out."""
 _KEPT = "the last checkpoint is from before that, and is kept"
 COMPONENT = "component/"
 """Stands before a reward's name in the trainer's log: it is kept under its name, if no metric has that."""
@@ -50,11 +56,22 @@ COMPONENT = "component/"
 def metrics_of(entry: dict[str, Any]) -> dict[str, float]:
     """One entry of the trainer's log, with short names. Empty for the summary at the end."""
     if "loss" not in entry:
-        return {}
+        return {short: float(entry[name]) for name, short in _HELD_OUT.items() if name in entry}
     rewards = {name: name.removeprefix(COMPONENT) for name in sorted(entry) if name.startswith(COMPONENT)}
     components = {name: f"reward_{short}" if short in METRICS.values() else short for name, short in rewards.items()}
     kept = {name: short for name, short in METRICS.items() if name in entry} | components
     return {short: float(entry[name]) for name, short in kept.items() if entry[name] is not None}
+
+
+def steps_of(log: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
+    """The metrics of each step; a look at what was held out belongs to the step before it."""
+    steps: list[dict[str, float]] = []
+    for entry in log:
+        if "loss" in entry:
+            steps.append(metrics_of(entry))
+        elif steps:
+            steps[-1] |= metrics_of(entry)
+    return steps
 
 
 class ProgressCallback(TrainerCallback):
@@ -71,11 +88,17 @@ class ProgressCallback(TrainerCallback):
     def on_substep_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         self._tell(state)
 
+    def on_epoch_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        control.should_evaluate = control.should_evaluate and self.stopped is None
+
+    def on_prediction_step(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        self._tell(state)
+
     def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any) -> None:
         metrics = metrics_of({"epoch": state.epoch, **(logs or {})})
         if not metrics:
             return
-        self._metrics = metrics
+        self._metrics = metrics if "loss" in metrics else {**self._metrics, **metrics}
         self._tell(state)
         require_healthy(metrics, state.global_step, self.most_kl)
         self.stopped = processes.stopped_anywhere(self.stopped)

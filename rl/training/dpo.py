@@ -37,7 +37,7 @@ from rl.lm.log_probs import StoredAnswers
 from rl.lm.own_tokens import split
 from rl.training import fitting
 from rl.training.imitating import warm_up
-from rl.training.preparing import Start, encoded_rows, prepare
+from rl.training.preparing import Start, encoded_rows, held_out_rows, prepare
 from rl.training.watch import watch
 
 
@@ -78,7 +78,7 @@ class OwnTokens:
         return batch
 
 
-class OnTokenIds:
+class OnTokenIds(fitting.LooksOnly):
     """Mixed into TRL's trainers: for rows that are token ids already, with reference scores that are computed once."""
 
     REFERENCE: ClassVar[Mapping[str, str]]
@@ -86,6 +86,7 @@ class OnTokenIds:
     ALWAYS_SCORED: ClassVar[bool] = False
     """Whether the reference scores are columns of the rows however few epochs there are."""
     train_dataset: Dataset
+    eval_dataset: Dataset | None
     model: Any
     data_collator: Any
     accelerator: Any
@@ -108,8 +109,15 @@ class OnTokenIds:
         if config.epochs <= 1 and not config.full and not self.ALWAYS_SCORED:
             return
         report("stage", {"name": "scoring under the base model"})
-        rows, used = self.train_dataset, self._rows_used(config)
         self.model.eval()
+        self.train_dataset = self._with_reference(self.train_dataset, self._rows_used(config), config, report)
+        if self.eval_dataset:
+            looked_at = np.arange(len(self.eval_dataset))
+            self.eval_dataset = self._with_reference(self.eval_dataset, looked_at, config, report)
+        self.precompute_ref_logps = True
+
+    def _with_reference(self, rows: Dataset, used: NDArray[np.intp], config: TrainingConfig, report: Report) -> Dataset:
+        """Not a number in rows that are not used."""
         # what the policy is held near: the adapter that it started from, else the base model
         is_adapter = isinstance(self.model, PeftModel)
         before = "ref" if is_adapter and "ref" in self.model.peft_config else None
@@ -124,8 +132,7 @@ class OnTokenIds:
         of_rows[:, used] = scores.reshape(-1, len(used))
         for name, of_column in zip(self.REFERENCE.values(), of_rows, strict=True):
             rows = rows.add_column(name, of_column.tolist())
-        self.train_dataset = rows
-        self.precompute_ref_logps = True
+        return rows
 
     def _rows_used(self, config: TrainingConfig) -> NDArray[np.intp]:
         """Numbers of the rows that a short run comes to, in the order in which they lie; of another all."""
@@ -161,4 +168,5 @@ def _trainer(start: Start, model: PreTrainedModel | PeftModel, rows: Dataset) ->
         "loss_weights": list(config.losses.values()),
         "label_smoothing": config.smoothing,
     }
-    return _Trainer(**fitting.parts(start, model, rows, DPOConfig, **of_dpo))
+    looked_at = held_out_rows(start, "dpo")
+    return _Trainer(**fitting.parts(start, model, rows, DPOConfig, held_out=looked_at, **of_dpo))

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from torch import Tensor
@@ -23,7 +24,7 @@ from rl.lm.model_path import ADAPTER, MODEL, ORIGIN
 from rl.lm.packed_layers import fused_adapters
 from rl.lm.token_tree.sharing import shared_tokens
 from rl.lm.trunk import kept_trunk, layers_of, linear_layers
-from rl.training.callbacks import ProgressCallback, PublishedCheckpoints, metrics_of
+from rl.training.callbacks import ProgressCallback, PublishedCheckpoints, steps_of
 from rl.training.preparing import Start
 
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
@@ -111,17 +112,30 @@ def parts(
     kind: type[TrainingArguments],
     config: TrainingConfig | None = None,
     folder: str = "",
+    held_out: Dataset | None = None,
     **of_the_method: Any,
 ) -> dict[str, Any]:
-    """What any of TRL's trainers is made of. ``config``: in place of the job's; ``folder``: within the scratch folder."""
+    """What any of TRL's trainers is made of. ``config``: in place of the job's; ``folder``: within the scratch folder;
+    ``held_out``: rows that are measured after each pass."""
     config = config or start.job.config
+    a_pass = batches(config)["per_device_train_batch_size"]
+    looks: dict[str, Any] = {"eval_strategy": "epoch", "per_device_eval_batch_size": a_pass} if held_out else {}
     return {
+        "eval_dataset": held_out or None,
         "model": model,
-        "args": arguments(kind, config, start.scratch / folder, **of_the_method),
+        "args": arguments(kind, config, start.scratch / folder, **looks, **of_the_method),
         "train_dataset": rows,
         "processing_class": start.tokenizer,
         "peft_config": peft_config(model, config),
     }
+
+
+class LooksOnly:
+    """Mixed into TRL's trainers: a look at what was held out draws no random numbers that training would have drawn."""
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        with torch.random.fork_rng(devices=()):
+            return super().evaluate(*args, **kwargs)  # type: ignore[misc]
 
 
 def batches(config: TrainingConfig) -> dict[str, int]:
@@ -194,7 +208,7 @@ def finish(trainer: Trainer, start: Start, lengths: LengthCount) -> TrainingResu
     """Publishes what was trained. Figures come from the log, which a checkpoint carries: those of the last attempt alone
     would be half the story."""
     weights = publish(trainer, start)
-    steps = [metrics for entry in trainer.state.log_history if (metrics := metrics_of(entry))]
+    steps = steps_of(trainer.state.log_history)
     trainable = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
     counts = {"trainable_parameters": trainable, "cut_rows": lengths.cut, **left_out(lengths)}
     return summary(weights, trainer.state.global_step, steps, counts, time.monotonic() - start.began)

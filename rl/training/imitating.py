@@ -33,7 +33,7 @@ from rl.lm.log_probs import PromptAndAnswer, pad_sequences
 from rl.lm.own_tokens import plain
 from rl.lm.resources import release_memory
 from rl.training import fitting
-from rl.training.preparing import Start, write_arrow
+from rl.training.preparing import Start, held_out_rows, write_arrow
 from rl.training.template_tokens import WEIGHT, TemplateTokens
 
 COLUMNS: Final = ("prompt_ids", "answer_ids")
@@ -42,7 +42,7 @@ RISING_STEPS: Final = 10
 _FEATURES: Final = Features({name: List(Value("int32")) for name in COLUMNS})
 
 
-class Imitation(SFTTrainer):
+class Imitation(fitting.LooksOnly, SFTTrainer):
     right: Mapping[int, float]
     """Step to the share of right answers that goes into its figures."""
 
@@ -50,18 +50,24 @@ class Imitation(SFTTrainer):
         super().__init__(*args, **kwargs)
         self.model_accepts_loss_kwargs = False  # passes of a step count alike, and not by their tokens
         self.right = {}
-        self._counts = torch.zeros(3)
+        self._counts = {"train": torch.zeros(3), "eval": torch.zeros(3)}
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Each step has ``tokens``, of prompts and answers, and ``token_accuracy``: the share of those that are learned
         which were the likeliest before."""
+        if "eval_loss" in logs:
+            logs = {**logs, "eval_token_accuracy": self._take_counts("eval")[1]}
         if "loss" in logs:
-            read, likeliest, learned = self._counts.tolist()
-            logs = {**logs, "tokens": read, "token_accuracy": likeliest / max(learned, 1)}
-            self._counts.zero_()
+            read, accuracy = self._take_counts("train")
+            logs = {**logs, "tokens": read, "token_accuracy": accuracy}
             if self.state.global_step in self.right:
                 logs["right"] = self.right[self.state.global_step]
         super().log(logs, start_time)
+
+    def _take_counts(self, mode: str) -> tuple[float, float]:
+        read, likeliest, learned = self._counts[mode].tolist()
+        self._counts[mode].zero_()
+        return read, likeliest / max(learned, 1)
 
     def _set_signature_columns_if_needed(self) -> None:
         self._signature_columns = list(COLUMNS)
@@ -76,7 +82,7 @@ class Imitation(SFTTrainer):
         weights = inputs.pop("weights")[:, 1:]
         output = model(**inputs, use_cache=False, fused_lm_head=True)
         counts = torch.stack([inputs["attention_mask"].sum(), output.is_top1.sum(), output.label_mask.sum()])
-        self._counts += self.accelerator.gather(counts[None]).sum(0).cpu()
+        self._counts["train" if model.training else "eval"] += self.accelerator.gather(counts[None]).sum(0).cpu()
         # (B, T - 1): 0 where nothing is learned
         weights = weights * output.label_mask
         # (B): -log p a token, of the tokens that are learned
@@ -107,6 +113,13 @@ def collate(examples: list[dict[str, Any]], template: TemplateTokens | None = No
         begin, answer = len(row["prompt_ids"]), row["answer_ids"]
         weights[begin : begin + len(answer)] = torch.tensor(template.weights(answer) if template else 1.0)
     return batch
+
+
+def held_out(start: Start) -> Dataset:
+    """The accepted answers that were held out."""
+    rows = iter(held_out_rows(start, "sft"))
+    good = ((row["prompt_ids"], row["chosen_ids"]) for row in rows if row["chosen_ids"])
+    return good_rows(start, good, "held-out-good.arrow")
 
 
 def good_rows(start: Start, good: Iterable[PromptAndAnswer], name: str = "good.arrow") -> Dataset:

@@ -1,12 +1,14 @@
 """What every training does before its first step: where to start from, and the rows as token ids on disk."""
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
+from typing import Any, Final
 
 from datasets import Dataset, Features, List, Value, disable_progress_bars
 from datasets.arrow_writer import ArrowWriter
@@ -26,6 +28,9 @@ from rl.lm.lengths import EncodedRow, LengthCount, TokenLimits
 from rl.lm.log_probs import use_compact_head
 from rl.lm.resources import resource_advice
 from rl.lm.shown_rows import ShownRows
+
+MOST_HELD_OUT: Final = 64
+"""Rows that are looked at after each pass: enough to see it turn, and never more than a small part of the pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +105,48 @@ def prepare(job: TrainingJob, report: Report, began: float | None = None) -> Ite
 
 def encoded_rows(start: Start, method: str) -> tuple[Dataset, LengthCount]:
     """The rows as memory-mapped token ids, and what was too long of them. The first ones are kept for people to look at."""
-    path, source, max_length = start.path("rows.arrow"), start.job.train_rows, start.most_tokens
-    lengths = LengthCount()
-    kind, (stored, rows) = find_rows(method), tee(read_training_rows(source, method))
-    flags, numbers = kind.names(Column.FLAG), kind.names(Column.NUMBER, Column.SCORE)
-    answers = kind.names(Column.MESSAGES)
-    encoded = encode(start.tokenizer, rows, count_rows(source), start.report, answers, (*flags, *numbers))
-    columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *answers)}
-    columns |= dict.fromkeys(flags, Value("bool"))
-    columns |= dict.fromkeys(numbers, Value("float64"))
-    shown = ShownRows(start.tokenizer)
+    lengths, shown = LengthCount(), ShownRows(start.tokenizer)
 
     def fitting() -> Iterator[EncodedRow | None]:
-        for row, ids in zip(stored, encoded, strict=True):
-            learned = lengths.fit(ids, max_length)
+        for row, ids in _encode(start, start.job.train_rows, method):
+            learned = lengths.fit(ids, start.most_tokens)
             shown.add(row, ids, learned)
             yield learned
 
-    dataset = write_arrow(fitting(), path, Features(columns))
+    dataset = write_arrow(fitting(), start.path("rows.arrow"), _columns(method))
     if processes.is_first():
         write_json(start.job.output_dir / LEARNED_ROWS, shown.as_dict())
     check_lengths(lengths, start)
     return dataset, lengths
+
+
+def held_out_rows(start: Start, method: str) -> Dataset:
+    """The same of the first rows that were held out and fit, for a look at them after each pass; none where several
+    processes train together."""
+    source, lengths = start.job.heldout_rows, LengthCount()
+    there = source is not None and source.is_file() and processes.count() == 1
+    encoded = _encode(start, source, method, MOST_HELD_OUT) if there and source else iter(())
+    rows = (lengths.fit(ids, start.most_tokens) for _, ids in encoded)
+    return write_arrow(rows, start.path("held-out.arrow"), _columns(method))
+
+
+def _encode(
+    start: Start, source: Path, method: str, most: int | None = None
+) -> Iterator[tuple[dict[str, Any], EncodedRow]]:
+    """Each row of a file, or of its first ``most``, with its ids, unshortened."""
+    kind, (stored, rows) = find_rows(method), tee(islice(read_training_rows(source, method), most))
+    kept = kind.names(Column.FLAG, Column.NUMBER, Column.SCORE)
+    total = min(count_rows(source), most or sys.maxsize)
+    encoded = encode(start.tokenizer, rows, total, start.report, kind.names(Column.MESSAGES), kept)
+    return zip(stored, encoded, strict=True)
+
+
+def _columns(method: str) -> Features:
+    kind = find_rows(method)
+    columns = {f"{name}_ids": List(Value("int32")) for name in ("prompt", *kind.names(Column.MESSAGES))}
+    columns |= dict.fromkeys(kind.names(Column.FLAG), Value("bool"))
+    columns |= dict.fromkeys(kind.names(Column.NUMBER, Column.SCORE), Value("float64"))
+    return Features(columns)
 
 
 def write_arrow(rows: Iterator[EncodedRow | None], path: Path, columns: Features) -> Dataset:

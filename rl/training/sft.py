@@ -10,7 +10,7 @@ from rl.base.records import Report, TrainingResult
 from rl.config.training_job import TrainingJob
 from rl.training import fitting
 from rl.training.cross_fitting import Curve, answer_unseen
-from rl.training.imitating import good_rows, load_untrained, make_trainer, repeat_rare, steady_schedule
+from rl.training.imitating import good_rows, held_out, load_untrained, make_trainer, repeat_rare, steady_schedule
 from rl.training.preparing import encoded_rows, prepare
 from rl.training.watch import watch
 
@@ -32,7 +32,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         if job.folds:
             model, curve = answer_unseen(start, model)
             report("log", {"text": curve.describe()})
-        trainer = make_trainer(start, model, rows, job.config, **steady_schedule(job.config, len(rows)))
+        more = {"held_out": held_out(start), **steady_schedule(job.config, len(rows))}
+        trainer = make_trainer(start, model, rows, job.config, **more)
         trainer.right = curve.at_steps(job.config.steps(len(rows)))
         with fitting.fast_passes(start, trainer.model):
             watches = watch(start, trainer.model, rows, imitates=True)

@@ -100,8 +100,11 @@ function addPoints(news) {
 const names = () => [...new Set(points.flatMap(([, metrics]) => Object.keys(metrics)))].sort();
 
 function chosen() {
-  const of = (word, scale) => names().filter((name) => name.includes(word)).slice(0, 2).map((name, n) => ({
-    label: name, scale, dash: DASHES[n], value: (plot, number) => (number == null ? "–" : number.toPrecision(4)),
+  // What was held out has few points, one a pass, and stands behind the figure of each step.
+  const isFew = (name) => name.startsWith("held_out");
+  const inOrder = names().sort((one, other) => isFew(one) - isFew(other));
+  const of = (word, scale) => inOrder.filter((name) => name.includes(word)).slice(0, 2).map((name, n) => ({
+    label: name, scale, dash: DASHES[n], points: isFew(name), value: (plot, number) => (number == null ? "–" : number.toPrecision(4)),
   }));
   const shares = of("accurac", "accuracy").map((one) => ({ ...one, dash: one.dash.length ? [2, 4] : [4, 3] }));
   const right = of("right", "accuracy").filter((one) => one.label === "right").map((one) => ({ ...one, points: true })); // few

@@ -72,7 +72,7 @@ def document_of(call: ToolRequest, key: str) -> dict[str, Any]:
 
 def dump_json(document: object) -> str:
     """Writes one line, in which no argument looks like a mark of any dialect."""
-    return _BEGINS_A_MARK.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(document, ensure_ascii=False))
+    return _BEGINS_A_MARK.sub(lambda mark: f"\\u{ord(mark[0]):04x}", json.dumps(document, ensure_ascii=False))
 
 
 def without_thinking(text: str) -> str:

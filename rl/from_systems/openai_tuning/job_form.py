@@ -10,6 +10,7 @@ from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.from_systems.openai_tuning.calls import TuningRefused
 from rl.from_systems.openai_tuning.graders import GraderInvalid, validate
+from rl.from_systems.openai_tuning.lineage import TUNED
 
 FIELDS: Final = (
     *("model", "training_file", "validation_file", "hyperparameters", "method", "seed", "suffix"),
@@ -30,7 +31,7 @@ NUMBERS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
 WHOLE: Final = frozenset({"batch_size", "n_epochs", "eval_interval", "eval_samples"})
 UNUSED: Final = ("compute_multiplier", "eval_interval", "eval_samples", "reasoning_effort")
 """Those that a job says that it does not use, where they are given."""
-MOST_SUFFIX, MOST_PAIRS, MOST_KEY, MOST_VALUE = 64, 16, 64, 512
+MOST_MODEL, MOST_SUFFIX, MOST_PAIRS, MOST_KEY, MOST_VALUE = 200, 64, 16, 64, 512
 
 
 def read_job(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,11 +52,9 @@ def read_job(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _base_model(name: object) -> str:
-    """Raises TuningRefused for one that the operator has not registered."""
-    if isinstance(name, str) and name.startswith("ft:"):
-        raise TuningRefused(
-            f"{name[:100]} was tuned already; a job begins with a base model", "model", "model_not_available"
-        )
+    """As it is where it names what was tuned. Raises TuningRefused for one that the operator has not registered."""
+    if isinstance(name, str) and name.startswith(TUNED) and len(name) <= MOST_MODEL:
+        return name
     try:
         registered.base_model(str(name))
     except UsageError as error:

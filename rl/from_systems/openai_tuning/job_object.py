@@ -9,6 +9,7 @@ from django.db.models.functions import Cast
 
 from rl.from_systems.openai_tuning.job_form import UNUSED
 from rl.from_systems.openai_tuning.job_work import ORGANIZATION, figures_of
+from rl.from_systems.openai_tuning.lineage import MARK, TUNED
 from rl.models import Evaluation, TrainingRun, TuningJob
 
 Json = dict[str, Any]
@@ -121,6 +122,9 @@ def _events(job: TuningJob) -> Iterator[_Event]:
     files += f" and validation file: {job.validation_file}" if job.validation_file else ""
     yield job.created_at, "info", f"Created fine-tuning job: {job.pk}", None
     yield job.created_at, "info", files, None
+    if job.model.startswith(TUNED):
+        text = f"The base model learns these files together with those that made {job.model}"
+        yield job.created_at, "info", text, None
     for name in job.method[job.method["type"]]["hyperparameters"]:
         if name in UNUSED:
             yield job.created_at, "warn", f"{name} is not used here", None
@@ -179,4 +183,4 @@ def list_checkpoints(job: TuningJob) -> list[Json]:
 
 
 def checkpoint_name(tuned_model: str, step: int) -> str:
-    return f"{tuned_model}:ckpt-step-{step}"
+    return f"{tuned_model}{MARK}{step}"

@@ -18,6 +18,7 @@ from rl.dataset_builder import DataOptions
 from rl.dataset_builder.read.prompt_file import PromptFile
 from rl.from_systems.openai_tuning.checks import LEAST_ROWS, BadRows, check_rows
 from rl.from_systems.openai_tuning.job_rows import store_rows
+from rl.from_systems.openai_tuning.lineage import TUNED, lineage_of
 from rl.from_systems.openai_tuning.stored_files import write_file
 from rl.models import ModelVersion, TrainingRun, TuningJob, UploadedFile
 from rl.operations import audit
@@ -26,7 +27,6 @@ from rl.runs.choosing import RunOptions
 from rl.serving.deploy import deploy
 
 log = logging.getLogger(__name__)
-METHODS: Final = {"supervised": "sft", "dpo": "dpo", "reinforcement": "grpo"}
 ORGANIZATION: Final = "ratchet"
 PREPARE_SECONDS: Final = 1200
 """The longest that reading files, or exporting a model, may take in the queue; its lease is longer."""
@@ -102,17 +102,17 @@ def start_next(agent_id: int, *, at_once: bool = True) -> str:
 def _make_run(job: TuningJob) -> TrainingRun:
     """Raises RunConflict where the agent has a run, and UsageError."""
     kind = job.method["type"]
+    lineage = lineage_of(job)
     overrides = {"seed": job.seed, **_numbers(job.method[kind]["hyperparameters"])}
-    chosen = choosing.choose(job.agent, METHODS[kind], overrides, base_model=job.model)
-    files = [name for name in (job.training_file, job.validation_file) if name]
-    share = 0.0 if job.validation_file else HELD_OUT_SHARE
-    data = DataOptions(pair_type=job.agent.pair_type, sessions=tuple(files), val_split=share, min_samples=1)
+    chosen = choosing.choose(job.agent, lineage.method, overrides, base_model=lineage.base)
+    share = 0.0 if any(of.validation_file for of in lineage.jobs) else HELD_OUT_SHARE
+    data = DataOptions(pair_type=job.agent.pair_type, sessions=tuple(lineage.files), val_split=share, min_samples=1)
     options = chosen.apply_to(RunOptions(data=data, report_to="wandb" if job.integrations else ""))
     options = _with_prompts(job, options) if kind == "reinforcement" else options
     with audit.acting_for(
         audit.Caller(f"key:{job.api_key_id or '?'} {job.api_key.name if job.api_key else 'fine-tuning'}")
     ):
-        return run.create(job.agent, method_name=METHODS[kind], config=chosen.config, options=options)
+        return run.create(job.agent, method_name=lineage.method, config=chosen.config, options=options)
 
 
 def _with_prompts(job: TuningJob, options: RunOptions) -> RunOptions:
@@ -193,17 +193,22 @@ def _write_results(job: TuningJob, ended: TrainingRun) -> str:
 
 def figures_of(step: int, values: dict[str, Any]) -> dict[str, Any]:
     """The figures of one step by OpenAI's names; None: not measured. Of preferences, the accuracy is that of the pairs."""
-    accuracy = values.get("token_accuracy", values.get("accuracy"))
     rewards = {"train_mean_reward": values["reward"]} if "reward" in values else {}
-    trained = {"train_loss": values.get("loss"), "train_mean_token_accuracy": accuracy}
-    return {"step": step, **trained, "valid_loss": None, "valid_mean_token_accuracy": None, **rewards}
+    return {
+        "step": step,
+        "train_loss": values.get("loss"),
+        "train_mean_token_accuracy": values.get("token_accuracy", values.get("accuracy")),
+        "valid_loss": values.get("held_out_loss"),
+        "valid_mean_token_accuracy": values.get("held_out_token_accuracy", values.get("held_out_accuracy")),
+        **rewards,
+    }
 
 
 def _serve(job: TuningJob, ended: TrainingRun, version: ModelVersion) -> None:
     """Production traffic stays where it is: what is in use changes by promotion."""
     if not version.deployments.exclude(target="none").exists():
         deploy(job.agent, version, target=job.agent.deploy_target)
-    name = f"ft:{job.model}:{ORGANIZATION}:{one_line(job.suffix)}:{job.pk.removeprefix('ftjob-')[:8]}"
+    name = f"{TUNED}{lineage_of(job).base}:{ORGANIZATION}:{one_line(job.suffix)}:{job.pk.removeprefix('ftjob-')[:8]}"
     end(job, tuned_model=name, result_file=_write_results(job, ended))
 
 

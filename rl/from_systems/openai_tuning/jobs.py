@@ -17,6 +17,7 @@ from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.calls import TuningRefused, TuningView
 from rl.from_systems.openai_tuning.job_form import FIELDS, read_job
 from rl.from_systems.openai_tuning.job_object import list_checkpoints, list_events, show_job
+from rl.from_systems.openai_tuning.lineage import TUNED, find_tuned, lineage_of
 from rl.from_systems.openai_tuning.stored_files import FINE_TUNE, live_files
 from rl.models import Agent, TrainingRun, TuningJob
 from rl.runs import supervisor
@@ -55,16 +56,32 @@ class JobList(JobView):
 
     def post(self, request: Request) -> Response:
         fields = read_job(self.fields(*FIELDS))
+        tuned = self._tuned_of(fields)
         for name in ("training_file", "validation_file"):
             if fields[name]:
                 self._require_file(name, fields[name])
         if TuningJob.objects.filter(api_key=self.key, finished_at=None).count() >= MOST_WAITING:
             raise TuningRefused(f"{MOST_WAITING} jobs of this key wait already", code="rate_limit_exceeded", status=429)
         with transaction.atomic():
-            agent = self.key.agent or _agent_for(fields)
+            agent = tuned or self.key.agent or _agent_for(fields)
             job = TuningJob.objects.create(agent=agent, api_key=self.key, **fields)
             job_work.enqueue("prepare", job)
         return Response(show_job(job))
+
+    def _tuned_of(self, fields: dict[str, Any]) -> Agent | None:
+        """The agent of the tuned model that the job begins with; None: it begins with a base model. Raises TuningRefused."""
+        name = fields["model"]
+        if not name.startswith(TUNED):
+            return None
+        earlier = None if unstorable(name) else find_tuned(self.filter_queryset(_jobs()), name)
+        if earlier is None:
+            message = f"Model {name[:100]} is not available for fine-tuning or does not exist"
+            raise TuningRefused(message, "model", "model_not_available")
+        try:
+            lineage_of(TuningJob(agent=earlier.agent, **fields))
+        except UsageError as error:
+            raise TuningRefused(str(error), "model", "model_not_available") from None
+        return earlier.agent
 
     def _require_file(self, field: str, name: str) -> None:
         file = None if unstorable(name) else self.filter_queryset(live_files()).filter(pk=name).first()

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from rl.base.files import staged_file
 from rl.base.records import TrainingResult
 
-LINE, MEAN, BAND = "#b8c4d6", "#1f4e9c", "#dfe7f3"
+LINE, MEAN, BAND, HELD_OUT = "#b8c4d6", "#1f4e9c", "#dfe7f3", "#b3541e"
 SMOOTHED_FROM = 20
 """Steps from which a running mean is drawn over the single steps."""
 
@@ -23,11 +23,17 @@ class Chart(NamedTuple):
     spread: str = ""
     """A metric that is a standard deviation around it."""
     noisy: bool = True
+    held_out: tuple[str, ...] = ()
+    """These too where there are any, a point a pass."""
 
 
 CHARTS = (
-    Chart("loss", ("loss", "policy_loss")),
-    Chart("accuracy (1 is all right)", ("accuracy", "right", "token_accuracy")),
+    Chart("loss", ("loss", "policy_loss"), held_out=("held_out_loss",)),
+    Chart(
+        "accuracy (1 is all right)",
+        ("accuracy", "right", "token_accuracy"),
+        held_out=("held_out_accuracy", "held_out_token_accuracy"),
+    ),
     Chart("reward, mean and spread", ("reward",), spread="reward_std"),
     Chart("margin of good over bad (nats)", ("margin",)),
     Chart("KL divergence from the base model", ("kl",)),
@@ -51,6 +57,9 @@ def draw(result: TrainingResult, path: Path, title: str) -> None:
     places = figure.subplots(rows, columns, squeeze=False).flat
     for (chart, metric), axes in zip(charts, places, strict=False):
         _draw_one(axes, chart, _points(result, metric), _points(result, chart.spread))
+        for points in filter(None, (_points(result, name) for name in chart.held_out)):
+            axes.plot(list(points), list(points.values()), color=HELD_OUT, linewidth=1, marker="o", label="held out")
+            axes.legend(fontsize=8)
     for axes in list(places):
         axes.remove()
     if len(result.history) >= SMOOTHED_FROM:

@@ -371,3 +371,51 @@ def test_a_tuned_model_is_deleted_unless_it_is_in_use(trainer: Caller, succeeded
     row.save()
     assert trainer.client.delete(f"/v1/models/{succeeded.tuned_model}").json()["deleted"] is True
     assert not version.deployments.exclude(target="none").exists()
+
+
+def test_what_was_tuned_is_learned_anew_with_the_files_of_both_jobs(trainer: Caller, succeeded: TuningJob):
+    other = {"messages": [{**ASK, "content": "I want my money back"}, {**TELL, "content": "refunds"}]}
+    for model in (succeeded.tuned_model, f"{succeeded.tuned_model}:ckpt-step-20"):
+        job = make_job(trainer, other, model=model, suffix="again")
+        assert (job.agent, shown(trainer, job).model) == (succeeded.agent, model)
+        assert job_work.prepare(job.pk) == "started"
+        run = TrainingRun.objects.latest("pk")
+        assert (run.method, run.options["data"]["sessions"]) == ("sft", [succeeded.training_file, job.training_file])
+        frozen = freeze(run.agent, RunOptions.from_dict(run.options).data, method="sft")
+        assert frozen.train_rows + frozen.heldout_rows == 2
+        assert f"The base model learns these files together with those that made {model}" in messages(trainer, job)
+        trainer.post(f"{JOBS}/{job.pk}/cancel")
+
+
+def test_preferences_behind_accepted_answers_are_learned_with_them(trainer: Caller, succeeded: TuningJob):
+    method = {"type": "dpo", "dpo": {"hyperparameters": {"beta": 0.2, "n_epochs": 2}}}
+    job = make_job(trainer, PAIR, model=succeeded.tuned_model, method=method)
+    assert job_work.prepare(job.pk) == "started"
+    run = TrainingRun.objects.latest("pk")
+    assert (run.method, run.config["beta"], run.config["epochs"]) == ("mpo", 0.2, 2)
+    assert shown(trainer, job).method.dpo.hyperparameters.beta == 0.2
+    version = ModelVersion.objects.create(agent=job.agent, name="v2", base_model="tiny", feedback_count=1)
+    end_run(job, TrainingRun.State.SUCCEEDED, version=version, step=2, total_steps=2)
+    job_work.finish(job.pk)
+    assert shown(trainer, job).fine_tuned_model == f"ft:tiny:ratchet:router:{job.pk[6:14]}"
+
+
+def test_nothing_is_tuned_before_or_behind_a_reinforcement_job(trainer: Caller, succeeded: TuningJob):
+    method = {"type": "reinforcement", "reinforcement": {"grader": GRADER}}
+    body = {"model": succeeded.tuned_model, "training_file": put_file({"messages": [ASK]}), "method": method}
+    refused = trainer.post(JOBS, body)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "model")
+    assert "begins with a base model" in refused.json()["error"]["message"]
+
+
+def test_what_another_agent_tuned_is_not_there(trainer: Caller, succeeded: TuningJob):
+    elsewhere = Caller(key_for(Agent.objects.create(name="elsewhere", base_model="tiny")))
+    body = {"model": succeeded.tuned_model, "training_file": put_file(CHAT)}
+    assert elsewhere.post(JOBS, body).json()["error"]["code"] == "model_not_available"
+
+
+def test_a_job_whose_beginning_is_gone_by_its_turn_fails_and_says_so(trainer: Caller, succeeded: TuningJob):
+    job = make_job(trainer, model=succeeded.tuned_model)
+    TuningJob.objects.filter(pk=succeeded.pk).update(tuned_model=None)
+    assert "does not exist any more" in job_work.prepare(job.pk)
+    assert shown(trainer, job).status == "failed"
