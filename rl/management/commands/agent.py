@@ -7,12 +7,15 @@ from django.db.models import Count
 from rich.table import Table
 
 from rl import registered
+from rl.base.errors import UsageError
 from rl.base.names import require_known
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.lm import base_models
 from rl.management.base import ActionsCommand
 from rl.management.options import CommandOptions, argument, option
 from rl.models import Agent
+from rl.serving.deploy import Destination
+from rl.serving.hosted import let_answer, require_model
 
 
 class CreateAgentOptions(CommandOptions):
@@ -25,7 +28,17 @@ class CreateAgentOptions(CommandOptions):
     system_prompt: str = option(default="", help="what stands before every conversation")
     response_length: int | None = option(help="most tokens of one answer")
     thinks: bool = option(action="store_true", help="it thinks before it answers, where its model can")
-    later: bool = option(action="store_true", help="fetch the base model when it is needed first")
+    later: bool = option(
+        action="store_true", help="fetch the base model when it is needed first, and ask the server nothing"
+    )
+    url: str = argument(
+        "--from",
+        default="",
+        metavar="URL",
+        help="another server with OpenAI's API, which answers until a version of the agent's own is put into use",
+    )
+    model_name: str = option(default="", help="with --from: as that server calls its model")
+    api_key_env: str = option(default="", help="with --from: the environment variable that holds its key")
 
 
 class Command(ActionsCommand):
@@ -47,11 +60,20 @@ class Command(ActionsCommand):
         if options.response_length is not None:
             agent.response_length = options.response_length
         agent.full_clean()
+        hosted = _read_destination(options)
         name = agent.base_model
+        remark = require_model(hosted) if hosted and not options.later else ""
         folder = base_models.loaded_name(name) if options.later else base_models.resolve(name, self.report)
-        agent.save()
         document = {"name": agent.name, "base_model": agent.base_model, "loaded_from": folder}
-        self.result(document, lines=(f"Agent {agent} starts from {agent.base_model} ({folder}).",))
+        lines = [f"Agent {agent} starts from {agent.base_model} ({folder})."]
+        if hosted:
+            let_answer(agent, hosted, report=self.report)
+            document |= {"answered_by": hosted.model_name, "url": hosted.base_url, "remark": remark}
+            lines.append(f"{hosted.model_name} at {hosted.base_url} answers until you put a version into use.")
+            lines += [f"But {remark}."] if remark else []
+        else:
+            agent.save()
+        self.result(document, lines=lines)
 
     def _list(self) -> None:
         agents = list(Agent.objects.annotate(traces_count=Count("traces", distinct=True)))
@@ -62,6 +84,15 @@ class Command(ActionsCommand):
         names = ("name", "base_model", "traces_count", "online_learning")
         rows = [{name.removesuffix("_count"): getattr(agent, name) for name in names} for agent in agents]
         self.result({"agents": rows}, table)
+
+
+def _read_destination(options: CreateAgentOptions) -> Destination | None:
+    """Raises UsageError."""
+    if options.url:
+        return Destination("openai", options.model_name, options.url, options.api_key_env)
+    if options.model_name or options.api_key_env:
+        raise UsageError("--model-name and --api-key-env belong to --from; the agent's own model is --model")
+    return None
 
 
 def _find_model(name: str) -> str:

@@ -19,7 +19,7 @@ from rl.serving.experiments.looks import look
 from rl.serving.experiments.report import answer, document
 from rl.serving.judge_server import check_best_of
 
-FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures")
+FIGURES = ("share", "users", "samples", "mean", "difference", "p", "requests", "failures", "effort")
 
 
 class StartOptions(CommandOptions):

@@ -1,8 +1,9 @@
 """What was observed on the arms of an experiment, from the database: one query a metric, read as a stream."""
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from statistics import median
 from typing import Any, NamedTuple
 
 from django.db import models
@@ -17,6 +18,8 @@ from rl.serving.experiments.sequential import SHARE, MetricTally
 from rl.serving.experiments.wording import OUTCOME
 
 CHUNK = 5000
+NEWEST = 2000
+"""Answers of an agent among which it is looked what one takes."""
 _BOTH_OURS = {"trace__source": GATEWAY, "other_trace__source": GATEWAY}
 """Answers from elsewhere have no version of ours, which would make them the base's."""
 _MIDDLE = 0.5
@@ -57,6 +60,30 @@ def count_errors(tally: MetricTally, arms: list[Arm]) -> None:
 def users(experiment: Experiment) -> dict[int, int]:
     """Arm to how many users or conversations were given it last."""
     return dict(experiment.assignments.order_by().values_list("arm").annotate(models.Count("id")))
+
+
+class Effort(NamedTuple):
+    """What an answer takes, in the middle of some; None: nobody counted."""
+
+    seconds: float | None
+    tokens_in: float | None
+    tokens_out: float | None
+
+
+def efforts(experiment: Experiment) -> dict[int, Effort]:
+    """Arm to what its answers take, among the newest NEWEST of the agent."""
+    figures = ("arm", "duration_ms", "tokens_in", "tokens_out")
+    rows = experiment.agent.traces.order_by("-created_at", "id").values_list(*figures)[:NEWEST]
+    of_arms: dict[int, list[Sequence[int | None]]] = defaultdict(list)
+    for arm, *numbers in rows:
+        of_arms[arm].append(numbers)
+    middles = {arm: map(_middle, zip(*numbers, strict=True)) for arm, numbers in of_arms.items() if arm}
+    return {arm: Effort(ms and ms / 1000, *tokens) for arm, (ms, *tokens) in middles.items()}
+
+
+def _middle(numbers: Iterable[int | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return median(known) if known else None
 
 
 def users_by_step(experiment: Experiment, arms: Collection[int]) -> dict[int, dict[int, int]]:

@@ -8,6 +8,7 @@ from rl.models import Experiment
 from rl.serving.experiments import wording
 from rl.serving.experiments.groups import GroupLook
 from rl.serving.experiments.looks import ArmLook, ExperimentLook
+from rl.serving.experiments.metrics import Effort, efforts
 from rl.serving.experiments.sample_ratio import MISMATCH
 
 NOTHING = "–"
@@ -25,7 +26,7 @@ def document(look: ExperimentLook) -> dict[str, Any]:
     control = look.control.arm.name if look.control else "the control"
     names = [arm_look.arm.name for arm_look in look.challengers]
     settings = ("name", "state", *Experiment.QUESTION, "automatic", "started_at", "stopped_at")
-    ratio = look.sample_ratio
+    ratio, takes = look.sample_ratio, efforts(experiment)
     doubt = MISMATCH if look.is_mismatched else HELD if look.decision.is_held else ""
     return {
         "id": experiment.pk,
@@ -40,7 +41,10 @@ def document(look: ExperimentLook) -> dict[str, Any]:
         "sample_ratio": {"p_value": ratio.p_value, "is_mismatched": ratio.is_mismatched} if ratio else None,
         "progress": round(look.progress, 4),
         "predicted": max((arm_look.predicted or 0 for arm_look in look.challengers), default=0) or None,
-        "arms": [_arm(experiment, arm_look, look.users.get(arm_look.arm.pk, 0)) for arm_look in look.arms],
+        "arms": [
+            _arm(experiment, arm_look, look.users.get(arm_look.arm.pk, 0), takes.get(arm_look.arm.pk))
+            for arm_look in look.arms
+        ],
         "groups": [_group(experiment.metric, row) for row in look.groups],
     }
 
@@ -78,7 +82,7 @@ def history(look: ExperimentLook) -> list[dict[str, Any]]:
     ]
 
 
-def _arm(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, Any]:
+def _arm(experiment: Experiment, arm_look: ArmLook, users: int, effort: Effort | None) -> dict[str, Any]:
     reading = arm_look.reading
     return {
         "id": arm_look.arm.pk,
@@ -94,7 +98,8 @@ def _arm(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, Any
         "guard": _numbers(arm_look.guard.difference if arm_look.guard else None),
         "requests": arm_look.arm.requests,
         "failures": arm_look.arm.failures,
-        "texts": _texts(experiment, arm_look, users),
+        "effort": effort._asdict() if effort else None,
+        "texts": _texts(experiment, arm_look, users) | {"effort": effort_text(effort) if effort else NOTHING},
     }
 
 
@@ -121,6 +126,12 @@ def _texts(experiment: Experiment, arm_look: ArmLook, users: int) -> dict[str, s
         "requests": f"{arm.requests:,}",
         "failures": f"{arm.failures:,}",
     }
+
+
+def effort_text(effort: Effort) -> str:
+    seconds = NOTHING if effort.seconds is None else f"{effort.seconds:.2g} s"
+    counted = effort.tokens_in is not None and effort.tokens_out is not None
+    return f"{seconds}\n({effort.tokens_in:.0f} + {effort.tokens_out:.0f} tokens)" if counted else seconds
 
 
 def _difference_text(metric: str, difference: Interval | None) -> str:

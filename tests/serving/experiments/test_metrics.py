@@ -6,6 +6,8 @@ from django.utils import timezone
 from rl.collect.feedback import write
 from rl.models import Agent, Arm, Experiment, Trace
 from rl.serving.experiments import metrics
+from rl.serving.experiments.looks import look
+from rl.serving.experiments.report import document
 from tests.serving.experiments.experimenting import answers, arms_of, make_experiment, rate, use
 
 
@@ -167,3 +169,19 @@ def test_it_is_one_query_however_many_ratings(experiment: Experiment, django_ass
         assert len(list(metrics.observations(experiment, "rating"))) == 60
     control, challenger = arms_of(experiment)
     assert metrics.users(experiment) == {control.pk: 30, challenger.pk: 30}
+
+
+def test_what_an_answer_takes_is_the_middle_of_the_newest_of_each_arm(experiment: Experiment, monkeypatch):
+    control, challenger = arms_of(experiment)
+    for seconds, tokens in ((9, 900), (1, 10), (2, 20), (3, 30)):
+        answers(control, ["anna"], duration_ms=1000 * seconds, tokens_in=tokens, tokens_out=5)
+    answers(challenger, ["ben"], duration_ms=250)
+    assert metrics.efforts(experiment) == {control.pk: (2.5, 25, 5), challenger.pk: (0.25, None, None)}
+    shown = {arm["version"]: arm["texts"]["effort"] for arm in document(look(experiment))["arms"]}
+    assert shown == {"base": "2.5 s\n(25 + 5 tokens)", "v286": "0.25 s"}
+    monkeypatch.setattr(metrics, "NEWEST", 4)
+    assert metrics.efforts(experiment)[control.pk] == (2, 20, 5)
+
+
+def test_where_nobody_was_answered_it_is_not_said_what_an_answer_takes(experiment: Experiment):
+    assert {arm["texts"]["effort"] for arm in document(look(experiment))["arms"]} == {"–"}
