@@ -282,7 +282,9 @@ SPECTACULAR_SETTINGS = {
         "the dialects of OpenAI's and Anthropic's clients: docs/gateway.md. The calls of other systems, each as that "
         "system makes them, stand last."
     ),
-    "TAGS": [{"name": name} for name in ("traces", "feedback", "training", "ratings", "decisions", "policies")],
+    "TAGS": [
+        {"name": name} for name in ("traces", "feedback", "training", "versions", "ratings", "decisions", "policies")
+    ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {"DecisionWord": "rl.from_systems.ocd.calls.base.WORDS"},  # fields of two names

@@ -17,7 +17,7 @@ from rl.collect.feedback.tokens import TokenSubject, sign
 from rl.collect.feedback.write import rate
 from rl.config import METHODS, authority
 from rl.config.authority import DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
-from rl.models import Agent, TrainingRun
+from rl.models import Agent, Deployment, TrainingRun
 from rl.web.api import serializers
 from tests.admin.records import make_run, make_version
 from tests.boundary import api, canaries
@@ -41,7 +41,11 @@ def known(rated: Agent, settings: Any) -> dict[str, Any]:
     settings.BASE_MODELS = {"registered": "owner/registered"}
     trace, other = (make_trace(rated, response=text, external_id=f"e0000{text}", action={}) for text in "12")
     rating = rate(trace, rater="ann", scale="thumb", value=1, source="api")
-    make_version(rated, "v40")
+    version = make_version(rated, "v40", pk=rating.event.pk, instruction="Be brief.")
+    served = {"agent": rated, "target": "openai", "url": "http://127.0.0.1:9", "model_name": "m"}
+    Deployment.objects.create(**served)
+    Deployment.objects.create(**served, version=version)
+    Deployment.promote(version)
     make_run(rated, pk=rating.event.pk)
     return {
         "agent": rated.name,
@@ -125,6 +129,8 @@ def test_no_field_of_a_call_does_anything(walk: Walk, known: dict[str, Any], rat
         query = {name: known[name] for name in call.parameters if name in known} if call.method == "get" else None
         if call.path.endswith("/cancel/"):
             TrainingRun.objects.filter(pk=known["number"]).update(state=TrainingRun.State.QUEUED)
+        if call.path.endswith("/serve/"):
+            Deployment.objects.exclude(version=None).delete()
         assert walk.send("", call.method, call.path, query if call.method == "get" else call.body), call
         walk.walk(call)
     assert use(rated, walk.watch) == 1

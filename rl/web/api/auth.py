@@ -85,7 +85,8 @@ def bearer_of(header: str) -> str:
 DEVICE, USER, INVITE = "device:", "user:", "invite:"
 """Prefixes of the raters whom this site names: a browser that holds a publishable key; a person who signed in; a guest."""
 
-INGEST, READ, TRAIN = ApiKey.Scope.INGEST.value, ApiKey.Scope.READ.value, ApiKey.Scope.TRAIN.value
+INGEST, READ = ApiKey.Scope.INGEST.value, ApiKey.Scope.READ.value
+TRAIN, DEPLOY = ApiKey.Scope.TRAIN.value, ApiKey.Scope.DEPLOY.value
 RATE: Final = "rate"
 """What rating calls need: ``ingest`` of a secret key, or a publishable key from a page that it was made for."""
 

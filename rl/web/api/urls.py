@@ -10,6 +10,14 @@ from rl.web.api.problems import Description, DescriptionPage
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.traces import TraceDetail, TraceList
 from rl.web.api.training import CalculatePending, RunCancel, RunDetail, TrainingStats
+from rl.web.api.versions import (
+    InstructionList,
+    RollBack,
+    VersionDetail,
+    VersionList,
+    VersionPromote,
+    VersionServe,
+)
 
 register_converter(AnswerConverter, "answer")
 urlpatterns = [
@@ -26,6 +34,12 @@ urlpatterns = [
     path("v1/ratings/sync/", RatingBulkSync.as_view(), name="api-ratings-sync"),
     path("v1/runs/<int:pk>/", RunDetail.as_view(), name="api-run"),
     path("v1/runs/<int:pk>/cancel/", RunCancel.as_view(), name="api-run-cancel"),
+    path("v1/versions/", VersionList.as_view(), name="api-versions"),
+    path("v1/versions/<int:pk>/", VersionDetail.as_view(), name="api-version"),
+    path("v1/versions/<int:pk>/serve/", VersionServe.as_view(), name="api-version-serve"),
+    path("v1/versions/<int:pk>/promote/", VersionPromote.as_view(), name="api-version-promote"),
+    path("v1/roll-back/", RollBack.as_view(), name="api-roll-back"),
+    path("v1/instructions/", InstructionList.as_view(), name="api-instructions"),
     path("training/calculate-pending/", CalculatePending.as_view(), name="api-calculate-pending"),
     path("training/stats/", TrainingStats.as_view(), name="api-training-stats"),
     path("schema/", Description.as_view(), name="api-schema"),

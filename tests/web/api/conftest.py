@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -73,9 +73,8 @@ def entry_of(agent: Agent, entry_id: str) -> Trace:
     return Trace.objects.create(agent=agent, prompt=prompt, response="comparison (hero)", external_id=entry_id)
 
 
-def key_for(agent: Agent | None, kind: str = ApiKey.Kind.SECRET) -> str:
+def key_for(agent: Agent | None, kind: str = ApiKey.Kind.SECRET, scopes: Sequence[str] = ApiKey.Scope.values) -> str:
     origins = [SHOP] if kind == ApiKey.Kind.PUBLISHABLE else []
-    scopes = ApiKey.Scope.values
     return ApiKey.create(name="test", kind=kind, agent=agent, allowed_origins=origins, scopes=scopes)[1]
 
 

@@ -149,6 +149,12 @@ def list_history(world: World) -> None:
     assert run.pk == world.page.get(f"{path}&limit=500").json()["history"][0]["run"]
 
 
+def list_versions(world: World) -> None:
+    fields = {"agent": world.agent, "base_model": "tiny", "feedback_count": 1}
+    ModelVersion.objects.bulk_create(ModelVersion(name=f"v{at}", **fields) for at in range(201))
+    assert len(pages_of(world, "/api/v1/versions/?limit=999999", 200)) == 201
+
+
 def list_policies(world: World) -> None:
     world.patch(n3, "MOST_POLICIES", 2)
     fields = {"agent": world.agent, "base_model": "tiny", "feedback_count": 1}
@@ -398,6 +404,7 @@ BOUNDS: dict[str, Callable[[World], None]] = {
     "POST AnswerFeedback": judge_answer,
     "GET RunHistory": list_history,
     "GET PolicyList": list_policies,
+    "GET VersionList": list_versions,
     "POST DecisionList": store_decision,
     "POST DecisionBulk": store_decisions,
     "POST DecisionOutcomes": observe_decision,
@@ -426,6 +433,11 @@ SINGLE: dict[str, str] = {
     "GET ChoiceList": "the values of one agent: answer_values and listed answers have a bound",
     "POST RatingList": "one rating",
     "GET RunDetail": "one run",
+    "GET VersionDetail": "one version",
+    "POST VersionServe": "one version",
+    "POST VersionPromote": "one version",
+    "POST RollBack": "one agent",
+    "POST InstructionList": "one version",
     "POST RunCancel": "one run",
     "POST CalculatePending": "a number; the queue does the work",
     "GET Status": "one agent",
@@ -492,7 +504,7 @@ def test_a_list_and_a_bulk_end_at_their_bound(world: World, address: str):
 
 
 def writing() -> list[tuple[str, str]]:
-    ignores_its_body = {"RunCancel", "UploadCancel"}
+    ignores_its_body = {"RunCancel", "UploadCancel", "VersionServe", "VersionPromote"}
     takes_forms = {"FileList", "UploadParts"}
     return [
         (method, path)
