@@ -34,12 +34,16 @@ class LongList(Paginator):
     filter finds what is behind."""
 
     @cached_property
+    def _counted(self) -> int:
+        return cast("QuerySet[Any]", self.object_list).order_by().values("pk")[: MOST_LISTED + 1].count()
+
+    @property
     def count(self) -> int:
-        return cast("QuerySet[Any]", self.object_list).order_by().values("pk")[:MOST_LISTED].count()
+        return min(self._counted, MOST_LISTED)
 
     @property
     def is_cut(self) -> bool:
-        return self.count == MOST_LISTED
+        return self._counted > MOST_LISTED
 
 
 class ReadOnlyAdmin(ReadOnly, admin.ModelAdmin):

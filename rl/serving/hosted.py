@@ -4,6 +4,7 @@ The server is asked which models it has; nothing else is sent to it before a use
 """
 
 import os
+from dataclasses import asdict
 from http import HTTPStatus
 
 import httpx
@@ -27,15 +28,7 @@ def let_answer(agent: Agent, destination: Destination, *, report: Report = silen
     agent.promoted_by = Agent.Decider.OPERATOR
     with transaction.atomic():
         agent.save()
-        deploy(
-            agent,
-            None,
-            target=destination.target,
-            model_name=destination.model_name,
-            url=destination.url,
-            api_key_env=destination.api_key_env,
-            report=report,
-        )
+        deploy(agent, None, **asdict(destination), report=report)
 
 
 def require_model(destination: Destination) -> str:

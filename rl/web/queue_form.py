@@ -1,6 +1,7 @@
 """The settings of a queue as a form: plain words over each field; which answers, a field for each filter."""
 
-from collections.abc import Iterator
+import csv
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from django import forms
@@ -88,10 +89,10 @@ class QueueForm(forms.ModelForm):
         row, stored = self.instance, self.instance.filters
         self.initial.update(
             {name: stored[key] for name, key in _FILTERS.items() if key in stored}
-            | {name: ", ".join(stored.get(_FILTERS[name], [])) for name in _LISTS}
+            | {name: _join(stored.get(_FILTERS[name], [])) for name in _LISTS}
             | {name: f"{100 * getattr(row, name):g}" for name in _SHARES}
             | {"rated": {None: "", True: "yes", False: "no"}[stored.get("rated")]}
-            | {"tags": ", ".join(row.tags), "closed": row.closed_at is not None}
+            | {"tags": _join(row.tags), "closed": row.closed_at is not None}
         )
 
     def groups(self) -> Iterator[tuple[Any, list[forms.BoundField]]]:
@@ -118,4 +119,11 @@ class QueueForm(forms.ModelForm):
 
 
 def _split(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    """Reads what stands between commas; quotation marks keep a comma within a text."""
+    parts = (part.strip() for row in csv.reader([text], skipinitialspace=True) for part in row)
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+def _join(texts: Sequence[str]) -> str:
+    quoted = {text: '"' + text.replace('"', '""') + '"' for text in texts if "," in text or '"' in text}
+    return ", ".join(quoted.get(text, text) for text in texts)

@@ -54,6 +54,16 @@ def test_staff_makes_changes_and_closes_a_queue(staff: Client, agent: Agent) -> 
     assert AuditEvent.objects.filter(target="rating queue experts").count() == 3
 
 
+def test_a_comma_or_a_quotation_mark_within_a_tag_is_kept(staff: Client, agent: Agent) -> None:
+    staff.post(NEW, {**FIELDS, "tags": 'legal, "wrong, or odd", 19" rack'})
+    queue = RatingQueue.objects.get()
+    assert queue.tags == ["legal", "wrong, or odd", '19" rack']
+    shown = staff.get(ADDRESS).context["form"]["tags"].value()
+    staff.post(ADDRESS, {**FIELDS, "tags": shown})
+    queue.refresh_from_db()
+    assert (shown, queue.tags) == ('legal, "wrong, or odd", "19"" rack"', ["legal", "wrong, or odd", '19" rack'])
+
+
 @pytest.mark.database
 @pytest.mark.parametrize(
     ("fields", "words"),
