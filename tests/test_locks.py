@@ -23,8 +23,10 @@ def pins(file: str) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_pin_is_in_the_lock(name: str):
-    """After a change of the pins: deploy/lock."""
-    assert sorted(pins(f"{name}.txt") - pins(f"{name}.lock")) == []
+    """Also those of a list that it includes. After a change of the pins: deploy/lock."""
+    included = re.findall(r"^-r (\S+)", (settings.BASE_DIR / f"{name}.txt").read_text(), re.MULTILINE)
+    for file in (f"{name}.txt", *included):
+        assert sorted(pins(file) - pins(f"{name}.lock")) == []
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -22,7 +22,7 @@ def newest(agent: Agent) -> LabelModel | None:
 def predictor(agent: Agent) -> Callable[[TraceRecord], float | None] | None:
     """A function that gives the probability of a good label: of a stored answer as it was proposed, None where it was not;
     of a fresh one as the newest model judges it, which loads the base model once. None without a model that is better than
-    always saying the commoner label. Raises BadFile for damaged weights, and UsageError where numpy is not installed or the
+    always saying the commoner label. Raises BadFile for damaged weights, and UsageError where torch is not installed or the
     agent's base model was changed since."""
     model = newest(agent)
     if model is None or not model.is_informative:

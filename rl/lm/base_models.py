@@ -48,11 +48,10 @@ def require(base_model: str) -> None:
     UsageError for a model that is neither here nor there."""
     if base_model in BUILDERS or local_folder(base_model).is_dir() or base_model.endswith(GGUF_SUFFIX):
         return
-    from huggingface_hub import hf_hub_download
-
+    hub = leaf("huggingface_hub")
     name, revision = _hub_id(base_model)
     try:
-        hf_hub_download(name, MODEL_CONFIG, revision=revision or None)
+        hub.hf_hub_download(name, MODEL_CONFIG, revision=revision or None)
     except (OSError, ValueError) as error:  # all of the hub's own errors are one of the two
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise UsageError(
@@ -75,6 +74,12 @@ def local_folder(base_model: str) -> Path:
         if isinstance(cached := try_to_load_from_cache(source, MODEL_CONFIG, revision=revision or None), str):
             return Path(cached).parent
     return Path(source)
+
+
+def tokenizer_file(directory: Path) -> Path | None:
+    """None where it is not on this machine, or the package that reads it is not: the site goes without."""
+    file = directory / "tokenizer.json"
+    return file if importlib.util.find_spec("tokenizers") and file.is_file() else None
 
 
 def _hub_id(base_model: str) -> tuple[str, str]:

@@ -6,11 +6,13 @@ from typing import Any
 
 from rl import dataset_builder
 from rl.base.errors import NotEnoughData
+from rl.base.leaves import leaf
 from rl.base.messages import characters
 from rl.base.records import Message, silent
 from rl.config import TrainingConfig, find_method
 from rl.dataset_builder import Survey
 from rl.dataset_builder.plan.survey import answers_of
+from rl.lm.base_models import tokenizer_file
 from rl.lm.lengths import UNKNOWN_CONTEXT, LengthCount, TokenLimits
 from rl.models import Agent
 from rl.runs.run import RunOptions, files_of, tasks_of
@@ -60,14 +62,14 @@ class LongPrompts:
 
     def __init__(self, directory: Path, limits: TokenLimits) -> None:
         self.limits, self.lengths = limits, LengthCount()
-        self._file = directory / "tokenizer.json"
+        self._file = tokenizer_file(directory)
         self._tokenizer: Any = None
         self._read = self._tokens = 0
         self._last: tuple[list[Message], int] = ([], 0)
 
     def saw(self, row: Mapping[str, Any]) -> None:
         """A row to train on."""
-        if not self._file.is_file():
+        if not self._file:
             return
         answers = map(characters, answers_of(row))
         longest = 0 if self.limits.answer else int(max(answers, default=0) / CHARACTERS_PER_TOKEN)
@@ -90,9 +92,7 @@ class LongPrompts:
         if self._read > BUDGET:
             return round(characters * self._tokens / self._read)
         if self._tokenizer is None:
-            from tokenizers import Tokenizer  # a machine without the training packages can still plan
-
-            self._tokenizer = Tokenizer.from_file(str(self._file))
+            self._tokenizer = leaf("tokenizers").Tokenizer.from_file(str(self._file))
         encoded = self._tokenizer.encode_batch(texts, add_special_tokens=False)
         tokens = sum(len(encoding.ids) for encoding in encoded)
         self._read, self._tokens = self._read + characters, self._tokens + tokens

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
+from rl.base.leaves import leaf
 from rl.base.records import Report, silent
 from rl.config import DPOConfig, TrainingConfig, config_class, find_method
 from rl.config.automatic import AnswerTraits, describe_losses, imitates, settle
@@ -14,7 +15,7 @@ from rl.dataset_builder import LengthSpread, Survey
 from rl.dataset_builder.accepted_answers import for_choosing
 from rl.dataset_builder.frozen.folding import count_folds, most_tested
 from rl.hardware import GIB, REPLACED, HardwareConfig, TrainingEstimate, detect_hardware, estimate, precision_here
-from rl.lm.base_models import loaded_name, local_folder
+from rl.lm.base_models import loaded_name, local_folder, tokenizer_file
 from rl.models import Agent, Deployment, TrainingRun
 from rl.runs.data_check import CHARACTERS_PER_TOKEN, checked_survey
 from rl.runs.past_runs import Experience, TimedModel, experience
@@ -178,13 +179,12 @@ def require_data(agent: Agent, config: TrainingConfig, options: RunOptions, meth
 
 def _characters_per_token(agent: Agent, directory: Path) -> tuple[float, bool]:
     """The base model's own ratio on the agent's newest answers, and whether it could be measured."""
-    file = directory / "tokenizer.json"
+    file = tokenizer_file(directory)
     texts = list(agent.traces.exclude(response="").values_list("response", flat=True)[:SAMPLE])
-    if not file.is_file() or not texts:
+    if not file or not texts:
         return CHARACTERS_PER_TOKEN, False
-    from tokenizers import Tokenizer  # a machine without the training packages can still plan
-
-    tokens = sum(len(encoding.ids) for encoding in Tokenizer.from_file(str(file)).encode_batch(texts))
+    tokenizer = leaf("tokenizers").Tokenizer.from_file(str(file))
+    tokens = sum(len(encoding.ids) for encoding in tokenizer.encode_batch(texts))
     return (sum(map(len, texts)) / tokens, True) if tokens else (CHARACTERS_PER_TOKEN, False)
 
 

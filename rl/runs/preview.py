@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,8 +103,8 @@ def _mark(message: Message) -> str:
 
 
 def _files(source: Path) -> list[Path]:
-    """The files of the tokenizer; none where the model is not on this machine."""
-    return [source / name for name in _FILES if (source / name).is_file()]
+    """The files of the tokenizer; none where the model, or the package that reads them, is not on this machine."""
+    return [source / name for name in _FILES if find_spec("transformers") and (source / name).is_file()]
 
 
 @lru_cache(maxsize=16)

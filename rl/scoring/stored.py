@@ -53,7 +53,7 @@ def engine_for(agent: Agent) -> RewardEngine:
 
 
 def _learned_reward(agent: Agent) -> LearnedReward:
-    """Abstains where numpy is missing, or the base model is another one by now; raises BadFile for damaged weights."""
+    """Abstains where torch is missing, or the base model is another one by now; raises BadFile for damaged weights."""
     try:
         return LearnedReward(auto_labels.predictor(agent))
     except UsageError as error:

@@ -1,3 +1,4 @@
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from rl.base.leaves import leaf
 from rl.base.records import silent
 from rl.config.embedded_models import EMBEDDED_MODELS
 from rl.export.gguf.export import convert
-from rl.lm.base_models import BUILDERS, folder_of, loaded_name, local_folder, require, resolve
+from rl.lm.base_models import BUILDERS, folder_of, loaded_name, local_folder, require, resolve, tokenizer_file
 
 pytestmark = pytest.mark.learn
 
@@ -77,3 +78,11 @@ def test_a_misspelt_model_is_refused_before_anything_is_built(data_dir: Path, na
     with pytest.raises(UsageError, match=f"there is no base model {name}: neither a folder here nor on the hub"):
         require(name)
     assert not (data_dir / "base_models").exists()
+
+
+def test_a_tokenizer_is_not_there_where_the_package_that_reads_it_is_missing(tmp_path: Path, monkeypatch):
+    file = tmp_path / "tokenizer.json"
+    file.write_text("{}")
+    assert tokenizer_file(tmp_path) == file
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert tokenizer_file(tmp_path) is None
