@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
-from rl.base.errors import BadFile, ExportFailed, RatchetError, RunConflict
+from rl.base.errors import BadFile, ExportFailed, RatchetError, RunConflict, UsageError
 from rl.base.slugs import one_line
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.read.prompt_file import PromptFile
@@ -169,7 +169,7 @@ def _settle(job: TuningJob, ended: TrainingRun) -> None:
     else:
         try:
             _serve(job, ended, ended.version)
-        except ExportFailed as error:
+        except (ExportFailed, UsageError) as error:
             fail(job, "serving_failed", str(error))
 
 
