@@ -4,6 +4,7 @@ import hmac
 import logging.config
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -61,6 +62,7 @@ MIN_FREE_BYTES = integer("MIN_FREE_BYTES", 1_073_741_824, 0, 1_125_899_906_842_6
 
 # --- the site ---------------------------------------------------------------------------------------------------------
 SITE_URL = address("SITE_URL", "http://127.0.0.1:8000")
+FORCE_SCRIPT_NAME = urlsplit(SITE_URL).path  # empty, or /ratchet for https://example.org/ratchet
 ROOT_URLCONF = "backend.urls"
 INSTALLED_APPS = [
     "rl",
@@ -117,7 +119,7 @@ TEMPLATES = [
         },
     },
 ]
-STATIC_URL = "/static/"
+STATIC_URL = f"{FORCE_SCRIPT_NAME}/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = BASE_DIR / "staticfiles"
 # Plain names: the widget's address is written into other people's pages and must not change with its content.
@@ -176,6 +178,7 @@ AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]  # a password is
 HTTPS = boolean("HTTPS", not DEBUG)
 SESSION_ENGINE = "backend.sessions"
 SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = LANGUAGE_COOKIE_PATH = f"{FORCE_SCRIPT_NAME}/"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if boolean("BEHIND_PROXY", False) else None
 SECURE_REFERRER_POLICY = "same-origin"
@@ -277,6 +280,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": VERSION,
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVERS": [{"url": FORCE_SCRIPT_NAME}] if FORCE_SCRIPT_NAME else [],
     "DESCRIPTION": (
         "First what every app needs: traces and feedback. Chats are answered by the gateway under `/v1`, which speaks "
         "the dialects of OpenAI's and Anthropic's clients: docs/gateway.md. The calls of other systems, each as that "

@@ -1,5 +1,5 @@
-"""A machine with ``requirements.lock`` alone serves the whole site: whatever its processes may import, also in a function,
-is in that lock, or asked for by ``find_spec`` in the same file. What ``leaf`` loads is missed with a sentence, and not meant.
+"""A machine with ``requirements.lock`` alone serves the whole site: what its processes may import, also in a function, is in
+that lock, or asked for by ``find_spec`` in the same file. What ``leaf`` loads is missed with a sentence, and not meant.
 """
 
 import ast

@@ -22,7 +22,7 @@ class PageLanguageMiddleware(LocaleMiddleware):
 
     def __call__(self, request: HttpRequest) -> Any:
         with translation.override(settings.LANGUAGE_CODE):
-            return self.get_response(request) if request.path.startswith(CALLS) else super().__call__(request)
+            return self.get_response(request) if request.path_info.startswith(CALLS) else super().__call__(request)
 
 
 @cache

@@ -38,7 +38,7 @@ _FORWARDED: Final = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
 
 def answer_metrics(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Middleware that answers before hosts and https are looked at: Prometheus asks by IP, from inside."""
-    return lambda request: _answer(request) if request.path == PATH else get_response(request)
+    return lambda request: _answer(request) if request.path_info == PATH else get_response(request)
 
 
 def _answer(request: HttpRequest) -> HttpResponse:
@@ -143,7 +143,7 @@ def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpRespon
 def answer_fault(request: HttpRequest, fault: Fault, error: BaseException | None) -> HttpResponse:
     log.error("%s %s: %s: %s", request.method, request.path, type(error).__name__, error)
     answer: HttpResponse
-    if not request.path.startswith(("/api/", "/v1/")) and not request.path.endswith(".json"):
+    if not request.path_info.startswith(("/api/", "/v1/")) and not request.path.endswith(".json"):
         page = render_to_string("rl/fault.html", {"fault": fault})
         answer = HttpResponse(page, status=fault.status)
     else:

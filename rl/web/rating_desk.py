@@ -178,6 +178,7 @@ def let_in(response: HttpResponse, invite: Invite) -> None:
         COOKIE,
         signing.dumps(value, salt=_SALT),
         expires=invite.expires_at,
+        path=settings.SESSION_COOKIE_PATH,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
         samesite="Lax",

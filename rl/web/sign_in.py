@@ -55,6 +55,7 @@ class DeviceMiddleware:
                 _cookie(name),
                 signing.dumps({"name": name, "device": secrets.token_hex(16)}, salt=_SALT),
                 max_age=KNOWN_FOR,
+                path=settings.SESSION_COOKIE_PATH,
                 secure=settings.SESSION_COOKIE_SECURE,
                 httponly=True,
                 samesite="Lax",

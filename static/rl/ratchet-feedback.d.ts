@@ -76,7 +76,7 @@ export interface RatchetFeedbackElement extends HTMLElement {
   /** The name of this browser if it is not set. */
   get rater(): string;
   set rater(value: RatchetText);
-  /** An origin: that of the module if it is not set. */
+  /** Where the site is: by default where the module came from. */
   get api(): string;
   set api(value: RatchetText);
   readonly value: number | null;

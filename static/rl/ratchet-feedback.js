@@ -214,11 +214,11 @@ class RatchetFeedback extends (globalThis.HTMLElement ?? Object) {
     const kept = read(RATER);
     return attribute(this, "rater") ?? (/^[\d-]{7,64}$/.test(kept) ? kept : write(RATER, randomId()));
   }
-  /** An origin, or nothing. */
+  /** The address of the site, or nothing. */
   get api() {
     try {
-      const { origin } = new URL(attribute(this, "api") ?? import.meta.url);
-      return /^http/.test(origin) ? origin : "";
+      const { origin, pathname } = new URL(attribute(this, "api") ?? import.meta.url);
+      return /^http/.test(origin) ? origin + pathname.replace(/(\/static\/rl)?\/([\w-]+\.js)?$/, "") : "";
     } catch { return ""; }
   }
   get value() { return this.#state.value; }

@@ -88,6 +88,20 @@ def test_a_thumb_is_sent_with_the_key_and_without_cookies(page: Page, api: Api, 
     assert queue_of(page) == []
 
 
+@pytest.mark.parametrize("script", ["/ratchet/static/rl/ratchet-feedback.js", "/ratchet-feedback.js"])
+@pytest.mark.parametrize("given", ["", "/", "/ratchet", "/ratchet/"])
+def test_a_site_below_a_path_is_asked_there(page: Page, api: Api, site: Site, open_widget: Open, script, given) -> None:
+    site.script = script
+    open_widget(f'api="{api.origin}{given}"' if given else "")
+    press(page, "Helpful", "Thank you, saved.")
+    root = (
+        given.rstrip("/")
+        if given
+        else script.removesuffix("ratchet-feedback.js").removesuffix("static/rl/").rstrip("/")
+    )
+    assert [path for path, *_ in api.requests] == [f"{root}/api/v1/feedback/"]
+
+
 @pytest.mark.parametrize(
     ("kind", "label", "scale", "value"),
     [("stars", "4 of 5 stars", "stars", 4), ("score", "7 of 10", "score", 0.7), ("score", "0 of 10", "score", 0)],

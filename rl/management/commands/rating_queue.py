@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import urljoin
 
 from django.conf import settings
 from django.urls import reverse
@@ -82,7 +83,7 @@ class Command(ActionsCommand):
 
     def _invite(self, options: InviteOptions) -> None:
         invite = editing.invite(_queue(options.agent, options.name), options.guest, options.days)
-        link = settings.SITE_URL + reverse("rate_by_invite", args=[editing.token_of(invite)])
+        link = urljoin(settings.SITE_URL, reverse("rate_by_invite", args=[editing.token_of(invite)]))
         note = f"Invitation {invite.pk} for {invite.name}, until {invite.expires_at:%Y-%m-%d}: whoever has it may rate."
         self.result({**_invite_row(invite), "link": link}, lines=(link, note))
 
@@ -103,7 +104,7 @@ def _queue(agent: str, name: str) -> RatingQueue:
 
 
 def _address(queue: RatingQueue) -> str:
-    return settings.SITE_URL + reverse("rate_queue", args=[queue.agent.name, queue.name])
+    return urljoin(settings.SITE_URL, reverse("rate_queue", args=[queue.agent.name, queue.name]))
 
 
 def _row(queue: RatingQueue) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Command(RatchetCommand):
             dumps.require_whole(dumps.migrations())
         connection.close()
         clear_leftovers()
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.FORCE_SCRIPT_NAME or ''}"
         _allow_connections(settings.MAX_CONNECTIONS)
         lines = [f"the site: {address}/", f"the gateway: {address}/v1", "Ctrl+C stops it"]
         self.result({"site": f"{address}/", "gateway": f"{address}/v1", "pid": os.getpid()}, lines=lines)

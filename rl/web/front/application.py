@@ -55,6 +55,7 @@ class Front:
             await self._ends.stop()
             self._site.stop()
             return
+        scope = below_site(scope)
         with suppress(ClientLeft), observe(scope, send) as observed_send:
             await self._answer(scope, receive, observed_send)
 
@@ -132,6 +133,12 @@ class Front:
         except asyncio.CancelledError:  # the server stops: as things are
             return answer
         return answer.with_body(*await self._site.in_thread(receive, own_connection()(later.render)))
+
+
+def below_site(scope: Any) -> Any:
+    """The request without the path of SITE_URL, which a proxy passes on or has taken off."""
+    root, path = settings.FORCE_SCRIPT_NAME or "", scope["path"]
+    return {**scope, "path": path[len(root) :] or "/"} if root and f"{path}/".startswith(f"{root}/") else scope
 
 
 @contextmanager

@@ -42,7 +42,8 @@ class RequestLimits:
     def note(self, scope: Any, address: str, status: int, headers: Headers) -> None:
         """Looks at an answer, and counts credentials that did not hold."""
         location = next((value for name, value in headers if name == b"location"), b"")
-        is_to_sign_in = location.partition(b"?")[0].decode("latin-1") in SIGN_IN_PATHS
+        path = location.partition(b"?")[0].decode("latin-1").removeprefix(settings.FORCE_SCRIPT_NAME or "")
+        is_to_sign_in = path in SIGN_IN_PATHS
         is_refused = status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FOUND and is_to_sign_in)
         if is_refused and (kind := _credentials(scope)):
             self._count(kind, address)

@@ -1,7 +1,7 @@
 """The dashboard; agents: the list, and the loop of one of them as five steps."""
 
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from csp.decorators import csp_replace
 from django.conf import settings
@@ -39,7 +39,7 @@ def embedded_widget(request: HttpRequest) -> HttpResponse:
     # that the page came from, as a server started by hand has another one.
     site, port = urlsplit(settings.SITE_URL), urlsplit(f"//{request.get_host()}").port
     is_here = site.hostname in ("127.0.0.1", "localhost") and port
-    api = f"{site.scheme}://{site.hostname}:{port}" if is_here else settings.SITE_URL
+    api = f"{site.scheme}://{site.hostname}:{port}{site.path}" if is_here else settings.SITE_URL
     # A key that is bound to an agent rates that agent's answers only.
     key = ApiKey.find(request.GET.get("key", ""))
     traces = Trace.objects.filter(agent=key.agent) if key and key.agent else Trace.objects.all()
@@ -52,7 +52,8 @@ def embedded_widget(request: HttpRequest) -> HttpResponse:
         ],
         "pair": _find_pair(traces),
     }
-    sources = {"script-src": ["'self'", api], "connect-src": [api]}
+    origin = urljoin(api, "/").rstrip("/")
+    sources = {"script-src": ["'self'", origin], "connect-src": [origin]}
     return csp_replace(sources)(render)(request, "rl/embed_demo.html", context)
 
 

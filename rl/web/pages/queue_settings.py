@@ -4,7 +4,7 @@ feedback that is held back, and compares versions by people's picks."""
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.decorators import permission_required
@@ -59,20 +59,20 @@ def edit_queue(request: HttpRequest, name: str, queue: str) -> HttpResponse:
         answers = {"answer": Left("trace__response", SHOWN), "other_answer": Left("other_trace__response", SHOWN)}
         rows = row.gold.annotate(question=QuestionStart("trace__prompt"), **answers)
         context["gold"] = rows.order_by("-pk")[:GOLD]
-        site = _public_origin(request)
+        site = _public_address(request)
         context["is_local"] = urlsplit(site).hostname in THIS_MACHINE
         context["invites"] = [
             {
                 "invite": invite,
                 "over": editing.why_refused(invite),
-                "link": site + reverse("rate_by_invite", args=[editing.token_of(invite)]),
+                "link": urljoin(site, reverse("rate_by_invite", args=[editing.token_of(invite)])),
             }
             for invite in row.invites.select_related("queue").order_by("-pk")
         ]
     return render(request, "rl/queue_settings.html", context, status=400 if posted is not None else 200)
 
 
-def _public_origin(request: HttpRequest) -> str:
+def _public_address(request: HttpRequest) -> str:
     """SITE_URL; where that is this machine's own, what the person typed, which others may reach too."""
     is_local = urlsplit(settings.SITE_URL).hostname in THIS_MACHINE
     return f"{request.scheme}://{request.get_host()}" if is_local else settings.SITE_URL
