@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--patience", type=float, default=2.0, help="seconds that an honest request may take")
     parser.add_argument("--calm", action="store_true", help="without the attackers, to compare")
+    parser.add_argument("--eager", action="store_true", help="attackers do not wait for an idle processor")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ratchet-hostile-"))
     violations = run(options, folder)
@@ -98,6 +99,7 @@ def attack(site: HostileSite, options: argparse.Namespace, folder: Path) -> dict
     where.write_text(json.dumps({**known, "secrets": site.secrets, "mallory": PEOPLE["mallory"]}))
     program = str(ROOT / "benchmarks/hostile_attacks.py")
     command = [sys.executable, program, str(where), str(options.minutes * 60), str(options.seed)]
+    command += ["eager"] * options.eager
     done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     if done.returncode:
         raise SystemExit(f"the attackers failed: {done.stderr[-2000:]}")
