@@ -12,8 +12,11 @@ const grader = {
   input: "{{sample.output_text}}",
   reference: "{{item.team}}",
 };
-const numbers = { hyperparameters: { n_epochs: 1, batch_size: 4 } };
-const methods = { dpo: ["pairs.jsonl", numbers], reinforcement: ["prompts.jsonl", { grader }] };
+const once = { n_epochs: 1 };
+const methods = {
+  dpo: ["pairs.jsonl", { hyperparameters: { ...once, batch_size: 4 } }],
+  reinforcement: ["prompts.jsonl", { grader, hyperparameters: once }],
+};
 const results = {};
 for (const [type, [name, settings]] of Object.entries(methods)) {
   const file = await openai.files.create({ file: createReadStream(name), purpose: "fine-tune" });

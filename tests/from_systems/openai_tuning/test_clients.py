@@ -16,7 +16,7 @@ from openai.types.uploads import UploadPart
 
 from rl.models import ApiKey
 from tests.from_systems.openai_tuning.callers import CHATS
-from tests.serving.gateway.test_node_clients import installed, run
+from tests.serving.gateway.test_node_clients import run, with_clients
 from tests.web.front.in_thread import front_in_thread
 
 pytestmark = [pytest.mark.database, pytest.mark.process]
@@ -161,11 +161,10 @@ def test_a_mistake_is_an_error_of_the_library_that_says_where(client: openai.Ope
 
 
 @pytest.mark.slow  # npm installs first
-def test_javascript_sends_reads_and_deletes_files_too(url: str, key: str):
-    folder = installed()
-    (folder / "files.mjs").write_text((Path(__file__).parent / "files.mjs").read_text())
-    (folder / NAME).write_bytes(CHATS)
-    assert json.loads(run("node", "files.mjs", url, key, NAME, cwd=folder)) == {
+def test_javascript_sends_reads_and_deletes_files_too(url: str, key: str, tmp_path: Path):
+    script = with_clients(Path(__file__).with_name("files.mjs"), tmp_path)
+    (tmp_path / NAME).write_bytes(CHATS)
+    assert json.loads(run("node", script, url, key, NAME, cwd=tmp_path)) == {
         "created": [len(CHATS), "fine-tune", "processed", 3600],
         "listed": [NAME],
         "content": CHATS.decode(),

@@ -2,7 +2,6 @@
 model and llama.cpp."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,12 @@ import openai
 import pytest
 from openai.types.fine_tuning import FineTuningJob
 
-from tests.commands.site import QUICK, Site, kill_servers, kill_session, prepare, serving
-from tests.serving.gateway.test_node_clients import installed, run
+from tests.commands.conftest import prepared_site
+from tests.commands.site import Site, kill_servers, kill_session, serving
+from tests.serving.gateway.test_node_clients import run, with_clients
 from tests.waiting import until
 
+__all__ = ["prepared_site"]
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 SECONDS = 600
 TEAMS = ("delivery", "billing", "sales")
@@ -34,9 +35,9 @@ def tell(text: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def tuning_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str, str]]:
+def tuning_site(prepared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str, str]]:
     """The site, its address, and a key that may train."""
-    site = prepare(tmp_path_factory.mktemp("tuning") / "data", QUICK)
+    site = prepared_site.copy(tmp_path_factory.mktemp("tuning") / "data")
     key = site.json("api_key", "create", "--name", "tuner", "--scopes", "ingest,read,train")["key"]
     queue = site.start("qcluster")
     try:
@@ -112,11 +113,10 @@ def test_pairs_and_graders_train_from_node(tuning_site, tmp_path: Path):
         for number in range(12)
     ]
     prompts = [{"messages": [ask(number)], "team": TEAMS[number % 3]} for number in range(12)]
-    folder = installed()
-    shutil.copy(Path(__file__).with_name("jobs.mjs"), folder)
-    write_rows(folder / "pairs.jsonl", *pairs)
-    write_rows(folder / "prompts.jsonl", *prompts)
-    printed = run("node", "jobs.mjs", url, key, cwd=folder)
+    script = with_clients(Path(__file__).with_name("jobs.mjs"), tmp_path)
+    write_rows(tmp_path / "pairs.jsonl", *pairs)
+    write_rows(tmp_path / "prompts.jsonl", *prompts)
+    printed = run("node", script, url, key, cwd=tmp_path)
     told = json.loads(printed.strip().splitlines()[-1])
     assert [(name, job["status"], job["error"]) for name, job in told.items()] == [
         ("dpo", "succeeded", None),
