@@ -8,8 +8,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, load_command_class
+from django.core.management import CommandError, call_command, load_command_class
 
+from rl.management.commands import serve
 from tests.commands.site import MANAGE, Site
 from tests.ports import reserve_port
 from tests.waiting import until
@@ -81,3 +82,21 @@ def test_what_is_no_port_or_number_is_refused(option: str):
     parser.called_from_command_line = False
     with pytest.raises(CommandError, match=r"not a port|invalid"):
         parser.parse_args([option])
+
+
+@pytest.mark.parametrize(
+    ("https", "header", "is_said"), [(True, None, True), (True, ("HTTP_X", "https"), False), (False, None, False)]
+)
+def test_a_site_whose_pages_cannot_be_opened_says_what_to_set(settings, monkeypatch, capsys, https, header, is_said):
+    settings.HTTPS, settings.SECURE_PROXY_SSL_HEADER = https, header
+    started: list[str] = []
+    monkeypatch.setattr(serve, "require_free", lambda port, host: None)
+    monkeypatch.setattr(serve, "_allow_connections", lambda most: None)
+    monkeypatch.setattr(serve, "clear_leftovers", lambda: None)
+    monkeypatch.setattr(serve.dumps, "migrations", list)
+    monkeypatch.setattr(serve.uvicorn, "run", lambda application, **options: started.append(application))
+    call_command("serve", skip_checks=True)
+    errors = capsys.readouterr().err
+    assert started == ["backend.asgi:application"]
+    assert ("BEHIND_PROXY=1" in errors and "HTTPS=0" in errors and errors.count("\n") == 1) is is_said
+    assert is_said or errors == ""

@@ -25,6 +25,12 @@ KEEP_ALIVE_SECONDS = 65
 """Longer than clients and proxies keep an idle connection, so that none sends into one that is being closed."""
 
 
+_NO_PAGE_OPENS = (
+    "no page opens: HTTPS=1 redirects each to https, which this server does not speak. Set BEHIND_PROXY=1 behind a proxy "
+    "that encrypts, or HTTPS=0 in a network of your own"
+)
+
+
 class Options(CommandOptions):
     host: str = option(default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     port: int = option(type=port_number, default=8000, help="(8000)")
@@ -46,6 +52,8 @@ class Command(RatchetCommand):
         _allow_connections(settings.MAX_CONNECTIONS)
         lines = [f"the site: {address}/", f"the gateway: {address}/v1", "Ctrl+C stops it"]
         self.result({"site": f"{address}/", "gateway": f"{address}/v1", "pid": os.getpid()}, lines=lines)
+        if settings.HTTPS and settings.SECURE_PROXY_SSL_HEADER is None:
+            self.stderr.write(_NO_PAGE_OPENS)
         with _counting_together(options.workers):
             uvicorn.run(
                 "backend.asgi:application",

@@ -120,8 +120,8 @@ def test_the_api_the_gateway_and_the_widget_are_below_it(site: Server):
 @pytest.mark.process
 def test_links_of_commands_begin_with_it(site: Server):
     site.site.run("rating_queue", "create", "--agent", "support-chat", "--name", "all", SITE_URL=SITE_URL)
-    (queue,) = site.site.json("rating_queue", "list", SITE_URL=SITE_URL)["queues"]
-    assert queue["address"] == f"{SITE_URL}/rate/support-chat/all/"
+    queues = site.site.json("rating_queue", "list", SITE_URL=SITE_URL)["queues"]
+    assert f"{SITE_URL}/rate/support-chat/all/" in [queue["address"] for queue in queues]
 
 
 @pytest.mark.process
