@@ -1,4 +1,4 @@
-"""How commands of one site end that are refused: all in one process, for each start costs more than the refusal."""
+"""How commands of one site end, such as those that are refused: all in one process, for each start costs more than that."""
 
 import json
 

@@ -12,12 +12,14 @@ pytestmark = pytest.mark.process
 
 CONFIG: dict[str, Any] = {
     "agent": "learner",
+    "model": {"dtype": "float32"},
     "policy": {"type": "plain"},
     "env": {"type": "replay", "max_turns": 2},
     "rollout": {"num_generations": 2, "num_episodes_per_iter": 2},
     "train": {"num_iters": 2, "max_new_tokens": 4},
     "eval": {"eval_interval": 0},
 }
+"""Its precision is that in which the machine was timed with the tiny model."""
 REPLAYED = (
     "SELECT step, tool_calls, details FROM rl_episode JOIN rl_trace ON trace_id = rl_trace.id "
     "WHERE environment = 'replay' AND split = 'train'"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.ends import ends_of
 from tests.commands.forked import Forked
 from tests.commands.site import Site, serving
 from tests.waiting import until
@@ -62,18 +63,10 @@ def test_the_site_leaves_alone_what_is_being_exported(trained: Site):
 
 
 def test_every_file_is_for_its_owner_alone(trained: Site):
-    for kind in FORMATS:
-        trained.run("export_model", "--agent", "support-chat", "--format", kind)
-    trained.run(
-        "export_training_data",
-        "--agent-type",
-        "support-chat",
-        "--format",
-        "dpo",
-        "--output",
-        str(trained.data / "rows.jsonl"),
-    )
-    trained.run("backup")
+    exports = [("export_model", "--agent", "support-chat", "--format", kind) for kind in FORMATS]
+    rows = ("--agent-type", "support-chat", "--format", "dpo", "--output", str(trained.data / "rows.jsonl"))
+    ends = ends_of(trained, *exports, ("export_training_data", *rows), ("backup",))
+    assert [code for code, _ in ends] == [0] * len(ends), ends
     modes = {path: path.lstat().st_mode & 0o777 for path in (trained.data, *trained.data.rglob("*"))}
     suffixes = {path.suffix for path in modes}
     assert suffixes >= {".gguf", ".safetensors", ".onnx", ".json", ".jsonl", ".md", ".tar", ".txt", ".sqlite3"}
