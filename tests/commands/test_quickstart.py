@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rl.demo.mailroom import TEAMS
-from tests.commands.site import MANAGE, Site
+from tests.commands.site import MANAGE, Site, kill_servers
 from tests.export.llama_cpp.greedy import greedy_tokens
 from tests.ports import reserve_port
 from tests.waiting import until
@@ -99,8 +99,7 @@ def sorted_mail(tmp_path_factory) -> Iterator[tuple[Site, dict[str, Any]]]:
         assert result.returncode == 0, result.stderr
         yield site, json.loads(result.stdout)
     finally:
-        for (name,) in site.query("SELECT model_name FROM rl_deployment"):
-            site.run("deploy_model", "--agent", "mailroom", "--stop", "--version", name.partition(":")[2])
+        kill_servers(site)
 
 
 @pytest.mark.slow
