@@ -160,7 +160,7 @@ def _serve(
                 row.delete()
             raise
         return
-    on_ollama.register(row.agent, destination.model_name, file, profile, report)
+    on_ollama.register(row.agent, row.version, destination.model_name, file, profile, report)
     row.target, row.path, row.sha256 = destination.target, file.stored_path, file.sha256
     row.settings = profile.as_dict()
     row.save()

@@ -7,6 +7,7 @@ from django.conf import settings
 from rl.base import files
 from rl.base.errors import ExportFailed, UsageError
 from rl.base.leaves import leaf
+from rl.base.manner import SYSTEM
 from rl.base.records import Report
 from rl.export.ollama.deployer import OllamaDeployer, full_name
 from rl.models import Agent, Deployment, ModelVersion
@@ -31,13 +32,28 @@ def require_no_thoughts(agent: Agent, version: ModelVersion | None) -> None:
         )
 
 
-def register(agent: Agent, model_name: str, file: ModelFile, profile: OllamaHostingProfile, report: Report) -> None:
+def rules_of(agent: Agent, version: ModelVersion | None) -> str:
+    """Joins the system prompt and what the version is told there, as the gateway tells it."""
+    rules = [{"role": "system", "content": agent.system_prompt}] if agent.system_prompt else []
+    messages = version.manner.tell(rules) if version else rules
+    return messages[0]["content"] if messages else ""
+
+
+def register(
+    agent: Agent,
+    version: ModelVersion | None,
+    model_name: str,
+    file: ModelFile,
+    profile: OllamaHostingProfile,
+    report: Report,
+) -> None:
     """Registers the file as the agent asks, and writes a Modelfile and an environment file beside it. Raises ExportFailed
     for a server that is down or refuses, a file that changed since it was exported, or a chat template that Ollama has no
     equivalent of."""
     family = leaf(CHAT_FORMAT).family_of_file(file.path)
+    rules = rules_of(agent, version)
     if not family.takes_system:
-        if agent.system_prompt:
+        if rules:
             raise ExportFailed(
                 f"this model's chat template takes no system message, but {agent.name} has a system prompt"
             )
@@ -45,7 +61,7 @@ def register(agent: Agent, model_name: str, file: ModelFile, profile: OllamaHost
     parameters = {**profile.parameters(), "num_predict": agent.response_length}
     if family.stop:
         parameters["stop"] = family.stop
-    chat = {"template": family.ollama_template(), "system": agent.system_prompt, "parameters": parameters}
+    chat = {"template": family.ollama_template(), "system": rules, "parameters": parameters}
     server().register(model_name, file.path, **chat, sha256=file.sha256, report=report)
     texts = {MODELFILE: profile.modelfile(file.path.name, **chat), ENV_FILE: profile.env_file()}
     try:
@@ -53,6 +69,12 @@ def register(agent: Agent, model_name: str, file: ModelFile, profile: OllamaHost
             files.write_text(file.path.parent / name, text)
     except OSError as error:  # the model is served all the same
         report("log", {"text": f"no {MODELFILE} was written to {file.path.parent}: {error.strerror or error}"})
+
+
+def knows_instruction(deployment: Deployment) -> bool:
+    """Whether who asks Ollama itself is answered as by the gateway: it knows a system prompt, and adds to no question."""
+    version, is_here = deployment.version, deployment.target == Deployment.Target.OLLAMA
+    return is_here and version is not None and version.instruction_place == SYSTEM
 
 
 def remove(deployment: Deployment, report: Report) -> None:

@@ -96,7 +96,7 @@ def environment(agent: Agent, name: str = "") -> dict[str, str]:
     row = in_use(agent)
     if row is None or row.target == Target.NONE:
         raise UsageError(f"nothing serves the version in use of {agent.name}; run 'deploy_model --agent {agent.name}'")
-    if row.version and row.version.instruction:
+    if row.version and row.version.instruction and not on_ollama.knows_instruction(row):
         raise UsageError(f"{row.version.name} is told an instruction, which its server does not know: use the gateway")
     return {variable: row.model_name, "OPENAI_BASE_URL": upstream_of(row).base_url}
 

@@ -11,9 +11,11 @@ from rl.base.locks import device_lock
 from rl.export import release
 from rl.hardware import detect_hardware
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
+from rl.serving import overview, promotion
 from rl.serving.deploy import deploy as deploy_version
 from rl.serving.deploy import require_target
 from rl.serving.upstreams import upstream_of
+from tests.admin.records import make_run
 from tests.export.ollama_double import OllamaDouble
 from tests.export.tiny_gguf import CHATML, write_gguf
 from tests.serving.exported import exported
@@ -179,6 +181,26 @@ def test_asking_beforehand_checks_the_name_and_the_server(double: OllamaDouble, 
     settings.OLLAMA_URL = "http://127.0.0.1:9"
     with pytest.raises(ExportFailed, match="start it with 'ollama serve', or correct OLLAMA_URL"):
         require_target("ollama")
+
+
+@pytest.mark.parametrize(
+    ("place", "system"), [("system", "Be kind.\n\nBe brief."), ("question", "Be kind.")], ids=["rules", "question"]
+)
+def test_what_a_version_is_told_in_its_system_prompt_ollama_tells_too(
+    artifact: Artifact, agent: Agent, double: OllamaDouble, place: str, system: str
+):
+    agent.system_prompt = "Be kind."
+    agent.save()
+    make_run(agent, version=artifact.version)
+    ModelVersion.objects.update(instruction="Be brief.", instruction_place=place)
+    artifact.version = ModelVersion.objects.get()
+    promotion.promote(agent, deploy(artifact).version)
+    assert double.models["support-chat:v15"]["system"] == system
+    if place == "system":
+        assert overview.environment(agent)["OLLAMA_MODEL_SUPPORT_CHAT"] == "support-chat:v15"
+    else:
+        with pytest.raises(UsageError, match="which its server does not know"):
+            overview.environment(agent)
 
 
 def test_a_modelfile_and_an_environment_file_lie_beside_the_model(
