@@ -26,15 +26,21 @@ class Trackers:
         self._names, self._folder, self._title, self._settings = names, folder, title, settings
         self._started: list[GeneralTracker] = []
         self._step = 0
+        self._sent: set[str] = set()
+        """Metrics of that step: what is measured behind it comes later."""
 
     def __call__(self, event: str, values: dict[str, Any]) -> None:
-        metrics = values.get("metrics")
-        if event != "step" or not metrics or values["step"] == self._step:
+        if event != "step" or not values.get("metrics"):
             return
         if self._step == 0:
             self._start()
-        self._step = values["step"]
+        if values["step"] != self._step:
+            self._step, self._sent = values["step"], set()
+        metrics = {name: value for name, value in values["metrics"].items() if name not in self._sent}
+        self._sent |= metrics.keys()
         finite = {name: value for name, value in metrics.items() if value is not None and math.isfinite(value)}
+        if not finite:
+            return
         for tracker in list(self._started):
             try:
                 tracker.log(finite, step=self._step)

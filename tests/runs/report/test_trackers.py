@@ -35,7 +35,8 @@ class Book(GeneralTracker):
         self.settings = values
 
     def log(self, values: dict[str, float], step: int | None = None, **kwargs: Any) -> None:
-        self.told[step] = values
+        assert not self.told.get(step, {}).keys() & values.keys(), "each metric of a step once"
+        self.told[step] = {**self.told.get(step, {}), **values}
 
     def finish(self) -> None:
         self.ended = True
@@ -71,6 +72,15 @@ def test_a_step_is_told_once_and_without_what_is_not_finite(tmp_path, book):
         tell("step", step(1, loss=1.0))
         tell("log", {"text": "x"})
     assert book.kept[0].told == {1: {"loss": 1.0}}
+
+
+def test_what_is_measured_behind_a_step_is_told_beside_it(tmp_path, book):
+    with closing(trackers.Trackers(["mlflow"], tmp_path, "support-dpo-4", {})) as tell:
+        tell("step", step(1, loss=0.5))
+        tell("step", step(1, loss=0.5, held_out_loss=0.7))
+        tell("step", step(1, loss=0.5, held_out_loss=0.7))
+        tell("step", step(2, loss=0.4))
+    assert book.kept[0].told == {1: {"loss": 0.5, "held_out_loss": 0.7}, 2: {"loss": 0.4}}
 
 
 def test_a_tracker_that_cannot_start_fails_the_run_at_its_first_step(tmp_path, book, monkeypatch):
