@@ -3,7 +3,6 @@
 The server is asked which models it has; nothing else is sent to it before a user asks something.
 """
 
-import os
 from dataclasses import asdict
 from http import HTTPStatus
 
@@ -15,6 +14,7 @@ from rl.base.names import did_you_mean
 from rl.base.records import Report, silent
 from rl.models import Agent
 from rl.serving.deploy import Destination, deploy
+from rl.serving.upstreams import key_headers
 
 SECONDS = 20.0
 """Time for the server to list its models."""
@@ -32,15 +32,11 @@ def let_answer(agent: Agent, destination: Destination, *, report: Report = silen
 
 
 def require_model(destination: Destination) -> str:
-    """What is odd about the server's answer, empty for nothing: it may have a model that it does not list. Raises UsageError
-    for one that cannot be reached or refuses its key."""
-    name = destination.api_key_env
-    if name and not os.environ.get(name):
-        raise UsageError(f"the environment variable {name}, which holds the server's API key, is not set")
-    headers = {"Authorization": f"Bearer {os.environ[name]}"} if name else {}
-    address = f"{destination.base_url}/v1/models"
+    """Says what is odd about the server's answer, empty for nothing: it may have a model that it does not list. Raises
+    UsageError for one that cannot be reached or refuses its key."""
+    name, address = destination.api_key_env, f"{destination.base_url}/v1/models"
     try:
-        answer = httpx.get(address, headers=headers, timeout=SECONDS, follow_redirects=False)
+        answer = httpx.get(address, headers=key_headers(name), timeout=SECONDS, follow_redirects=False)
     except httpx.HTTPError as error:
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         raise UsageError(f"{destination.base_url} cannot be reached ({reason}); with --later nobody asks") from None

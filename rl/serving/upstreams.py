@@ -48,10 +48,14 @@ def upstream_of(deployment: Deployment) -> Upstream:
         key = _bearer(server_key(deployment))
         ours = Upstream(f"{deployment.url}/v1", model, key, server=deployment.pk, choice_forms=schema)
         return _apply_profile(ours, deployment, "context", "slots")
-    name = deployment.api_key_env
-    if name and not os.environ.get(name):
-        raise UsageError(f"the environment variable {name}, which holds the server's API key, is not set")
-    return Upstream(f"{deployment.url}/v1", model, _bearer(os.environ[name]) if name else {})
+    return Upstream(f"{deployment.url}/v1", model, key_headers(deployment.api_key_env))
+
+
+def key_headers(variable: str) -> dict[str, str]:
+    """Headers with the key that the environment variable holds; none for an empty name. Raises UsageError."""
+    if variable and not os.environ.get(variable):
+        raise UsageError(f"the environment variable {variable}, which holds the server's API key, is not set")
+    return _bearer(os.environ[variable]) if variable else {}
 
 
 def _upstream_of_weights(deployment: Deployment) -> Upstream:

@@ -124,8 +124,9 @@ def held_out_rows(start: Start, method: str) -> Dataset:
     """The same of the first rows that were held out and fit, for a look at them after each pass; none where several
     processes train together."""
     source, lengths = start.job.heldout_rows, LengthCount()
-    there = source is not None and source.is_file() and processes.count() == 1
-    encoded = _encode(start, source, method, MOST_HELD_OUT) if there and source else iter(())
+    encoded: Iterator[tuple[dict[str, Any], EncodedRow]] = iter(())
+    if source is not None and source.is_file() and processes.count() == 1:
+        encoded = _encode(start, source, method, MOST_HELD_OUT)
     rows = (lengths.fit(ids, start.most_tokens) for _, ids in encoded)
     return write_arrow(rows, start.path("held-out.arrow"), _columns(method))
 

@@ -56,9 +56,9 @@ def test_each_pass_ends_with_a_look_that_changes_nothing(tiny_base: Path, tmp_pa
     shares = looks(looked, "held_out_token_accuracy" if train is sft.train else "held_out_accuracy")
     assert list(shares) == [3, 6]
     assert all(0 <= share <= 1 for share in shares.values())
-    told = [values["metrics"] for event, values in listener.events if event == "step" and values["step"] == 6]
-    assert told[-1] == looked.history[-1]
-    assert "loss" in told[-1]
+    reported = [values["metrics"] for event, values in listener.events if event == "step" and values["step"] == 6]
+    assert reported[-1] == looked.history[-1]
+    assert "loss" in reported[-1]
 
 
 def test_the_figures_are_those_of_accepted_answers_a_token(tiny_base: Path, tmp_path: Path):

@@ -52,7 +52,7 @@ def read_job(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _base_model(name: object) -> str:
-    """As it is where it names what was tuned. Raises TuningRefused for one that the operator has not registered."""
+    """Leaves the name of what was tuned as it is. Raises TuningRefused for one that the operator has not registered."""
     if isinstance(name, str) and name.startswith(TUNED) and len(name) <= MOST_MODEL:
         return name
     try:

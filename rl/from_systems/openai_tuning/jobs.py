@@ -56,7 +56,7 @@ class JobList(JobView):
 
     def post(self, request: Request) -> Response:
         fields = read_job(self.fields(*FIELDS))
-        tuned = self._tuned_of(fields)
+        tuned = self._find_agent_of(fields)
         for name in ("training_file", "validation_file"):
             if fields[name]:
                 self._require_file(name, fields[name])
@@ -68,7 +68,7 @@ class JobList(JobView):
             job_work.enqueue("prepare", job)
         return Response(show_job(job))
 
-    def _tuned_of(self, fields: dict[str, Any]) -> Agent | None:
+    def _find_agent_of(self, fields: dict[str, Any]) -> Agent | None:
         """The agent of the tuned model that the job begins with; None: it begins with a base model. Raises TuningRefused."""
         name = fields["model"]
         if not name.startswith(TUNED):

@@ -1,14 +1,13 @@
-"""What a job begins with: a base model, or what earlier jobs have made of one.
+"""A job begins with a base model, or with what earlier jobs have made of one.
 
 What was tuned is not tuned further: the base model learns the files of all these jobs together, so that what it learned
 first is not forgotten over what comes last, and what a person takes back leaves all of it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from rl.base.errors import UsageError
 from rl.models import TuningJob
@@ -45,7 +44,7 @@ class Lineage:
 
 def find_tuned(rows: QuerySet[TuningJob], name: str) -> TuningJob | None:
     """The job that made a model, by the model's name or that of its checkpoint."""
-    return rows.filter(Q(tuned_model__iexact=name) | Q(tuned_model__iexact=name.rpartition(MARK)[0])).first()
+    return rows.filter(tuned_model__iexact=name.lower().partition(MARK)[0]).first()
 
 
 def lineage_of(job: TuningJob) -> Lineage:
@@ -59,11 +58,6 @@ def lineage_of(job: TuningJob) -> Lineage:
         jobs.append(earlier)
         if len(jobs) > LONGEST:
             raise UsageError(f"more than {LONGEST} jobs were tuned behind each other: begin with a base model")
-    require_answers(jobs)
-    return Lineage(jobs[-1].model, tuple(reversed(jobs)))
-
-
-def require_answers(jobs: Sequence[TuningJob]) -> None:
-    """Raises UsageError."""
     if len(jobs) > 1 and any(job.method["type"] == "reinforcement" for job in jobs):
         raise UsageError("a reinforcement job begins with a base model, and nothing is tuned behind it")
+    return Lineage(jobs[-1].model, tuple(reversed(jobs)))

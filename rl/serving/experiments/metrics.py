@@ -63,7 +63,7 @@ def users(experiment: Experiment) -> dict[int, int]:
 
 
 class Effort(NamedTuple):
-    """What an answer takes, in the middle of some; None: nobody counted."""
+    """An answer takes so much, in the middle of some; None: nobody counted."""
 
     seconds: float | None
     tokens_in: float | None

@@ -52,7 +52,7 @@ class VersionView(ApiView):
         return rows.annotate(verdict=Subquery(newest.values("verdict")[:1]))
 
     def show(self, version: ModelVersion, code: int = status.HTTP_200_OK) -> Response:
-        """As it is now."""
+        """Reads it anew: it may have changed."""
         return Response(VersionOut(self.get_queryset().get(pk=version.pk)).data, status=code)
 
 

@@ -80,12 +80,12 @@ def test_serving_is_work_for_the_queue(
 def test_an_instruction_is_a_version_that_may_be_used_at_once(deployer: Caller, served: ModelVersion):
     agent = served.agent
     Deployment.promote(served)
-    told = {"agent": agent.name, "text": "Answer in one short sentence."}
-    made = deployer.post("/api/v1/instructions/", told)
-    assert (made.status_code, made.json()["instruction"], made.json()["in_use"]) == (201, told["text"], False)
-    again = deployer.post("/api/v1/instructions/", {**told, "use": True})
+    body = {"agent": agent.name, "text": "Answer in one short sentence."}
+    made = deployer.post("/api/v1/instructions/", body)
+    assert (made.status_code, made.json()["instruction"], made.json()["in_use"]) == (201, body["text"], False)
+    again = deployer.post("/api/v1/instructions/", {**body, "use": True})
     assert (again.status_code, again.json()["id"], again.json()["in_use"]) == (200, made.json()["id"], True)
-    elsewhere = deployer.post("/api/v1/instructions/", {**told, "instruction_place": "system"})
+    elsewhere = deployer.post("/api/v1/instructions/", {**body, "instruction_place": "system"})
     assert (elsewhere.status_code, elsewhere.json()["instruction_place"]) == (201, "system")
 
 
