@@ -67,8 +67,15 @@ def _of_thumbs(report: Json) -> list[str]:
     )
 
 
+def _of_adapters(report: Json) -> list[str]:
+    count, names = report["versions"], ("one_mb", "all_mb", "same_ms", "other_ms", "mixed_seconds", "deploy_seconds")
+    rows = {f"{count} adapters of one": "adapter", f"{count} processes": "llama_cpp"}
+    return [f"| {row} | {' | '.join(str(report[f'{of}_{name}']) for name in names)} |" for row, of in rows.items()]
+
+
 WRITTEN: Final[dict[str, Callable[[Json], list[str]]]] = {
     "verdicts": _of_verdicts,
+    "adapters": _of_adapters,
     "drill": _of_drill,
     "pages": _of_pages,
     "jobs": _of_jobs,

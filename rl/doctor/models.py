@@ -11,6 +11,7 @@ from rl.lm.base_models import BUILDERS, GGUF_SUFFIX, local_folder
 from rl.models import Agent, Deployment, Trace
 from rl.models.traces import GATEWAY
 from rl.serving import judge_server, llama_server, on_ollama
+from rl.serving.upstreams import upstream_of
 
 _SECONDS = 5.0
 _LAST = 100
@@ -66,6 +67,11 @@ def llama_cpp() -> Iterator[Symptom]:
             )
         elif not llama_server.model_path(row).exists():
             yield problem(f"{row.path}, which {row.agent.name} {row.version_name} serves, is gone", "export it again")
+    for row in Deployment.objects.filter(target=Deployment.Target.ADAPTER).select_related("agent", "version"):
+        try:
+            upstream_of(row)
+        except UsageError as error:
+            yield problem(f"{row.agent.name} {row.version_name} is an adapter: {error}", "deploy it again")
     if not rows:
         yield fine("llama.cpp is not used")
 

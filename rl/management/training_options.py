@@ -155,7 +155,7 @@ class RunGroup(CommandOptions):
     export: bool = option(action="store_true", help="export GGUF if the gate promotes the version")
     quantization: str = option(default="q8_0", help=f"of the GGUF: {', '.join(LEVELS)}")
     deploy: str = option(
-        choices=["ollama", "llama_cpp"],
+        choices=["ollama", "llama_cpp", "adapter"],
         default="",
         help="export, and serve it there",
         also={"--register-ollama": {"action": "store_const", "const": "ollama", "help": "the same as --deploy ollama"}},

@@ -221,7 +221,7 @@ class Agent(models.Model):
     auto_deploy = models.BooleanField(default=False, help_text="Deploy a version that the gate promotes.")
     deploy_target = models.CharField(
         max_length=16,
-        choices=[("ollama", "Ollama"), ("llama_cpp", "llama.cpp")],
+        choices=[("ollama", "Ollama"), ("llama_cpp", "llama.cpp"), ("adapter", "llama.cpp, all on one base model")],
         default="ollama",
         help_text="Where versions are deployed.",
     )

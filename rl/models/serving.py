@@ -27,6 +27,7 @@ class Deployment(models.Model):
         NONE = "none", _("none (files only)")
         OLLAMA = "ollama", _("Ollama")
         LLAMA_CPP = "llama_cpp", _("llama.cpp")
+        ADAPTER = "adapter", _("llama.cpp, an adapter on the server of the base model")
         OPENAI = "openai", _("another server with OpenAI's API")
         SHARED = "shared", _("the server of the version whose weights it has")  # it is told an instruction
 

@@ -14,16 +14,17 @@ from rl.base.records import Report, silent
 from rl.base.slugs import VARIABLE, check_slug
 from rl.config.levels import check_level
 from rl.export.ollama.deployer import check_address, check_model_name
+from rl.lm import base_models
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.webhooks.events import deployment_changed
-from rl.serving import judge_server, llama_server, on_ollama, promotion, withdrawal
+from rl.serving import adapters, judge_server, llama_server, on_ollama, promotion, withdrawal
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
 from rl.serving.instructions import share_server
 from rl.serving.model_file import ModelFile, model_file
 
 Target = Deployment.Target
-TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.OPENAI.value)
+TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.ADAPTER.value, Target.OPENAI.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def require_target(target: str, model_name: str = "") -> None:
         check_slug(file_name(check_model_name(model_name)), "model name")
     if target == Target.OLLAMA:
         on_ollama.server().version()
-    elif target == Target.LLAMA_CPP:
+    elif target in (Target.LLAMA_CPP, Target.ADAPTER):
         llama_server.require()
 
 
@@ -91,10 +92,12 @@ def deploy(
     yet; empty: the agent's level. ``profile``: of hosting. ``best_of``: answers of which the judge picks one; None: as
     it was, or as the version in use has it.
 
+    ``target`` ADAPTER: on the llama.cpp server of the base model, which is deployed first where today's is not.
     What was not trained is served where its weights are. Whatever had the name before is no longer served. A version that
     was served elsewhere too keeps that, and its alias moves here. Raises UsageError, or ExportFailed for all that breaks on
     the way: what was served goes on as it was then.
     """
+    target = Target.LLAMA_CPP.value if target == Target.ADAPTER and version is None else target
     name = model_name.removesuffix(":latest") or ("" if target == Target.OPENAI else default_name(agent, version))
     destination = Destination(target, name, url, api_key_env)
     level = check_level(quantization or agent.export_quantization)
@@ -103,13 +106,11 @@ def deploy(
         version.require_answers()
         if version.is_worded:
             return share_server(version)
-    if best_of is not None:
-        judge_server.check_best_of(best_of)
-    if target == Target.OLLAMA:
-        on_ollama.require_no_thoughts(agent, version)
-    require_target(target)
+    _require_takes(target, agent, version, best_of)
+    if target == Target.ADAPTER and not adapters.has_host(version, report):
+        deploy(agent, None, target=target, quantization=level, profile=profile, report=report)
     with device_lock(settings.DATA_DIR / "locks", f"deploy-{agent.pk}", llama_server.waiting(report)):
-        file = None if target == Target.OPENAI else model_file(agent, version, level, report)
+        file = None if target == Target.OPENAI else model_file(agent, version, target, level, report)
         row = _row(agent, version, destination)
         row.best_of = row.best_of if best_of is None else best_of
         _serve(row, destination, file, chosen, report)
@@ -119,6 +120,14 @@ def deploy(
         withdrawal.retire_old(agent, report=report)
     _start_judge(row, report)
     return row
+
+
+def _require_takes(target: str, agent: Agent, version: ModelVersion | None, best_of: int | None) -> None:
+    if best_of is not None:
+        judge_server.check_best_of(best_of)
+    if target == Target.OLLAMA:
+        on_ollama.require_no_thoughts(agent, version)
+    require_target(target)
 
 
 def _start_judge(row: Deployment, report: Report) -> None:
@@ -149,10 +158,15 @@ def _serve(
         row.target, row.url, row.path, row.sha256, row.settings = destination.target, destination.base_url, "", "", {}
         row.save()
         return
+    if destination.target == Target.ADAPTER:
+        adapters.put_on_host(row, file, report)
+        return
     if destination.target == Target.LLAMA_CPP:
         if new:
             row.save()  # its key is made of its number
         row.path, row.sha256, row.settings = file.stored_path, file.sha256, profile.llama_cpp()
+        if row.version is None:
+            row.settings["base_model"] = base_models.resolve(row.agent.base_model, report)
         try:
             llama_server.start(row, report=report)
         except BaseException:

@@ -218,8 +218,10 @@ def _save(deployment: Deployment, server: Server, *, restarts: int) -> None:
     deployment.url, deployment.host = server.url, os.uname().nodename
     deployment.pid, deployment.pid_started = server.process.pid, server.started
     deployment.target = Deployment.Target.LLAMA_CPP
-    kept = {name: value for name, value in deployment.settings.items() if name not in ("error", "unloaded_for")}
-    deployment.settings = {**kept, "restarts": restarts}
+    old = ("error", "unloaded_for", "adapters")
+    kept = {name: value for name, value in deployment.settings.items() if name not in old}
+    loaded = {"adapters": list(server.adapters)} if server.adapters else {}
+    deployment.settings = {**kept, "restarts": restarts, **loaded}
     deployment.save()
 
 

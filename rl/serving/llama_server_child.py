@@ -2,8 +2,9 @@
 
 Run it as ``python -m rl.serving.llama_server_child FOLDER NUMBER``; the two only tell ``ps`` whose it is: DATA_DIR's folder
 of servers, and the deployment. One JSON object comes on standard input: ``path``, ``sha256``, ``name``, ``key``, ``port``,
-``slots``, ``context`` (tokens of a slot), ``threads``, ``gpu_layers`` (-1: as fit), ``kv_cache_type``. Its log is standard
-error, an open file that only grows and is cut here. A malformed file may kill the process, so nothing else lives here.
+``slots``, ``context`` (tokens of a slot), ``threads``, ``gpu_layers`` (-1: as fit), ``kv_cache_type``, ``adapters`` (paths;
+a request says by its ``lora`` which one it wants). Its log is standard error, an open file that only grows and is cut here.
+A malformed file may kill the process, so nothing else lives here.
 """
 
 import hashlib
@@ -27,7 +28,8 @@ _END_SECONDS = 5
 _NICENESS = 10
 """The site on the same machine goes first: a page is some milliseconds of work, an answer is seconds."""
 _PROMPT_CACHE_MIB = 256
-"""Memory for prompts that were computed; llama.cpp's own default is 8 GiB."""
+"""Memory for prompts that were computed; llama.cpp's own default is 8 GiB. None where there are adapters:
+what it keeps there does not say under which of them it was computed, and is taken for another's."""
 
 
 def main() -> None:
@@ -56,12 +58,14 @@ def _parameters(library: Any, request: dict[str, Any]) -> Any:
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = request["threads"]
     cache = getattr(library.ggml_type, f"GGML_TYPE_{request['kv_cache_type'].upper()}")
     parameters.cache_type_k = parameters.cache_type_v = cache
-    parameters.cache_ram_mib = _PROMPT_CACHE_MIB
+    parameters.cache_ram_mib = 0 if request["adapters"] else _PROMPT_CACHE_MIB
     parameters.use_jinja = True
     parameters.fit_params = request["gpu_layers"] < 0
     parameters.ui = parameters.endpoint_slots = False
     parameters.endpoint_metrics = True
     parameters.n_batch = parameters.n_ubatch  # between two of them it answers others
+    parameters.lora_adapters = [library.CommonAdapterLoraInfo(path, 0.0) for path in request["adapters"]]
+    parameters.lora_init_without_apply = True
     parameters.offline = True
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = request["port"]

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import psutil
 from django.conf import settings
 
+from rl.base.files import sha256_of
 from rl.export.llama_cpp.process import cause_in
 from rl.models import Deployment
 from rl.serving.upstreams import Upstream, server_key
@@ -63,6 +64,8 @@ class Server:
     log: Path
     log_start: int
     """Bytes of the log that are older."""
+    adapters: tuple[int, ...] = ()
+    """The deployments whose adapters it has, in the order of their numbers there."""
 
     def cause(self) -> str:
         return cause_in(read_tail(self.log, self.log_start))
@@ -76,19 +79,34 @@ def spawn(deployment: Deployment, port: int = 0) -> Server:
     """Does not wait for it. Its key goes by standard input: process lists and environments can be read by others."""
     servers_folder().mkdir(parents=True, exist_ok=True)
     log = _log_of(deployment)
-    port = _free_port(port)
+    port, adapters = _free_port(port), find_adapters(deployment)
     request = {
         "path": str(settings.DATA_DIR / deployment.path),
         "sha256": deployment.sha256,
         "name": deployment.model_name,
         "key": server_key(deployment),
         "port": port,
+        "adapters": [str(settings.DATA_DIR / row.path) for row in adapters],
         **{name: deployment.settings[name] for name in ("slots", "context", "threads", "gpu_layers", "kv_cache_type")},
     }
     with log.open("ab") as output:
         log_start = output.tell()
         process, started = spawn_child(Server.MODULE, servers_folder(), deployment.pk, request, output, {})
-    return Server(process, started, f"http://127.0.0.1:{port}", log, log_start)
+    loaded = tuple(row.pk for row in adapters)
+    return Server(process, started, f"http://127.0.0.1:{port}", log, log_start, loaded)
+
+
+def find_adapters(host: Deployment) -> list[Deployment]:
+    """The adapters that its server is to have: of its base model, and as they were exported."""
+    if host.version_id is not None:
+        return []
+    rows = Deployment.objects.filter(agent=host.agent_id, target=Deployment.Target.ADAPTER).order_by("pk")
+    own = rows.filter(version__base_model=host.settings.get("base_model", ""))
+    return [row for row in own if _is_whole(settings.DATA_DIR / row.path, row.sha256)]
+
+
+def _is_whole(path: Path, sha256: str) -> bool:
+    return path.is_file() and sha256_of(path) == sha256
 
 
 def spawn_child(

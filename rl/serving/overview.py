@@ -21,7 +21,7 @@ from rl.serving.deploy import Destination, default_name, deploy
 from rl.serving.hosting import hosting_profile
 from rl.serving.model_file import find_export
 from rl.serving.promotion import in_use
-from rl.serving.upstreams import upstream_of
+from rl.serving.upstreams import adapters_of, find_host, upstream_of
 from rl.serving.withdrawal import beyond, rows_of
 from rl.versions.versions import find_version
 
@@ -65,7 +65,7 @@ def plan(
     }
     if destination.target == Target.OPENAI:
         return {**document, "url": destination.base_url}
-    is_there = version is not None and find_export(version, level) is not None
+    is_there = version is not None and find_export(version, destination.target, level) is not None
     document |= {"quantization": level, "file": "is exported already" if is_there else "is exported first"}
     document["profile"] = chosen.as_dict()
     document["reasons"] = dict(chosen.reasons)
@@ -98,7 +98,10 @@ def environment(agent: Agent, name: str = "") -> dict[str, str]:
         raise UsageError(f"nothing serves the version in use of {agent.name}; run 'deploy_model --agent {agent.name}'")
     if row.version and row.version.instruction and not on_ollama.knows_instruction(row):
         raise UsageError(f"{row.version.name} is told an instruction, which its server does not know: use the gateway")
-    return {variable: row.model_name, "OPENAI_BASE_URL": upstream_of(row).base_url}
+    if (upstream := upstream_of(row)).fields:
+        reason = f"{row.version_name} shares its server with adapters, between which only the gateway chooses"
+        raise UsageError(f"{reason}: let applications use it")
+    return {variable: row.model_name, "OPENAI_BASE_URL": upstream.base_url}
 
 
 def _at_ollama(rows: list[Deployment]) -> tuple[set[str] | None, dict[str, int]]:
@@ -116,6 +119,10 @@ def _entry(row: Deployment, known: set[str] | None, loaded: dict[str, int], unju
     alive, memory = None, None
     if row.target == Target.LLAMA_CPP:
         alive, memory = llama_server.is_alive(row), llama_server.memory_bytes(row)
+    elif row.target == Target.ADAPTER:
+        alive = (
+            (host := find_host(row.agent)) is not None and row.pk in adapters_of(host) and llama_server.is_alive(host)
+        )
     elif row.target == Target.OLLAMA:
         name = full_name(row.model_name)
         alive, memory = known is not None and name in known, loaded.get(name)
@@ -141,8 +148,9 @@ def why_not(version: ModelVersion) -> str:
         return f"{version.name} is served already"
     if version.is_worded:
         return ""
-    level = version.agent.export_quantization
-    return "" if find_export(version, level) else f"{version.name} has no GGUF file at {level} yet"
+    target, level = version.agent.deploy_target, version.agent.export_quantization
+    file = "adapter as a GGUF file" if target == Target.ADAPTER else f"GGUF file at {level}"
+    return "" if find_export(version, target, level) else f"{version.name} has no {file} yet"
 
 
 def enqueue(version: ModelVersion) -> None:

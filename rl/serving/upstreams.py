@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from rl.base.errors import UsageError
-from rl.models import BASE, Deployment, version_name
+from rl.models import BASE, Agent, Deployment, version_name
 
 MOST_TOKENS: Final = 131_072
 """Where the context of a model is not known."""
@@ -30,6 +30,8 @@ class Upstream:
     """Answers that are asked of it at once."""
     server: int | None = None
     """The number of its deployment where it is a llama.cpp process of ours."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What each request says besides: which adapter of a server that has several."""
     choice_forms: tuple[str, ...] = ("structured_outputs", "guided_choice", "response_format")
     """Fields of a request in which it may take a set of answers, to be tried one after the other (gateway/forms.py)."""
 
@@ -38,6 +40,8 @@ def upstream_of(deployment: Deployment) -> Upstream:
     """Raises UsageError for a deployment that nothing serves, or whose API key is not in the environment."""
     if deployment.target == Deployment.Target.SHARED:
         return _upstream_of_weights(deployment)
+    if deployment.target == Deployment.Target.ADAPTER:
+        return _upstream_of_adapter(deployment)
     model, schema = deployment.model_name, ("response_format",)
     if deployment.target == Deployment.Target.OLLAMA:
         ollama = Upstream(f"{settings.OLLAMA_URL}/v1", model, choice_forms=schema)
@@ -46,7 +50,8 @@ def upstream_of(deployment: Deployment) -> Upstream:
         raise UsageError(f"{deployment.version_name} of {deployment.agent.name} is not served by anything")
     if deployment.target == Deployment.Target.LLAMA_CPP:
         key = _bearer(server_key(deployment))
-        ours = Upstream(f"{deployment.url}/v1", model, key, server=deployment.pk, choice_forms=schema)
+        nobody = _choose_adapter(0, 0.0) if adapters_of(deployment) else {}
+        ours = Upstream(f"{deployment.url}/v1", model, key, server=deployment.pk, fields=nobody, choice_forms=schema)
         return _apply_profile(ours, deployment, "context", "slots")
     return Upstream(f"{deployment.url}/v1", model, key_headers(deployment.api_key_env))
 
@@ -66,6 +71,36 @@ def _upstream_of_weights(deployment: Deployment) -> Upstream:
         with suppress(UsageError):
             return upstream_of(row)
     raise UsageError(f"nothing serves {version_name(weights)} of {deployment.agent.name}, whose server it would share")
+
+
+def _upstream_of_adapter(deployment: Deployment) -> Upstream:
+    """The base model's server, told which of its adapters is meant."""
+    agent = deployment.agent
+    if (host := find_host(agent)) is None:
+        raise UsageError(f"nothing serves the base model of {agent.name}: run '{deploy_command(agent.name)}'")
+    loaded = adapters_of(host)
+    if deployment.pk not in loaded:
+        name = deployment.version_name
+        raise UsageError(
+            f"the server of {agent.name}'s base model does not have {name}: its file is gone, or of another base"
+        )
+    return replace(upstream_of(host), fields=_choose_adapter(loaded.index(deployment.pk), 1.0))
+
+
+def find_host(agent: Agent) -> Deployment | None:
+    """The llama.cpp server of the agent's base model, which adapters are put on."""
+    own = Deployment.objects.filter(agent=agent, version=None, target=Deployment.Target.LLAMA_CPP)
+    return own.exclude(pid=None).select_related("agent", "version").first()
+
+
+def adapters_of(host: Deployment) -> list[int]:
+    """The deployments whose adapters it has, each at the place that is its number there."""
+    return list(host.settings.get("adapters", ()))
+
+
+def _choose_adapter(number: int, scale: float) -> dict[str, Any]:
+    """llama.cpp takes all others as 0. Without this field it would go on from what was computed under another adapter."""
+    return {"lora": [{"id": number, "scale": scale}]}
 
 
 def _apply_profile(upstream: Upstream, deployment: Deployment, context: str, slots: str) -> Upstream:

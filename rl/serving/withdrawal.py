@@ -17,6 +17,7 @@ from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.operations import audit
 from rl.operations.webhooks.events import deployment_changed
 from rl.serving import judge_server, llama_server, on_ollama
+from rl.serving.upstreams import adapters_of
 
 Target = Deployment.Target
 EXPORTS = (Artifact.Kind.MERGED, Artifact.Kind.GGUF, Artifact.Kind.GGUF_LORA, Artifact.Kind.ONNX)
@@ -26,11 +27,17 @@ def take_down(deployment: Deployment, report: Report = silent) -> None:
     """Ends the serving of one row. An alias stays with its version, which nothing serves then; a row without one goes.
     Raises ExportFailed when the target does not answer; nothing changes then."""
     if deployment.target == Target.LLAMA_CPP:
+        if names := _names_on(deployment):
+            report("log", {"text": f"nothing answers for {names} until the base model is served again"})
         llama_server.stop(deployment)
     elif deployment.target == Target.OLLAMA:
         on_ollama.remove(deployment, report)
     forget(deployment)
     judge_server.end_unwanted()
+
+
+def _names_on(host: Deployment) -> str:
+    return ", ".join(Deployment.objects.filter(pk__in=adapters_of(host)).values_list("model_name", flat=True))
 
 
 def rows_of(agent: Agent, version: ModelVersion | None) -> QuerySet[Deployment]:

@@ -252,5 +252,5 @@ def schema_for(agent: Agent) -> Mapping[str, Any] | None:
 def _targets(agent: Agent) -> set[str]:
     """What serves the agent, and llama.cpp where its versions are going to be served by it. Ollama is what every agent
     begins with, also one that nobody serves."""
-    chosen = {agent.deploy_target} & {_Target.LLAMA_CPP.value}
+    chosen = {_Target.LLAMA_CPP.value} if agent.deploy_target in (_Target.LLAMA_CPP, _Target.ADAPTER) else set()
     return chosen | set(Deployment.objects.filter(_SERVED, agent=agent).values_list("target", flat=True))

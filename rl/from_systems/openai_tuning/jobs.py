@@ -96,7 +96,7 @@ def _agent_for(fields: dict[str, Any]) -> Agent:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", fields["suffix"] or fields["model"]).strip("-._")[:64].rstrip("-._")
     agent = Agent.objects.filter(name__iexact=name).first()
     if agent is None:
-        agent = Agent(name=name, base_model=fields["model"], deploy_target="llama_cpp")
+        agent = Agent(name=name, base_model=fields["model"], deploy_target="adapter")
         try:
             agent.full_clean(exclude=["base_model"])
         except ValidationError as error:

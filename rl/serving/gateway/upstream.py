@@ -60,7 +60,7 @@ async def call(client: httpx.AsyncClient, served: Served, url: str, document: Ma
 
 
 async def _post(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> httpx.Response:
-    body = json.dumps(document, separators=(",", ":")).encode()
+    body = json.dumps({**document, **served.reached.fields}, separators=(",", ":")).encode()
     headers = {"Content-Type": "application/json", **served.reached.headers}
     try:
         response = await client.send(client.build_request("POST", url, content=body, headers=headers), stream=True)

@@ -191,7 +191,7 @@ def succeeded(trainer: Caller, monkeypatch) -> TuningJob:
     MetricPoint.objects.create(run=run, step=10, values={"loss": 1.25})
     MetricPoint.objects.create(run=run, step=20, values={"loss": 0.5})
     assert job_work.finish(job.pk) == "nothing waits"
-    assert deployed == ["v1 llama_cpp"]
+    assert deployed == ["v1 adapter"]
     job.refresh_from_db()
     return job
 
