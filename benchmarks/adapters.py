@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TOP_LAYERS = range(20, 30)
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ASKED = 40
+RUN = 5
 
 
 def main() -> None:
@@ -101,9 +102,13 @@ def _ask(rows: "Sequence[Deployment]") -> dict[str, float]:
     seconds_of(reached[0], "warm", 1)
     same, other = [], []
     for number in range(ASKED):
-        same.append(seconds_of(reached[0], f"same {number}", 1))
-    for number in range(ASKED):
-        other.append(seconds_of(reached[number % len(reached)], f"other {number}", 1))
+        # by turns, so that both meet what else the machine does; the first one of a run of five may be a switch back
+        if number % RUN:
+            same.append(seconds_of(reached[0], f"same {number}", 1))
+        else:
+            other += [
+                seconds_of(reached[(number + one) % len(reached)], f"other {number + one}", 1) for one in range(RUN)
+            ]
     began = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: seconds_of(reached[number % len(reached)], f"mixed {number}", 16), range(ASKED)))

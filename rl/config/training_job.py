@@ -38,5 +38,7 @@ class TrainingJob:
     """How these answer, where it is from a closed set."""
     schema: Mapping[str, Any] | None = None
     """That their answers keep to."""
+    keep_passes: int = 0
+    """After so many of the newest passes, but the last one, the adapter is kept too; 0: after none."""
     kind: str = "free"
     """What the accepted answers are: closed, structured or free."""

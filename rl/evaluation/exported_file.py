@@ -107,7 +107,7 @@ def _score(
     encoded = leaf(SCORERS["preference"]).encoded_pairs(
         version.base_model,
         candidates,
-        max_length=version.run.config["max_length"],
+        max_length=version.trained.run.config["max_length"],
         report=report,
         manner=version.manner,
     )

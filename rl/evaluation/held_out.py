@@ -97,7 +97,7 @@ def latest_training_set(agent: Agent, version: ModelVersion | None = None, *, sc
     sets = agent.training_sets.filter(tested, method__in=_measured_by("preference", *TRIED))
     learned_from = TrainingSet.objects.filter(runs__version=version).first() if version else None
     if version and version.is_reward_model:
-        sets = sets.filter(method=find_method(version.run.method).rows.name)
+        sets = sets.filter(method=find_method(version.trained.run.method).rows.name)
     elif not scores:
         sets = sets.exclude(method__in=[method.rows.name for method in METHODS.values() if method.scores])
     if learned_from and folds_of(learned_from):

@@ -133,7 +133,7 @@ def of_version(version: ModelVersion, options: EvaluationOptions, report: Report
     if not options.against_base and not version.is_reward_model:
         champion = Deployment.champion(version.agent)
         current = version.parent if champion == version else champion
-    max_length = version.agent.context_length if version.is_worded else version.run.config["max_length"]
+    max_length = version.agent.context_length if version.is_worded else version.trained.run.config["max_length"]
     subject = Subject(version.agent, _base_of(version), versions.find_weights(version), current, max_length, version)
     return _with(options, report, subject)
 

@@ -13,6 +13,7 @@ KEPT = 2
 
 WARM_UP = "warm-up"
 """The folder of what a method starts from, where good answers are imitated first."""
+PASSES = "passes"
 _STATES = "kept-states"
 _NAME = re.compile(r"checkpoint-(\d+)")
 STATE = "trainer_state.json"
@@ -61,6 +62,21 @@ def remove_all(output_dir: Path) -> None:
     remove_old(output_dir, keep=0)
     remove_states(output_dir)
     shutil.rmtree(output_dir / WARM_UP, ignore_errors=True)
+
+
+def pass_folder(directory: Path, step: int) -> Path:
+    """Where the weights lie that a training had at the end of a pass, before its last."""
+    return directory / PASSES / str(step)
+
+
+def list_passes(directory: Path) -> list[int]:
+    """Their steps, in order."""
+    return sorted(int(path.name) for path in (directory / PASSES).glob("*") if path.name.isdecimal())
+
+
+def remove_old_passes(directory: Path, keep: int) -> None:
+    for step in list_passes(directory)[:-keep]:
+        shutil.rmtree(pass_folder(directory, step))
 
 
 def states_file(output_dir: Path, rank: int) -> Path:

@@ -57,6 +57,11 @@ class ModelVersion(models.Model):
         related_name="worded",
         help_text="Whose weights it has, where it was not trained: an instruction alone makes a version too.",
     )
+    step = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="It is what the training of ``weights`` had after so many steps, before its end.",
+    )
     feedback_count = models.PositiveIntegerField(help_text="Feedback items it learned from.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -80,7 +85,7 @@ class ModelVersion(models.Model):
     @property
     def is_worded(self) -> bool:
         """It was not trained: it is another version, or the base model, that is told its instruction."""
-        return bool(self.instruction) and getattr(self, "run", None) is None
+        return bool(self.instruction) and self.step is None and getattr(self, "run", None) is None
 
     @property
     def trained(self) -> ModelVersion:

@@ -258,6 +258,7 @@ def _job(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, report: R
         tested=tested_of(training_set),
         choosing=choosing_of(training_set),
         schema=schema_of(training_set),
+        keep_passes=terms.options.keep_passes,
         kind=kind_of(training_set).kind,
     )
 

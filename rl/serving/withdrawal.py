@@ -96,18 +96,19 @@ def retire_old(agent: Agent, *, report: Report = silent) -> list[ModelVersion]:
 
 def beyond(agent: Agent, wanted: ModelVersion | None = None) -> list[ModelVersion]:
     """Versions that are served or exported and are not kept. Never those in use, before it, or in an experiment that is
-    drafted or runs, nor those whose weights a kept one has. ``wanted`` counts as deployed now."""
+    drafted or runs, nor those whose weights a kept one has. What a training had after earlier passes goes with its end.
+    ``wanted`` counts as deployed now."""
     aliased = Deployment.objects.filter(agent=agent).exclude(alias="").values_list("version", flat=True)
     states = (Experiment.State.DRAFT, Experiment.State.RUNNING)
     arms = Arm.objects.filter(experiment__agent=agent, experiment__state__in=states).values_list("version", flat=True)
-    candidates = agent.versions.exclude(
-        pk__in={version for version in (*aliased, *arms) if version is not None}
-    ).exclude(run__method__in=scoring_methods())
+    unused = agent.versions.exclude(pk__in={version for version in (*aliased, *arms) if version is not None})
+    candidates = unused.filter(step=None).exclude(run__method__in=scoring_methods())
     ranked = sorted(candidates, key=lambda version: (version == wanted, _last_wanted(version)), reverse=True)
     old = ranked[agent.keep_versions :]
-    kept = agent.versions.exclude(pk__in=[version.pk for version in old])
+    kept = agent.versions.filter(step=None).exclude(pk__in=[version.pk for version in old])
     shared = set(kept.values_list("weights", flat=True))
     old = [version for version in old if version.pk not in shared]
+    old += unused.filter(weights__in=old).exclude(step=None)
     return [version for version in old if _exports(version) or rows_of(agent, version).exists()]
 
 

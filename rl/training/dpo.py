@@ -37,6 +37,7 @@ from rl.lm.log_probs import StoredAnswers
 from rl.lm.own_tokens import split
 from rl.training import fitting
 from rl.training.imitating import warm_up
+from rl.training.kept_passes import kept_passes
 from rl.training.preparing import Start, encoded_rows, held_out_rows, prepare
 from rl.training.watch import watch
 
@@ -151,7 +152,8 @@ def fit_preferences(start: Start, trainer: Any, rows: Dataset, lengths: LengthCo
     job = start.job
     with fitting.fast_passes(start, trainer.model):
         trainer.use_reference(job.config, start.report)
-        fitting.fit(trainer, job, start.checkpoint, start.report, watches=watch(start, trainer.model, rows))
+        watches = [*watch(start, trainer.model, rows), *kept_passes(job)]
+        fitting.fit(trainer, job, start.checkpoint, start.report, watches=watches)
     return fitting.finish(trainer, start, lengths)
 
 

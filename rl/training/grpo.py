@@ -50,6 +50,7 @@ from rl.training import fitting
 from rl.training.callbacks import Alive
 from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
 from rl.training.imitating import load_untrained, warm_up
+from rl.training.kept_passes import kept_passes
 from rl.training.preparing import Start, check_lengths, prepare, write_arrow
 
 
@@ -74,7 +75,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
             trainer = trainer_of(start, config, policy, prompts, reward_funcs=stored_rewards, rollout_func=stored)
         alive.watch(trainer)
         with fitting.fast_passes(start, trainer.model, rereads=False):
-            fitting.fit(trainer, job, start.checkpoint, report)
+            fitting.fit(trainer, job, start.checkpoint, report, watches=kept_passes(job))
         return fitting.finish(trainer, start, lengths)
 
 

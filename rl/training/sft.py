@@ -11,6 +11,7 @@ from rl.config.training_job import TrainingJob
 from rl.training import fitting
 from rl.training.cross_fitting import Curve, answer_unseen
 from rl.training.imitating import good_rows, held_out, load_untrained, make_trainer, repeat_rare, steady_schedule
+from rl.training.kept_passes import kept_passes
 from rl.training.preparing import encoded_rows, prepare
 from rl.training.watch import watch
 
@@ -36,6 +37,6 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         trainer = make_trainer(start, model, rows, job.config, **more)
         trainer.right = curve.at_steps(job.config.steps(len(rows)))
         with fitting.fast_passes(start, trainer.model):
-            watches = watch(start, trainer.model, rows, imitates=True)
+            watches = [*watch(start, trainer.model, rows, imitates=True), *kept_passes(job)]
             fitting.fit(trainer, job, start.checkpoint, report, watches=watches)
         return fitting.finish(trainer, start, lengths)

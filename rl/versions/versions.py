@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def _names(run: TrainingRun, feedback: int) -> Iterator[str]:
 
 
 def _number_names(agent: Agent, start: str) -> Iterator[str]:
-    made = agent.versions.filter(name__istartswith=start).count()
+    made = agent.versions.filter(name__istartswith=start, step=None).count()
     yield from (f"{start}{number}" for number in itertools.count(made + 1))
 
 
@@ -141,6 +142,34 @@ def register_worded(
     raise AssertionError  # there is a number more
 
 
+def register_pass(version: ModelVersion, step: int) -> ModelVersion:
+    """Finds or names the version that the training of ``version`` had made after so many steps (``v3-step24``). It is as old
+    as that one, and not its agent's newest."""
+    made, is_new = ModelVersion.objects.get_or_create(
+        agent=version.agent,
+        weights=version,
+        step=step,
+        defaults={
+            "name": f"{version.name}-step{step}",
+            "stage": ModelVersion.Stage.EVALUATED,
+            "parent": version.parent,
+            "base_model": version.base_model,
+            "instruction": version.instruction,
+            "instruction_place": version.instruction_place,
+            "feedback_count": version.feedback_count,
+        },
+    )
+    if is_new:
+        made.created_at = version.created_at - timedelta(microseconds=1)
+        made.save(update_fields=["created_at"])
+    return made
+
+
+def list_passes(version: ModelVersion) -> list[int]:
+    """Steps after which its training kept its weights too, in order."""
+    return checkpoints.list_passes(version_directory(version))
+
+
 def _count_of_reward_model(run: TrainingRun) -> int:
     """The feedback items that a policy learned from by way of its reward model; 0 where it had none of its agent."""
     name = run.options.get("reward_model", "")
@@ -175,6 +204,8 @@ def place_weights(run: TrainingRun, version: ModelVersion) -> None:
         for name in _CONFIGS.keys() - {source.name}:
             remove(folder / name)
         publish_directory(source, folder / source.name)
+    if (passes := run.directory / checkpoints.PASSES).exists():
+        publish_directory(passes, folder / checkpoints.PASSES)
     target = weights_directory(version)
     checkpoints.remove_all(run.directory)
     Artifact.objects.get_or_create(version=version, kind=target.name, quantization="", defaults=artifact_fields(target))
@@ -183,6 +214,8 @@ def place_weights(run: TrainingRun, version: ModelVersion) -> None:
 def weights_directory(version: ModelVersion) -> Path:
     """The version's adapter, or its model where all weights were trained. Raises UsageError when it is gone."""
     folder = version_directory(version.trained)
+    if version.step is not None:
+        folder = checkpoints.pass_folder(folder, version.step)
     if weights := _weights_in(folder):
         return weights
     raise UsageError(f"the weights of {version} are not in {folder}")

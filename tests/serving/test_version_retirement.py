@@ -7,7 +7,7 @@ from rl.models import Agent, Arm, Artifact, Deployment, Experiment, ModelVersion
 from rl.serving import promotion
 from rl.serving.deploy import deploy
 from rl.serving.withdrawal import beyond, retire_old
-from rl.versions.versions import artifact_fields
+from rl.versions.versions import artifact_fields, register_pass
 from tests.export.ollama_double import OllamaDouble
 from tests.serving.exported import exported
 
@@ -125,3 +125,24 @@ def test_a_target_that_does_not_answer_is_left_for_the_next_time(
     assert Deployment.objects.count() == 2
     settings.OLLAMA_URL = url
     assert [version.name for version in retire_old(agent)] == ["v1"]
+
+
+def test_what_a_training_had_after_earlier_passes_goes_with_its_end_and_counts_for_none(
+    agent: Agent, data_dir: Path, double: OllamaDouble
+):
+    first, second = deployed(agent, data_dir, "v1", "v2")
+    passes = [register_pass(first, step) for step in (10, 20)]
+    for version in passes:
+        Deployment.objects.create(
+            agent=agent, version=version, target="openai", url="http://127.0.0.1:9", model_name="m"
+        )
+    assert beyond(agent) == []
+    Deployment.objects.filter(version=passes[1]).update(alias="champion")
+    deployed(agent, data_dir, "v3")
+    assert [version.pk in {row.version_id for row in agent.deployments.all()} for version in (first, *passes)] == [
+        False,
+        False,
+        True,
+    ]
+    assert beyond(agent) == []
+    assert second.deployments.exists()

@@ -8,6 +8,7 @@ import pytest
 from rl.base.errors import UsageError
 from rl.base.records import silent
 from rl.export import release
+from rl.lm import checkpoints
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
 from rl.versions.versions import find_version
@@ -184,3 +185,22 @@ def test_the_newest_version_is_one_that_answers(agent: Agent, data_dir: Path) ->
 
 def test_a_version_without_a_run_is_none(agent: Agent) -> None:
     assert not ModelVersion(agent=agent, name="v1").is_reward_model
+
+
+def test_an_earlier_pass_is_a_version_of_the_same_training_and_not_the_newest(agent: Agent, data_dir: Path):
+    version = ModelVersion.objects.create(
+        agent=agent, name="v1", base_model="tiny", feedback_count=7, instruction="Be brief."
+    )
+    folder = checkpoints.pass_folder(versions.version_directory(version), 10) / "adapter"
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text("{}")
+    made = versions.register_pass(version, 10)
+    assert (made.name, made.trained, made.manner, made.feedback_count) == ("v1-step10", version, version.manner, 7)
+    assert not made.is_worded
+    assert versions.list_passes(version) == [10]
+    assert versions.weights_directory(made) == folder
+    assert versions.find_version(agent) == version
+    assert agent.versions.first() == version
+    assert versions.register_worded(agent, None, "Be long.", "question").name == "v2"
+    with pytest.raises(UsageError, match="the weights of support-chat v1-step20 are not in"):
+        versions.weights_directory(versions.register_pass(version, 20))

@@ -9,8 +9,9 @@ from django.db.models.functions import Cast
 
 from rl.from_systems.openai_tuning.job_form import UNUSED
 from rl.from_systems.openai_tuning.job_work import ORGANIZATION, figures_of
-from rl.from_systems.openai_tuning.lineage import MARK, TUNED
-from rl.models import Evaluation, TrainingRun, TuningJob
+from rl.from_systems.openai_tuning.lineage import TUNED
+from rl.models import Evaluation, ModelVersion, TrainingRun, TuningJob
+from rl.serving.gateway.routing import CHECKPOINT
 
 Json = dict[str, Any]
 MOST_STEPS: Final = 10_000
@@ -163,24 +164,29 @@ def _events_of_end(job: TuningJob, end: datetime) -> Iterator[_Event]:
 
 
 def list_checkpoints(job: TuningJob) -> list[Json]:
-    """The last step's, which is the model itself: those before it are not kept."""
-    run = job.run
-    if run is None or not job.tuned_model:
+    """Those that can be called, newest first: the last step's, which is the model itself, and those of passes before it."""
+    if job.run is None or job.run.version is None or not job.tuned_model:
         return []
-    last = run.metric_points.order_by("-step").first()
-    figures = figures_of(last.step, last.values) if last else {"step": run.step}
-    return [
-        {
-            "id": f"ftckpt_{job.pk.removeprefix('ftjob-')}",
-            "object": "fine_tuning.job.checkpoint",
-            "created_at": seconds(job.finished_at),
-            "fine_tuned_model_checkpoint": checkpoint_name(job.tuned_model, run.total_steps),
-            "fine_tuning_job_id": job.pk,
-            "metrics": {**figures, "full_valid_loss": None, "full_valid_mean_token_accuracy": None},
-            "step_number": run.total_steps,
-        }
-    ]
+    passes = (
+        ModelVersion.objects.filter(weights=job.run.version)
+        .exclude(step=None)
+        .exclude(deployments=None)
+        .order_by("-step")
+    )
+    steps = [job.run.total_steps, *(step for step in passes.values_list("step", flat=True) if step is not None)]
+    return [_show_checkpoint(job, job.run, job.tuned_model, step) for step in steps]
 
 
-def checkpoint_name(tuned_model: str, step: int) -> str:
-    return f"{tuned_model}{MARK}{step}"
+def _show_checkpoint(job: TuningJob, run: TrainingRun, tuned_model: str, step: int) -> Json:
+    at_step = run.metric_points.filter(step__lte=step).order_by("-step").first()
+    figures = figures_of(step, at_step.values) if at_step else {"step": step}
+    number = "" if step == run.total_steps else f"-{step}"
+    return {
+        "id": f"ftckpt_{job.pk.removeprefix('ftjob-')}{number}",
+        "object": "fine_tuning.job.checkpoint",
+        "created_at": seconds(job.finished_at),
+        "fine_tuned_model_checkpoint": f"{tuned_model}{CHECKPOINT}{step}",
+        "fine_tuning_job_id": job.pk,
+        "metrics": {**figures, "full_valid_loss": None, "full_valid_mean_token_accuracy": None},
+        "step_number": step,
+    }

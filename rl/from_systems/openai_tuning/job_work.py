@@ -20,17 +20,20 @@ from rl.from_systems.openai_tuning.checks import LEAST_ROWS, BadRows, check_rows
 from rl.from_systems.openai_tuning.job_rows import store_rows
 from rl.from_systems.openai_tuning.lineage import TUNED, lineage_of
 from rl.from_systems.openai_tuning.stored_files import write_file
-from rl.models import ModelVersion, TrainingRun, TuningJob, UploadedFile
+from rl.models import Agent, Deployment, ModelVersion, TrainingRun, TuningJob, UploadedFile
 from rl.operations import audit
 from rl.runs import choosing, run, supervisor
 from rl.runs.choosing import RunOptions
 from rl.serving.deploy import deploy
+from rl.versions.versions import list_passes, register_pass
 
 log = logging.getLogger(__name__)
 ORGANIZATION: Final = "ratchet"
 PREPARE_SECONDS: Final = 1200
 """The longest that reading files, or exporting a model, may take in the queue; its lease is longer."""
 LEFT_SECONDS: Final = 600
+CHECKPOINTS: Final = 2
+"""Passes before the last whose models can be called too, as at OpenAI."""
 HELD_OUT_SHARE: Final = 0.1
 """What a job without a validation file holds out of its prompts."""
 
@@ -107,7 +110,8 @@ def _make_run(job: TuningJob) -> TrainingRun:
     chosen = choosing.choose(job.agent, lineage.method, overrides, base_model=lineage.base)
     share = 0.0 if any(of.validation_file for of in lineage.jobs) else HELD_OUT_SHARE
     data = DataOptions(pair_type=job.agent.pair_type, sessions=tuple(lineage.files), val_split=share, min_samples=1)
-    options = chosen.apply_to(RunOptions(data=data, report_to="wandb" if job.integrations else ""))
+    trackers, passes = "wandb" if job.integrations else "", CHECKPOINTS if _keeps_checkpoints(job.agent) else 0
+    options = chosen.apply_to(RunOptions(data=data, report_to=trackers, keep_passes=passes))
     options = _with_prompts(job, options) if kind == "reinforcement" else options
     with audit.acting_for(
         audit.Caller(f"key:{job.api_key_id or '?'} {job.api_key.name if job.api_key else 'fine-tuning'}")
@@ -209,7 +213,22 @@ def _serve(job: TuningJob, ended: TrainingRun, version: ModelVersion) -> None:
     if not version.deployments.exclude(target="none").exists():
         deploy(job.agent, version, target=job.agent.deploy_target)
     name = f"{TUNED}{lineage_of(job).base}:{ORGANIZATION}:{one_line(job.suffix)}:{job.pk.removeprefix('ftjob-')[:8]}"
+    _serve_checkpoints(job, version)
     end(job, tuned_model=name, result_file=_write_results(job, ended))
+
+
+def _serve_checkpoints(job: TuningJob, version: ModelVersion) -> None:
+    """What one of them lacks to be served does not end the job."""
+    for step in list_passes(version) if _keeps_checkpoints(job.agent) else ():
+        try:
+            deploy(job.agent, register_pass(version, step), target=Deployment.Target.ADAPTER)
+        except (ExportFailed, UsageError) as error:
+            log.warning("%s: its checkpoint after step %s is not served: %s", job.pk, step, error)
+
+
+def _keeps_checkpoints(agent: Agent) -> bool:
+    """Where llama.cpp serves its base model: there an adapter more costs hardly any memory."""
+    return agent.deploy_target in (Deployment.Target.LLAMA_CPP, Deployment.Target.ADAPTER)
 
 
 def fail(job: TuningJob, code: str, message: str, param: str | None = None) -> str:

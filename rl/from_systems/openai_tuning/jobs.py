@@ -19,9 +19,10 @@ from rl.from_systems.openai_tuning.job_form import FIELDS, read_job
 from rl.from_systems.openai_tuning.job_object import list_checkpoints, list_events, show_job
 from rl.from_systems.openai_tuning.lineage import TUNED, find_tuned, lineage_of
 from rl.from_systems.openai_tuning.stored_files import FINE_TUNE, live_files
-from rl.models import Agent, TrainingRun, TuningJob
+from rl.models import Agent, ModelVersion, TrainingRun, TuningJob
 from rl.runs import supervisor
 from rl.serving import promotion, withdrawal
+from rl.serving.gateway.routing import CHECKPOINT
 from rl.web.api.auth import READ, TRAIN
 
 MOST_WAITING: Final = 100
@@ -209,8 +210,8 @@ class TunedModel(TuningView):
     scopes = {"DELETE": TRAIN}
 
     def delete(self, request: Request, name: str) -> Response:
-        job = self.filter_queryset(_jobs()).filter(tuned_model__iexact=name).first()
-        version = job.run.version if job and job.run else None
+        job = None if unstorable(name) else find_tuned(self.filter_queryset(_jobs()), name)
+        version = _version_of(job, name) if job else None
         if job is None or version is None:
             raise TuningRefused(f"The model '{name[:100]}' does not exist", "model", "model_not_found", 404)
         used = promotion.in_use(job.agent)
@@ -221,4 +222,13 @@ class TunedModel(TuningView):
             withdrawal.stop_serving(job.agent, version)
         except UsageError as error:
             raise TuningRefused(str(error), "model", "model_not_found", 404) from None
-        return Response({"id": job.tuned_model, "object": "model", "deleted": True})
+        return Response({"id": name, "object": "model", "deleted": True})
+
+
+def _version_of(job: TuningJob, name: str) -> ModelVersion | None:
+    """The version of a tuned model, or of a checkpoint of its training."""
+    step = name.lower().partition(CHECKPOINT)[2]
+    version = job.run.version if job.run else None
+    if version is None or not step or (job.run and step == str(job.run.total_steps)):
+        return version
+    return version.worded.filter(step=int(step)).first() if step.isdecimal() and len(step) < 10 else None

@@ -11,9 +11,9 @@ from django.db.models import QuerySet
 
 from rl.base.errors import UsageError
 from rl.models import TuningJob
+from rl.serving.gateway.routing import CHECKPOINT
 
 TUNED: Final = "ft:"
-MARK: Final = ":ckpt-step-"
 LONGEST: Final = 32
 """Jobs behind each other."""
 _METHODS: Final = {
@@ -44,7 +44,7 @@ class Lineage:
 
 def find_tuned(rows: QuerySet[TuningJob], name: str) -> TuningJob | None:
     """The job that made a model, by the model's name or that of its checkpoint."""
-    return rows.filter(tuned_model__iexact=name.lower().partition(MARK)[0]).first()
+    return rows.filter(tuned_model__iexact=name.lower().partition(CHECKPOINT)[0]).first()
 
 
 def lineage_of(job: TuningJob) -> Lineage:

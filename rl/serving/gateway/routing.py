@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rl.base.errors import UsageError
 from rl.base.manner import ASKED_PLAINLY, Manner
@@ -141,11 +141,15 @@ class KnownKey:
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
 
+CHECKPOINT: Final = ":ckpt-step-"
+"""Between the name of a tuned model and the steps after which its training had a checkpoint."""
+
+
 class TunedName(NamedTuple):
     """What a version is called by clients of OpenAI's fine-tuning API."""
 
     name: str
-    """``ft:BASE:ORGANIZATION:SUFFIX:ID``."""
+    """``ft:BASE:ORGANIZATION:SUFFIX:ID``, and of a checkpoint ``ft:…:ckpt-step-24``."""
     pin: str
     """``agent@version``."""
 
@@ -160,8 +164,8 @@ class Snapshot:
     """The names of tuned models in lower case."""
 
     def pin_of(self, model: str) -> str:
-        """What a tuned model, or its last checkpoint, is here; another name as it is."""
-        tuned = self.tuned.get(model.lower().partition(":ckpt-step-")[0]) if model.startswith("ft:") else None
+        """What a tuned model, or a checkpoint of its training, is here; another name as it is."""
+        tuned = self.tuned.get(model.lower()) if model.startswith("ft:") else None
         return tuned.pin if tuned else model
 
     def visible_to(self, key: KnownKey) -> Iterator[KnownAgent]:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db import DatabaseError, close_old_connections, connections
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from rl.base.background import end_all
@@ -27,7 +27,17 @@ from rl.collect.feedback.kept_answers import (
     read_kept_answers,
 )
 from rl.models import Agent, ApiKey, Deployment, Experiment, TuningJob
-from rl.serving.gateway.routing import KnownAgent, KnownJudge, KnownKey, Served, Side, Snapshot, TrafficSplit, TunedName
+from rl.serving.gateway.routing import (
+    CHECKPOINT,
+    KnownAgent,
+    KnownJudge,
+    KnownKey,
+    Served,
+    Side,
+    Snapshot,
+    TrafficSplit,
+    TunedName,
+)
 from rl.serving.judge_process import path_of
 from rl.serving.judge_server import require_judge
 from rl.serving.upstreams import upstream_of
@@ -117,9 +127,16 @@ def _read_manner(deployment: Any) -> tuple[Manner, datetime | None]:
 
 
 def _read_tuned() -> dict[str, TunedName]:
-    rows = TuningJob.objects.exclude(tuned_model=None).order_by()
-    columns = rows.values_list("tuned_model", "agent__name", "run__version__name")
-    return {name.lower(): TunedName(name, f"{agent}@{version}") for name, agent, version in columns if name and version}
+    """With the checkpoints of each: the end of its training is one too."""
+    jobs = TuningJob.objects.exclude(Q(tuned_model=None) | Q(run__version=None)).order_by()
+    of_pass = (f"run__version__worded__{column}" for column in ("name", "step"))
+    columns = ("tuned_model", "agent__name", "run__version__name", "run__total_steps", *of_pass)
+    names = set()
+    for name, agent, version, steps, earlier, step in jobs.values_list(*columns):
+        names |= {(f"{name}", version, agent), (f"{name}{CHECKPOINT}{steps}", version, agent)}
+        if step is not None:
+            names.add((f"{name}{CHECKPOINT}{step}", earlier, agent))
+    return {name.lower(): TunedName(name, f"{agent}@{version}") for name, version, agent in names}
 
 
 def _read_kept(

@@ -1,21 +1,37 @@
 """Jobs from the outside, and what the queue makes of them; without training."""
 
 import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from openai.types.fine_tuning import FineTuningJob, FineTuningJobEvent
 from openai.types.fine_tuning.jobs import FineTuningJobCheckpoint
 
+from rl.base.errors import ExportFailed
 from rl.collect.importers.chat import RATER
 from rl.dataset_builder import freeze
 from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.job_form import NUMBERS
-from rl.models import Agent, ApiKey, Feedback, MetricPoint, ModelVersion, Trace, TrainingRun, TuningJob, UploadedFile
+from rl.lm import checkpoints
+from rl.models import (
+    Agent,
+    ApiKey,
+    Deployment,
+    Feedback,
+    MetricPoint,
+    ModelVersion,
+    Trace,
+    TrainingRun,
+    TuningJob,
+    UploadedFile,
+)
 from rl.models.traces import HELD_OUT, SPLIT
 from rl.runs import supervisor
 from rl.runs.choosing import RunOptions, require_origins
 from rl.runs.run import files_of
+from rl.serving.gateway.table import load
+from rl.versions.versions import register_pass, version_directory
 from tests.admin.records import make_evaluation, make_training_set
 from tests.web.api.conftest import Caller, key_for
 
@@ -245,6 +261,53 @@ def test_its_last_step_is_a_checkpoint_that_can_be_called(trainer: Caller, succe
     checkpoint = FineTuningJobCheckpoint.model_validate(only, strict=True)
     assert checkpoint.fine_tuned_model_checkpoint == f"{succeeded.tuned_model}:ckpt-step-20"
     assert (checkpoint.step_number, checkpoint.metrics.train_loss) == (20, 0.5)
+
+
+def test_passes_before_its_last_are_checkpoints_where_they_are_served(
+    trainer: Caller, succeeded: TuningJob, data_dir: Path
+):
+    version = succeeded.run.version
+    earlier, unserved = (register_pass(version, step) for step in (10, 15))
+    assert (earlier.name, register_pass(version, 10)) == ("v1-step10", earlier)
+    row = Deployment.objects.create(
+        agent=succeeded.agent, version=earlier, model_name="m", target="openai", url="http://127.0.0.1:1"
+    )
+    shown_ones = trainer.get(f"{JOBS}/{succeeded.pk}/checkpoints").json()["data"]
+    told = [FineTuningJobCheckpoint.model_validate(one, strict=True) for one in shown_ones]
+    assert [(one.step_number, one.metrics.train_loss) for one in told] == [(20, 0.5), (10, 1.25)]
+    assert len({one.id for one in told}) == 2
+    names = load().tuned
+    pins = {one.step_number: names[one.fine_tuned_model_checkpoint].pin for one in told}
+    assert pins == {20: "router@v1", 10: "router@v1-step10"}
+    # one that nobody has kept is no other in its place
+    assert load().pin_of(f"{succeeded.tuned_model}:ckpt-step-5") == f"{succeeded.tuned_model}:ckpt-step-5"
+    gone = trainer.client.delete(f"/v1/models/{told[1].fine_tuned_model_checkpoint}")
+    assert gone.json() == {"id": told[1].fine_tuned_model_checkpoint, "object": "model", "deleted": True}
+    assert not Deployment.objects.filter(pk=row.pk).exists()
+    for step in ("15", "5", "x", "9" * 30):
+        assert trainer.client.delete(f"/v1/models/{succeeded.tuned_model}:ckpt-step-{step}").status_code == 404
+    assert unserved.weights == version
+
+
+def test_every_pass_that_a_job_kept_is_served_and_one_that_cannot_be_does_not_end_it(trainer: Caller, monkeypatch):
+    asked: list[str] = []
+
+    def refuse_one(agent: Agent, version: ModelVersion, target: str) -> None:
+        asked.append(f"{version.name} {target}")
+        if version.name == "v1-step5":
+            raise ExportFailed("the disk is full")
+
+    monkeypatch.setattr(job_work, "deploy", refuse_one)
+    job = make_job(trainer)
+    job_work.prepare(job.pk)
+    assert TrainingRun.objects.get().options["keep_passes"] == 2
+    version = ModelVersion.objects.create(agent=job.agent, name="v1", base_model="tiny", feedback_count=1)
+    for step in (5, 10):
+        checkpoints.pass_folder(version_directory(version), step).mkdir(parents=True)
+    end_run(job, TrainingRun.State.SUCCEEDED, version=version, step=20, total_steps=20)
+    job_work.finish(job.pk)
+    assert asked == ["v1 adapter", "v1-step5 adapter", "v1-step10 adapter"]
+    assert shown(trainer, job).status == "succeeded"
 
 
 def test_a_queued_job_is_cancelled_at_once(trainer: Caller):

@@ -88,9 +88,12 @@ def test_a_supervised_job_that_was_paused_is_one_version_that_answers(
     assert name is not None
     assert site.query("SELECT count(*) FROM rl_trainingrun r JOIN rl_modelversion v ON v.id = r.version_id") == [(1,)]
     assert client.models.retrieve(name).id == name
-    for model in (name, client.fine_tuning.jobs.checkpoints.list(job.id).data[0].fine_tuned_model_checkpoint):
+    kept = client.fine_tuning.jobs.checkpoints.list(job.id).data
+    assert [checkpoint.step_number for checkpoint in kept] == [48, 36, 24]
+    for model in (name, *(checkpoint.fine_tuned_model_checkpoint for checkpoint in kept)):
         answer = client.chat.completions.create(model=model, messages=[ask(3)], max_tokens=4)  # type: ignore[list-item]
-        assert answer.model == "router@v1"
+        _, _, step = model.partition(":ckpt-step-")
+        assert answer.model == ("router@v1" if step in ("", "48") else f"router@v1-step{step}")
     lines = client.files.content(told.result_files[0]).text.splitlines()
     assert lines[0] == "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy"
     assert len(lines) == 1 + 48

@@ -42,15 +42,19 @@ def split(*weights: float, ramp: tuple = ()) -> TrafficSplit:
 
 
 TUNED = "ft:Tiny:ratchet:router:1a2b"
+LAST = f"{TUNED}:ckpt-step-40"
 
 
-@pytest.mark.parametrize("name", [TUNED, TUNED.lower(), f"{TUNED}:ckpt-step-40"])
+@pytest.mark.parametrize("name", [TUNED, TUNED.lower(), LAST, LAST.lower()])
 def test_a_tuned_model_is_a_version_under_another_name(name: str):
     known = agent(served(2, "champion"), served(1))
-    snapshot = Snapshot({"chat": known}, {}, {TUNED.lower(): TunedName(TUNED, "Chat@v1")})
+    names = {name.lower(): TunedName(name, "Chat@v1") for name in (TUNED, LAST)}
+    snapshot = Snapshot({"chat": known}, {}, names)
     assert route(snapshot, ANY, name, "anna", NOW).model == "Chat@v1"
     with pytest.raises(UsageError, match="unknown agent"):
         route(snapshot, KnownKey(2, True, 7), name, "anna", NOW)
+    with pytest.raises(UsageError, match="unknown agent 'ft:Tiny:ratchet:router:1a2b:ckpt-step-4'"):
+        route(snapshot, ANY, f"{TUNED}:ckpt-step-4", "anna", NOW)
     with pytest.raises(UsageError, match="unknown agent 'ft:other'"):
         route(snapshot, ANY, "ft:other", "anna", NOW)
 
