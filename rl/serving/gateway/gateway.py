@@ -20,6 +20,7 @@ from rl.serving.dialects.dialect import ApiDialect, Earlier, UntranslatableReque
 from rl.serving.gateway.chat_request import ChatRequest, parse_request, read_body
 from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.forms import Forms
+from rl.serving.gateway.packed_body import read_packed
 from rl.serving.gateway.refusals import Refusal, unread, untranslatable
 from rl.serving.gateway.routing import KnownKey, Route, route
 from rl.serving.gateway.stored import find_earlier
@@ -131,7 +132,7 @@ class Gateway:
 
     async def read(self, request: Request, key: KnownKey, dialect: ApiDialect) -> ChatRequest:
         """Raises Refusal."""
-        sent = read_body(await request.body())
+        sent = read_body(await read_packed(request))
         earlier: Earlier = {}
         if names := dialect.ids_in(sent):
             earlier = await in_database(find_earlier, key, names[:MAX_MESSAGES], sent["model"])

@@ -14,6 +14,7 @@ from rl.serving.dialects.responses import RESPONSES
 from rl.serving.gateway.chat_request import read_object
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.gateway import Gateway, in_database, not_served
+from rl.serving.gateway.packed_body import read_packed
 from rl.serving.gateway.refusals import Refusal, json_response
 from rl.serving.gateway.stored import StoredAnswer, delete_answer, find_answers, not_here
 
@@ -54,7 +55,7 @@ async def new_conversation(request: Request) -> Response:
     """A name for a conversation, which begins with the first response that gives it."""
     gateway: Gateway = request.app.state.gateway
     await gateway.caller(request, ApiKey.Scope.INGEST)
-    sent = read_object(await request.body() or b"{}")
+    sent = read_object(await read_packed(request) or b"{}")
     if given := [name for name in ("items", "metadata") if sent.get(name)]:
         message = f"{given[0]} is not kept: a conversation begins with its first response"
         raise Refusal(400, message, param=given[0], code="unsupported_parameter")

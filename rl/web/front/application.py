@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from multiprocessing.connection import wait
@@ -23,6 +23,7 @@ from rl.base import logs
 from rl.faults import fault_of
 from rl.serving.dialects.known import dialect_at
 from rl.serving.gateway.app import application as gateway
+from rl.serving.gateway.packed_body import HOLD
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.streaming import unless_gone
 from rl.serving.gateway.table import own_connection
@@ -87,7 +88,7 @@ class Front:
         most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         body = await collect(scope, receive, most, take)
         if is_for_gateway(scope):
-            await gateway(scope, replay(body, receive), noting)
+            await gateway({**scope, HOLD: _refusing(take)}, replay(body, receive), noting)
             return None
         answer = await self._of_site(scope, receive, body)
         if asked := answer.question:
@@ -184,11 +185,25 @@ def speaks_openai(path: str) -> bool:
 
 def as_gateway_answer(refused: RequestRefused, path: str) -> HttpAnswer:
     """In the shape of its dialect's errors."""
-    refusal = Refusal(
-        refused.status, refused.detail, code=_CODES.get(refused.status, refused.code), headers=refused.headers
-    )
-    response = refusal.response(dialect=dialect_at(path))
+    response = _as_refusal(refused).response(dialect=dialect_at(path))
     return HttpAnswer(response.status_code, response.raw_headers, bytes(response.body))
+
+
+def _as_refusal(refused: RequestRefused) -> Refusal:
+    code = _CODES.get(refused.status, refused.code)
+    return Refusal(refused.status, refused.detail, code=code, headers=refused.headers)
+
+
+def _refusing(take: Callable[[int], None]) -> Callable[[int], None]:
+    """The same for the gateway, which knows Refusal alone."""
+
+    def hold(count: int) -> None:
+        try:
+            take(count)
+        except RequestRefused as refused:
+            raise _as_refusal(refused) from None
+
+    return hold
 
 
 HEADER: Final = b"x-request-id"

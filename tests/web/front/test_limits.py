@@ -9,6 +9,8 @@ import pytest
 from django.http import HttpResponse, HttpResponseRedirect
 from rest_framework.settings import api_settings
 
+from rl.serving.gateway.packed_body import HOLD
+from rl.serving.gateway.refusals import Refusal
 from rl.web.front.answers import RequestRefused
 from rl.web.front.application import Front
 from rl.web.front.limits import Memory
@@ -102,3 +104,21 @@ def test_one_address_cannot_take_all_the_memory_for_bodies(settings):
             other(100)
     with memory.share("a") as again:
         again(100)
+
+
+def test_what_the_gateway_unpacks_takes_of_the_memory_for_bodies(settings, monkeypatch):
+    settings.MAX_HELD_BYTES, settings.MAX_OTLP_REQUEST_BYTES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 400, 50, 50
+    refusals: list[Refusal] = []
+
+    async def gateway(scope: Any, receive: Any, send: Any) -> None:
+        scope[HOLD](100)
+        with pytest.raises(Refusal) as raised:
+            scope[HOLD](1)
+        refusals.append(raised.value)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    monkeypatch.setattr("rl.web.front.application.gateway", gateway)
+    asked = ("POST", "/v1/chat/completions", KEY)
+    assert statuses(asked, asked) == [200, 200]
+    assert [(refusal.status, refusal.code) for refusal in refusals] == [(503, "busy")] * 2
