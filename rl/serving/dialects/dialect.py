@@ -1,12 +1,14 @@
 """What a dialect is, and what all of them need."""
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from uuid import UUID
 
 Document = Mapping[str, Any]
+Headers = Mapping[str, str | int]
 Chunk = Mapping[str, Any]
 """A piece of a stream of chat completions."""
 Earlier = Mapping[str, Sequence[Document]]
@@ -70,6 +72,38 @@ class AnswerStream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RequestRate:
+    """How often somebody has asked in this minute."""
+
+    limit: int
+    count: int
+    ends: int
+    """When the next minute begins, in seconds since 1970."""
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.limit - self.count)
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.count > self.limit
+
+    @property
+    def seconds(self) -> int:
+        """Until then, 0 once it has begun."""
+        return max(0, self.ends - int(time.time()))
+
+
+def openai_rate(rate: RequestRate) -> Headers:
+    minutes, seconds = divmod(rate.seconds, 60)
+    return {
+        "x-ratelimit-limit-requests": rate.limit,
+        "x-ratelimit-remaining-requests": rate.remaining,
+        "x-ratelimit-reset-requests": f"{minutes}m{seconds}s" if minutes else f"{seconds}s",
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class ApiDialect:
     name: str
     path: str
@@ -82,6 +116,7 @@ class ApiDialect:
     """A body, from a status and an error as OpenAI writes it."""
     ids_in: Callable[[Document], Sequence[str]] = lambda sent: ()
     """Ids of earlier answers that a request names."""
+    rate_headers: Callable[[RequestRate], Headers] = openai_rate
 
 
 def event(document: Document, name: str = "") -> bytes:

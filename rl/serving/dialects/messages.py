@@ -2,10 +2,11 @@
 (https://platform.claude.com/docs/en/build-with-claude/streaming)."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from rl.base import logs
-from rl.serving.dialects.dialect import AnswerHead, ApiDialect, Chunk, Document, event
+from rl.serving.dialects.dialect import AnswerHead, ApiDialect, Chunk, Document, Headers, RequestRate, event
 from rl.serving.dialects.messages_request import as_chat
 from rl.serving.dialects.parts import CALL, THOUGHTS, AnswerPart, PartEvent, PartReader, PartStep, read_whole
 
@@ -125,4 +126,14 @@ def _event(name: str, /, **fields: Any) -> bytes:
     return event({"type": name, **fields}, name)
 
 
-MESSAGES: Final = ApiDialect("messages", "/v1/messages", as_chat, _whole, MessageStream, _error)
+def _rate_headers(rate: RequestRate) -> Headers:
+    return {
+        "anthropic-ratelimit-requests-limit": rate.limit,
+        "anthropic-ratelimit-requests-remaining": rate.remaining,
+        "anthropic-ratelimit-requests-reset": datetime.fromtimestamp(rate.ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+MESSAGES: Final = ApiDialect(
+    "messages", "/v1/messages", as_chat, _whole, MessageStream, _error, rate_headers=_rate_headers
+)

@@ -10,6 +10,7 @@ from uuid import uuid4
 from django.conf import settings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
@@ -21,6 +22,7 @@ from rl.serving.gateway.best_of import answer_all, answer_best, as_events, asks_
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.gateway import Gateway, not_served
 from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
+from rl.serving.gateway.request_rate import RateHeaders
 from rl.serving.gateway.retrieval import count_tokens, delete_response, input_items, new_conversation, one_response
 from rl.serving.gateway.routing import KnownAgent, Snapshot
 from rl.serving.gateway.streaming import EventStream, unless_gone
@@ -191,6 +193,7 @@ application = Starlette(
     # some clients end every address with a slash
     routes=[Path(path + end, view, methods=[method]) for path, view, method in ROUTES for end in ("", "/")],
     lifespan=_lifespan,
+    middleware=[Middleware(RateHeaders)],
     exception_handlers={
         Refusal: _on_refusal,
         ClientDisconnect: _on_disconnect,

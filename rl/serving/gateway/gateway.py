@@ -2,14 +2,11 @@
 
 import asyncio
 import logging
-import time
-from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, ParamSpec, TypeVar
 
 import httpx
-from django.conf import settings
 from django.db import DatabaseError
 from starlette.requests import Request
 
@@ -22,6 +19,7 @@ from rl.serving.gateway.choosing import Chooser
 from rl.serving.gateway.forms import Forms
 from rl.serving.gateway.packed_body import read_packed
 from rl.serving.gateway.refusals import Refusal, unread, untranslatable
+from rl.serving.gateway.request_rate import RATE, GatewayRequestRate
 from rl.serving.gateway.routing import KnownKey, Route, route
 from rl.serving.gateway.stored import find_earlier
 from rl.serving.gateway.table import Table, own_connection
@@ -30,7 +28,6 @@ from rl.serving.gateway.upstream import new_client
 from rl.serving.gateway.writer import Recorder, Writer
 from rl.serving.upstreams import deploy_command
 
-WINDOW_SECONDS: Final = 60
 CALLER: Final = "ratchet.caller"
 """In the ASGI scope of a request: the KnownKey of somebody whom the site has checked already. No client can put it there."""
 Given = ParamSpec("Given")
@@ -50,24 +47,6 @@ async def in_database(work: Callable[Given, Result], *arguments: Given.args, **n
 def not_served(route: Route) -> Refusal:
     message = f"{route.served.problem}; deploy it: {deploy_command(route.agent.name, route.served.version)}"
     return Refusal(503, message, param="model", code="model_not_served", blames_version=True)
-
-
-class GatewayRequestRate:
-    """API_REQUESTS_PER_MINUTE for each key or person, as in the API, but in the memory of this process: a shared cache would
-    be asked over the network, and each worker counts for itself therefore."""
-
-    def __init__(self) -> None:
-        self._window = 0
-        self._counts: Counter[Hashable] = Counter()
-
-    def wait(self, caller: Hashable) -> int:
-        """Counts a request; 0, or the seconds until the next one is taken."""
-        now = int(time.time())
-        if now // WINDOW_SECONDS != self._window:
-            self._window = now // WINDOW_SECONDS
-            self._counts.clear()
-        self._counts[caller] += 1
-        return WINDOW_SECONDS - now % WINDOW_SECONDS if self._counts[caller] > settings.API_REQUESTS_PER_MINUTE else 0
 
 
 class Gateway:
@@ -96,9 +75,10 @@ class Gateway:
             needed, has = " or ".join(repr(scope.value) for scope in scopes), ", ".join(sorted(key.scopes)) or "none"
             why = f"this needs a key with the scope {needed}; the scopes of this key: {has}"
             raise Refusal(403, why, code="scope_needed")
-        if wait := self.limit.wait(key.caller):
-            message = f"more than {settings.API_REQUESTS_PER_MINUTE} requests in a minute; go on in {wait} seconds"
-            raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(wait)})
+        request.scope[RATE] = rate = self.limit.count(key.caller)
+        if rate.is_exceeded:
+            message = f"more than {rate.limit} requests in a minute; go on in {rate.seconds} seconds"
+            raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(rate.seconds)})
         return key
 
     async def _key_of(self, request: Request) -> KnownKey:

@@ -99,6 +99,7 @@ def test_no_byte_before_the_vote_tells_the_version(base: Deployment, alice: http
         answer = ask(alice, drawn.json()["pair"], side, question)
         for word in (*TELLTALE, str(row.left_id), str(row.right_id)):
             assert word not in said(answer).replace("text/event-stream", "")
+        assert "x-ratelimit-remaining-requests" in answer.headers
     assert NAME not in said(drawn)
 
 

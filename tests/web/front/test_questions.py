@@ -159,13 +159,14 @@ def test_another_site_cannot_ask_in_his_name(served, alice, site, upstream):
 
 
 def test_each_person_has_so_many_questions_a_minute(served, alice, bob, site, settings, monkeypatch):
-    monkeypatch.setattr("rl.serving.gateway.gateway.time.time", lambda: 1_800_000_000.0)
+    monkeypatch.setattr("rl.serving.gateway.request_rate.time.time", lambda: 1_800_000_000.0)
     settings.API_REQUESTS_PER_MINUTE = 1
     with signed_in(site, alice) as browser:
         assert browser.post(ADDRESS, json=question()).status_code == 200
         answer = browser.post(ADDRESS, json=question())
     assert answer.status_code == 429
     assert "more than 1 requests in a minute" in answer.json()["error"]["message"]
+    assert answer.headers["x-ratelimit-remaining-requests"] == "0"
     with signed_in(site, bob) as browser:
         assert browser.post(ADDRESS, json=question()).status_code == 200
 
