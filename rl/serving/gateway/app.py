@@ -26,6 +26,7 @@ from rl.serving.gateway.request_rate import RateHeaders
 from rl.serving.gateway.retrieval import count_tokens, delete_response, input_items, new_conversation, one_response
 from rl.serving.gateway.routing import KnownAgent, Snapshot
 from rl.serving.gateway.streaming import EventStream, unless_gone
+from rl.serving.gateway.trace_context import read_context
 from rl.serving.machine import note_request
 
 BLIND_ID: Final = "ratchet.blind_id"
@@ -44,7 +45,12 @@ async def answer(request: Request) -> Response:
     chat_request = await gateway.read(request, key, dialect_at(request.url.path))
     blind_id = request.scope.get(BLIND_ID)
     exchange = Exchange(
-        key, chat_request, await gateway.route(key, chat_request), blind_id or uuid4(), is_blind=blind_id is not None
+        key,
+        chat_request,
+        await gateway.route(key, chat_request),
+        blind_id or uuid4(),
+        is_blind=blind_id is not None,
+        trace_context=read_context(request.headers),
     )
     logs.trace_id.set(str(exchange.id))
     note_request()

@@ -17,6 +17,7 @@ from rl.serving.dialects.dialect import AnswerHead
 from rl.serving.gateway.answer import Answer, clean
 from rl.serving.gateway.chat_request import ChatRequest
 from rl.serving.gateway.routing import KnownKey, Route
+from rl.serving.gateway.trace_context import TraceContext
 
 _ELSEWHERE: Final = ("messages", "model", "stream", "stream_options", "tools", "user", "safety_identifier")
 """Fields of a request's body that are not parameters, or are stored under a name of their own."""
@@ -44,6 +45,8 @@ class Exchange:
     """In which form the server was asked for the agent's schema, or that it refuses it."""
     is_blind: bool = False
     """Nothing that is sent may tell the version, or the id under which it could be looked up."""
+    trace_context: TraceContext | None = None
+    """The client's own trace that the answer is a part of."""
 
     def headers(self) -> dict[str, str]:
         unbuffered = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
@@ -84,6 +87,7 @@ class Exchange:
             "chosen": self.choosing,
             "kept": self.keeping,
             DIALECT: {} if self.request.dialect is CHAT else {"name": self.request.dialect.name, **self.request.kept},
+            "trace_context": self.trace_context.details() if self.trace_context else {},
             "model_version": self.choosing.get("asked"),  # none of this agent's
         }
         return {

@@ -49,19 +49,22 @@ def new_client() -> httpx.AsyncClient:
 
 async def ask(client: httpx.AsyncClient, exchange: Exchange, body: Mapping[str, Any]) -> httpx.Response:
     """An answer with 2xx whose body is still to be read; whoever gets it closes it. Raises Refusal."""
-    served = exchange.route.served
-    return await _post(client, served, f"{served.reached.base_url}/chat/completions", body)
+    served, context = exchange.route.served, exchange.trace_context
+    url, headers = f"{served.reached.base_url}/chat/completions", context.headers() if context else {}
+    return await _post(client, served, url, body, headers)
 
 
 async def call(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> Piece:
     """What another address of the version's server answers. Raises Refusal."""
-    response = await _post(client, served, url, document)
+    response = await _post(client, served, url, document, {})
     return _json(await _read(served, response))
 
 
-async def _post(client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any]) -> httpx.Response:
+async def _post(
+    client: httpx.AsyncClient, served: Served, url: str, document: Mapping[str, Any], more: Mapping[str, str]
+) -> httpx.Response:
     body = json.dumps({**document, **served.reached.fields}, separators=(",", ":")).encode()
-    headers = {"Content-Type": "application/json", **served.reached.headers}
+    headers = {"Content-Type": "application/json", **more, **served.reached.headers}
     try:
         response = await client.send(client.build_request("POST", url, content=body, headers=headers), stream=True)
         if response.is_success:

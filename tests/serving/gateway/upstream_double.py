@@ -41,6 +41,8 @@ CALL = {
 class UpstreamDouble:
     url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    heads: list[dict[str, str]] = field(default_factory=list)
+    """The headers of each."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     """A stream was not read to its end."""
     left: int = 0
@@ -60,6 +62,7 @@ def upstream_double() -> Iterator[UpstreamDouble]:
     async def complete(request: Request) -> Response:
         body = await request.json()
         double.bodies.append(body)
+        double.heads.append(dict(request.headers))
         content = body["messages"][-1]["content"]
         order = content if isinstance(content, str) else ""
         if order.startswith("status "):
