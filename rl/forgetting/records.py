@@ -186,14 +186,16 @@ def find_uses(left: Left, known_sets: Collection[UUID] = ()) -> Uses:
     sets = list(TrainingSet.objects.filter(pk__in=ids).select_related("agent").order_by("created_at"))
     runs = _runs_on(sets)
     trained = [run.version for run in runs if run.version is not None]
-    versions = [*trained, *ModelVersion.objects.filter(weights__in=trained).select_related("agent")]
+    others = ModelVersion.objects.filter(Q(weights__in=trained) | Q(weights__weights__in=trained))
+    versions = [*trained, *others.select_related("agent")]
     return Uses(sets, runs, versions, _label_models(left))
 
 
 def is_in_use(version: ModelVersion) -> bool:
     """It answers people, is what one step back leads to, or is in an experiment that is not over; or a version that has its
     weights is."""
-    ids = [version.pk, *version.worded.values_list("pk", flat=True)]
+    same = Q(pk=version.pk) | Q(weights=version) | Q(weights__weights=version)
+    ids = ModelVersion.objects.filter(same).values_list("pk", flat=True)
     served = Deployment.objects.filter(version__in=ids).exclude(target=Deployment.Target.NONE, alias="")
     open_arms = Arm.objects.filter(version__in=ids).exclude(experiment__state=Experiment.State.STOPPED)
     return served.exists() or open_arms.exists()

@@ -90,7 +90,7 @@ class ModelVersion(models.Model):
     @property
     def trained(self) -> ModelVersion:
         """Whose weights it has, and what these have learned from."""
-        return self.weights or self
+        return self.weights.trained if self.weights else self
 
     @property
     def manner(self) -> Manner:

@@ -27,6 +27,7 @@ from rl.serving.llama_server_process import (
     cause_of_death,
     end,
     is_stuck,
+    let_finish,
     not_now,
     servers_folder,
     spawn,
@@ -63,6 +64,7 @@ def start(deployment: Deployment, *, report: Report = silent) -> None:
         raise ExportFailed(f"there is no file {path}; export the version again")
     with _lock(waiting(report)):
         before = find_process(deployment.pid, deployment.pid_started)
+        earlier = upstream_of(deployment) if before and deployment.url else None
         server = spawn(deployment)
         try:
             _wait_for(server, path, report)
@@ -71,6 +73,7 @@ def start(deployment: Deployment, *, report: Report = silent) -> None:
             raise
         _save(deployment, server, restarts=0)
         if before is not None:
+            let_finish(earlier)
             end(before)
 
 

@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ STUCK_SECONDS: Final = 120.0
 PATH: Final = "/metrics"
 """Answered where the tokens are made; ``/health`` would be answered by a process that makes none."""
 END_SECONDS = 10.0
+KNOWN_SECONDS: Final = 1.0
+"""Time after which every gateway knows the new address of a server (``gateway.table.REFRESH_SECONDS`` and a reading)."""
+_LOOK_SECONDS: Final = 0.2
+_AT_WORK: Final = re.compile(r"^llamacpp:requests_(?:processing|deferred) (\S+)$", re.MULTILINE)
 _PASSED_ON = re.compile(r"(PATH|HOME|LANG|LC_\w+|TMPDIR|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|OMP|GGML)_\w+)")
 """Variables that the server gets: a model file that takes llama.cpp over should find no secret of the site in them."""
 
@@ -52,6 +57,26 @@ def is_stuck(upstream: Upstream, seconds: float = STUCK_SECONDS) -> bool:
     finally:
         connection.close()
     return False
+
+
+def let_finish(upstream: Upstream | None) -> None:
+    """Waits until a server whose place another one has taken gives no answer any more, as long as an answer may take."""
+    until = time.monotonic() + settings.GATEWAY_TIMEOUT
+    time.sleep(KNOWN_SECONDS)
+    while upstream and is_at_work(upstream) and time.monotonic() < until:
+        time.sleep(_LOOK_SECONDS)
+
+
+def is_at_work(upstream: Upstream) -> bool:
+    connection = http.client.HTTPConnection(urlsplit(upstream.base_url).netloc, timeout=END_SECONDS)
+    try:
+        connection.request("GET", PATH, headers=dict(upstream.headers))
+        figures = connection.getresponse().read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return any(float(count) > 0 for count in _AT_WORK.findall(figures))
 
 
 @dataclass(frozen=True, slots=True)

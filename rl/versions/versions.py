@@ -213,6 +213,8 @@ def place_weights(run: TrainingRun, version: ModelVersion) -> None:
 
 def weights_directory(version: ModelVersion) -> Path:
     """The version's adapter, or its model where all weights were trained. Raises UsageError when it is gone."""
+    if version.step is None and version.weights:
+        return weights_directory(version.weights)
     folder = version_directory(version.trained)
     if version.step is not None:
         folder = checkpoints.pass_folder(folder, version.step)

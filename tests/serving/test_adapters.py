@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -21,7 +22,7 @@ from rl.serving import llama_server, overview, promotion
 from rl.serving.deploy import deploy
 from rl.serving.gateway.table import load
 from rl.serving.instructions import instruct
-from rl.serving.llama_server_process import servers_folder
+from rl.serving.llama_server_process import is_at_work, servers_folder
 from rl.serving.model_file import find_export
 from rl.serving.upstreams import Upstream, adapters_of, find_host, upstream_of
 from rl.serving.withdrawal import take_down
@@ -237,3 +238,14 @@ def test_a_plan_and_a_page_ask_for_the_file_that_the_target_takes(mail: Agent, m
     planned = overview.plan(mail, version, destination, "", "auto")
     assert (planned["target"], planned["file"]) == ("adapter", "is exported already")
     assert json.dumps(planned)
+
+
+def test_a_server_tells_whether_it_gives_an_answer(mail: Agent, make: Make):
+    upstream = upstream_of(deploy(mail, make("v1"), target="adapter"))
+    assert not is_at_work(upstream)
+    long = {"max_tokens": 1500, "ignore_eos": True}
+    asking = Thread(target=ask, args=(upstream, "hello"), kwargs=long)
+    asking.start()
+    until(lambda: is_at_work(upstream))
+    asking.join()
+    until(lambda: not is_at_work(upstream))

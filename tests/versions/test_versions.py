@@ -8,6 +8,7 @@ import pytest
 from rl.base.errors import UsageError
 from rl.base.records import silent
 from rl.export import release
+from rl.forgetting.records import is_in_use
 from rl.lm import checkpoints
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun, TrainingSet
 from rl.versions import versions
@@ -199,8 +200,21 @@ def test_an_earlier_pass_is_a_version_of_the_same_training_and_not_the_newest(ag
     assert not made.is_worded
     assert versions.list_passes(version) == [10]
     assert versions.weights_directory(made) == folder
+    # and another instruction on it has its weights
+    worded = versions.register_worded(agent, made, "Be kind.", "question")
+    assert (worded.trained, versions.weights_directory(worded)) == (version, folder)
+    worded.delete()
     assert versions.find_version(agent) == version
     assert agent.versions.first() == version
     assert versions.register_worded(agent, None, "Be long.", "question").name == "v2"
     with pytest.raises(UsageError, match="the weights of support-chat v1-step20 are not in"):
         versions.weights_directory(versions.register_pass(version, 20))
+
+
+def test_a_version_is_in_use_where_an_earlier_pass_or_an_instruction_on_one_is(agent: Agent):
+    version = ModelVersion.objects.create(agent=agent, name="v1", base_model="tiny", feedback_count=7)
+    made = versions.register_pass(version, 10)
+    worded = versions.register_worded(agent, made, "Be kind.", "question")
+    assert not is_in_use(version)
+    Deployment.objects.create(agent=agent, version=worded, target="shared", model_name="m")
+    assert is_in_use(version)
