@@ -1,4 +1,4 @@
-"""What many versions of one base model cost: each a llama.cpp process, or all as adapters of one.
+"""Measures what many versions of one base model cost: each a llama.cpp process, or all as adapters of one.
 
     .venv/bin/python benchmarks/adapters.py --versions 10
 

@@ -65,7 +65,7 @@ def remove_all(output_dir: Path) -> None:
 
 
 def pass_folder(directory: Path, step: int) -> Path:
-    """Where the weights lie that a training had at the end of a pass, before its last."""
+    """Names the folder of the weights that a training had at the end of a pass, before its last."""
     return directory / PASSES / str(step)
 
 

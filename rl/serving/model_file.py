@@ -40,6 +40,6 @@ def _kind_for(target: str) -> str:
 def find_export(version: ModelVersion, target: str, level: str) -> Artifact | None:
     """None when there is none that the target takes, at that level, or its file is gone. An adapter has no level."""
     kind = _kind_for(target)
-    of_kind = version.artifacts.filter(kind=kind)
-    artifact = (of_kind.filter(quantization=level) if kind == Artifact.Kind.GGUF else of_kind).first()
+    is_adapter = kind == Artifact.Kind.GGUF_LORA
+    artifact = version.artifacts.filter(kind=kind).first() if is_adapter else version.gguf(level)
     return artifact if artifact is not None and release.artifact_path(artifact).is_file() else None

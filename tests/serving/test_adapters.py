@@ -22,12 +22,13 @@ from rl.serving import llama_server, overview, promotion
 from rl.serving.deploy import deploy
 from rl.serving.gateway.table import load
 from rl.serving.instructions import instruct
-from rl.serving.llama_server_process import is_at_work, servers_folder
+from rl.serving.llama_server_process import is_at_work
 from rl.serving.model_file import find_export
 from rl.serving.upstreams import Upstream, adapters_of, find_host, upstream_of
 from rl.serving.withdrawal import take_down
 from rl.versions.versions import version_directory
 from tests.export.tiny_models import build_adapter
+from tests.serving.test_llama_server import servers
 from tests.waiting import until
 
 pytestmark = [pytest.mark.learn, pytest.mark.django_db]
@@ -64,12 +65,6 @@ def make(mail: Agent, tiny_base: Path) -> Make:
         return made
 
     return version
-
-
-def servers() -> list[psutil.Process]:
-    found = psutil.process_iter(["cmdline", "status"])
-    mine = [one for one in found if str(servers_folder()) in (one.info["cmdline"] or [])]
-    return [one for one in mine if one.info["status"] != "zombie"]
 
 
 def score(row: Deployment, question: str, **fields: Any) -> dict[str, float]:

@@ -164,7 +164,7 @@ def _events_of_end(job: TuningJob, end: datetime) -> Iterator[_Event]:
 
 
 def list_checkpoints(job: TuningJob) -> list[Json]:
-    """Those that can be called, newest first: the last step's, which is the model itself, and those of passes before it."""
+    """Lists those that can be called, newest first: the last step's, which is the model itself, and earlier passes'."""
     if job.run is None or job.run.version is None or not job.tuned_model:
         return []
     passes = (

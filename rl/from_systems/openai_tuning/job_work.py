@@ -218,7 +218,7 @@ def _serve(job: TuningJob, ended: TrainingRun, version: ModelVersion) -> None:
 
 
 def _serve_checkpoints(job: TuningJob, version: ModelVersion) -> None:
-    """What one of them lacks to be served does not end the job."""
+    """Serves each that was kept; one that cannot be served does not end the job."""
     for step in list_passes(version) if _keeps_checkpoints(job.agent) else ():
         try:
             deploy(job.agent, register_pass(version, step), target=Deployment.Target.ADAPTER)
@@ -227,7 +227,7 @@ def _serve_checkpoints(job: TuningJob, version: ModelVersion) -> None:
 
 
 def _keeps_checkpoints(agent: Agent) -> bool:
-    """Where llama.cpp serves its base model: there an adapter more costs hardly any memory."""
+    """Says whether llama.cpp serves its base model: there an adapter more costs hardly any memory."""
     return agent.deploy_target in (Deployment.Target.LLAMA_CPP, Deployment.Target.ADAPTER)
 
 
