@@ -47,7 +47,8 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
 """Who may set each hyper-parameter of any method: the fields of the configurations in METHODS."""
 
 RUN_OPTIONS: Mapping[str, Owner] = {
-    **_assign(Owner.TRAINER, "data sweep export quantization deploy name_by_feedback grader keep_passes"),
+    **_assign(Owner.TRAINER, "data sweep export quantization deploy name_by_feedback grader"),
+    **_assign(Owner.TRAINER, "keep_passes eval_prompts eval_every tracked_as"),
     **_assign(Owner.CHOICE, "base_model reward_model"),
     **_assign(
         Owner.OPERATOR,

@@ -40,5 +40,9 @@ class TrainingJob:
     """That their answers keep to."""
     keep_passes: int = 0
     """After so many of the newest passes, but the last one, the adapter is kept too; 0: after none."""
+    eval_prompts: int = 0
+    """Held-out prompts that are answered and rewarded on the way, where answers are generated; 0: none."""
+    eval_every: int = 0
+    """Steps between two such looks; 0: five in all."""
     kind: str = "free"
     """What the accepted answers are: closed, structured or free."""

@@ -65,8 +65,14 @@ class RunOptions:
     ``rewards``."""
     keep_passes: int = 0
     """The adapters of so many passes before the last are kept beside the version."""
+    eval_prompts: int = 0
+    """Held-out prompts whose fresh answers are rewarded on the way; 0: none."""
+    eval_every: int = 0
+    """Steps between two such looks; 0: five in all."""
     report_to: str = ""
     """Experiment trackers, with commas between."""
+    tracked_as: Mapping[str, Any] = field(default_factory=dict)
+    """What trackers list the run under, where it is not their usual: ``project``, ``name``, ``tags``."""
     dataset_dir: str = ""
     """Folder of a data set of tasks, for agents with tools; empty: the tasks of the demo."""
     train_split: str = "train"

@@ -233,8 +233,8 @@ def _with_trackers(run: TrainingRun, options: RunOptions, report: Report) -> Ite
     if not names:
         yield report
         return
-    title = f"{run.agent.name}-{run.method}-{run.pk}"
-    with closing(leaf(TRACKERS).Trackers(names, run.directory, title, run.config)) as follow:
+    listed = {"name": f"{run.agent.name}-{run.method}-{run.pk}", **options.tracked_as}
+    with closing(leaf(TRACKERS).Trackers(names, run.directory, listed, run.config)) as follow:
 
         def tell(event: str, values: dict[str, Any]) -> None:
             follow(event, values)
@@ -258,7 +258,7 @@ def _job(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, report: R
         tested=tested_of(training_set),
         choosing=choosing_of(training_set),
         schema=schema_of(training_set),
-        keep_passes=terms.options.keep_passes,
+        **{name: getattr(terms.options, name) for name in ("keep_passes", "eval_prompts", "eval_every")},
         kind=kind_of(training_set).kind,
     )
 

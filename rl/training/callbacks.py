@@ -47,7 +47,8 @@ _HELD_OUT = {
     "eval_token_accuracy": "held_out_token_accuracy",
     "eval_rewards/accuracies": "held_out_accuracy",
 }
-"""The same of a look at what was held out."""
+_REWARDED = {"eval_reward": "held_out_reward"}
+"""The same of a look at what was held out. Where its answers are rewarded, that alone says something."""
 _KEPT = "the last checkpoint is from before that, and is kept"
 COMPONENT = "component/"
 """Stands before a reward's name in the trainer's log: it is kept under its name, if no metric has that."""
@@ -56,7 +57,8 @@ COMPONENT = "component/"
 def metrics_of(entry: dict[str, Any]) -> dict[str, float]:
     """One entry of the trainer's log, with short names. Empty for the summary at the end."""
     if "loss" not in entry:
-        return {short: float(entry[name]) for name, short in _HELD_OUT.items() if name in entry}
+        kept = _REWARDED if _REWARDED.keys() <= entry.keys() else _HELD_OUT
+        return {short: float(entry[name]) for name, short in kept.items() if name in entry}
     rewards = {name: name.removeprefix(COMPONENT) for name in sorted(entry) if name.startswith(COMPONENT)}
     components = {name: f"reward_{short}" if short in METRICS.values() else short for name, short in rewards.items()}
     kept = {name: short for name, short in METRICS.items() if name in entry} | components

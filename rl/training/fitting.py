@@ -123,7 +123,7 @@ def parts(
     return {
         "eval_dataset": held_out or None,
         "model": model,
-        "args": arguments(kind, config, start.scratch / folder, **looks, **of_the_method),
+        "args": arguments(kind, config, start.scratch / folder, **{**looks, **of_the_method}),
         "train_dataset": rows,
         "processing_class": start.tokenizer,
         "peft_config": peft_config(model, config),

@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,7 +19,7 @@ from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
 from rl.data_formatter.fresh import fresh_trace
 from rl.lm.encoding import answer_words, count_rows, encode
-from rl.lm.lengths import LengthCount
+from rl.lm.lengths import LengthCount, TokenLimits
 from rl.training.callbacks import COMPONENT
 from rl.training.preparing import Start, check_lengths, write_arrow
 
@@ -38,18 +38,28 @@ _COLUMNS = Features(
 def tokenised_prompts(start: Start, answer_tokens: int) -> tuple[Dataset, LengthCount]:
     """The prompts that leave room for a whole answer, memory-mapped, and what was too long of them."""
     limits, lengths = replace(start.limits, answer=int(answer_tokens)), LengthCount()
-    rows, asked = tee(read_training_rows(start.job.train_rows, "prompts"))
-    encoded = encode(start.tokenizer, asked, count_rows(start.job.train_rows), start.report, ())
-
-    def fitting() -> Iterator[dict[str, Any]]:
-        for row, ids in zip(rows, encoded, strict=True):
-            if lengths.fit(ids, limits.prompt + 1):
-                messages = [{"role": message["role"], "content": message["content"]} for message in row["prompt"]]
-                yield {"prompt": messages, "row": json.dumps(row), "tokens": len(ids["prompt_ids"])}
-
-    prompts = write_arrow(fitting(), start.path("prompts.arrow"), _COLUMNS)
+    fitting = _fit_prompts(start, start.job.train_rows, limits, lengths)
+    prompts = write_arrow(fitting, start.path("prompts.arrow"), _COLUMNS)
     check_lengths(lengths, start, limits, "prompts")
     return prompts, lengths
+
+
+def held_out_prompts(start: Start, answer_tokens: int) -> Dataset:
+    """The same of the first ``eval_prompts`` of those that were held out."""
+    source, limits = start.job.heldout_rows, replace(start.limits, answer=int(answer_tokens))
+    fitting: Iterator[dict[str, Any]] = iter(())
+    if start.job.eval_prompts and source is not None and source.is_file():
+        fitting = islice(_fit_prompts(start, source, limits, LengthCount()), start.job.eval_prompts)
+    return write_arrow(fitting, start.path("held-out-prompts.arrow"), _COLUMNS)
+
+
+def _fit_prompts(start: Start, source: Path, limits: TokenLimits, lengths: LengthCount) -> Iterator[dict[str, Any]]:
+    rows, asked = tee(read_training_rows(source, "prompts"))
+    encoded = encode(start.tokenizer, asked, count_rows(source), start.report, ())
+    for row, ids in zip(rows, encoded, strict=True):
+        if lengths.fit(ids, limits.prompt + 1):
+            messages = [{"role": message["role"], "content": message["content"]} for message in row["prompt"]]
+            yield {"prompt": messages, "row": json.dumps(row), "tokens": len(ids["prompt_ids"])}
 
 
 def reward_function(

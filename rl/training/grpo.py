@@ -48,7 +48,7 @@ from rl.lm.log_probs import PromptAndAnswer
 from rl.lm.own_tokens import own_mask, plain
 from rl.training import fitting
 from rl.training.callbacks import Alive
-from rl.training.fresh_prompts import reward_function, scorer_of, tokenised_prompts
+from rl.training.fresh_prompts import held_out_prompts, reward_function, scorer_of, tokenised_prompts
 from rl.training.imitating import load_untrained, warm_up
 from rl.training.kept_passes import kept_passes
 from rl.training.preparing import Start, check_lengths, prepare, write_arrow
@@ -66,7 +66,8 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         if online:
             # rewards: one number for each answer, None where none applies; a group's statistics are TRL's work
             rewards = reward_function(scorer_of(job), start.tokenizer, alive)
-            trainer = trainer_of(start, config, load_untrained(start), rows, reward_funcs=rewards)
+            looks = held_out_prompts(start, config.max_new_tokens)
+            trainer = trainer_of(start, config, load_untrained(start), rows, looks=looks, reward_funcs=rewards)
         else:
             # policy: has imitated the best answer of each group first, if the job asks for it
             policy = warm_up(start, best_answers(rows))
@@ -80,9 +81,11 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
 
 
 Config = TypeVar("Config", bound=GRPOConfig)
+LOOKS = 5
+"""At held-out prompts in a training, where nobody says after how many steps."""
 
 
-class Trainer(GRPOTrainer):
+class Trainer(fitting.LooksOnly, GRPOTrainer):
     def _get_train_sampler(self, dataset: Dataset | None = None) -> RepeatSampler:
         """TRL draws the epochs one after the other, so a resumed training would begin with the order of the first."""
         sampler = super()._get_train_sampler(dataset)
@@ -97,6 +100,7 @@ class Trainer(GRPOTrainer):
 
     def _generate_single_turn(self, prompt_ids: Sequence[list[int]], *arguments: Any, **options: Any) -> Any:
         """Dropout would make the answers those of another model than the one that is to be."""
+        training = self.model.training
         self.model.eval()
         try:
             if self.use_vllm or self.accelerator.device.type != "cpu" or processes.cuts_models():
@@ -105,7 +109,7 @@ class Trainer(GRPOTrainer):
             how = (self.max_completion_length, self.temperature, self.top_p)
             return sample(self.model, self.processing_class, prompt_ids, *how, repetition_penalty=1.0), None
         finally:
-            self.model.train()
+            self.model.train(training)
 
 
 class _EpochSampler(RepeatSampler):
@@ -161,9 +165,11 @@ def trainer_of(
     *,
     shuffled: bool = True,
     kind: type[Trainer] = Trainer,
+    looks: Dataset | None = None,
     **parts: Any,
 ) -> Trainer:
-    """``shuffled``: else the rows come in their order."""
+    """``shuffled``: else the rows come in their order. ``looks``: prompts that are answered once each, now and then, to see
+    how the answers are rewarded."""
     of_grpo: dict[str, Any] = {
         "beta": config.beta,
         "num_generations": int(config.num_generations),
@@ -174,8 +180,12 @@ def trainer_of(
         "disable_dropout": False,
         "shuffle_dataset": shuffled,
     }
+    if looks:
+        every = start.job.eval_every or 1 / LOOKS
+        of_grpo |= {"eval_strategy": "steps", "eval_steps": every, "num_generations_eval": 1}
     warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
-    return kind(**fitting.parts(start, model, rows, Arguments, config, **of_grpo, **_of_vllm(config)), **parts)
+    all_parts = fitting.parts(start, model, rows, Arguments, config, held_out=looks, **of_grpo, **_of_vllm(config))
+    return kind(**all_parts, **parts)
 
 
 def _of_vllm(config: GRPOConfig) -> dict[str, Any]:

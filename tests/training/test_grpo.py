@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -124,6 +125,25 @@ def test_a_reward_of_the_name_of_a_metric_does_not_take_its_place(uninterrupted_
     metrics = uninterrupted_run[0].metrics
     assert metrics["reward_loss"] == 0.5
     assert metrics["loss"] != 0.5
+
+
+def test_held_out_prompts_are_answered_and_rewarded_now_and_then(
+    answering_base: Path, tmp_path: Path, uninterrupted_run: Run
+):
+    asked = write_rows(
+        tmp_path / "heldout.jsonl", [answering.question(number, asked=number) for number in range(20, 26)]
+    )
+    looking = replace(job(answering_base, tmp_path), heldout_rows=asked, eval_prompts=3, eval_every=2)
+    result = grpo.train(looking, silent)
+    assert same_weights(result, uninterrupted_run[0])
+    rewards = [of.get("held_out_reward") for of in result.history]
+    assert [value is not None for value in rewards] == [False, True, False, True, False, True]
+    assert all(
+        value in (0.0, pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0) for value in rewards if value is not None
+    )
+    assert not any("held_out_loss" in of for of in result.history)
+    often = grpo.train(replace(looking, eval_every=0, output_dir=tmp_path / "often"), silent)
+    assert sum("held_out_reward" in of for of in often.history) in (grpo.LOOKS - 2, grpo.LOOKS - 1, grpo.LOOKS)
 
 
 @pytest.mark.slow

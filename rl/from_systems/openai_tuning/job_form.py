@@ -29,8 +29,11 @@ NUMBERS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
 }
 """Type of method to its hyper-parameters with the least and the largest number; each may be ``auto``."""
 WHOLE: Final = frozenset({"batch_size", "n_epochs", "eval_interval", "eval_samples"})
-UNUSED: Final = ("compute_multiplier", "eval_interval", "eval_samples", "reasoning_effort")
+UNUSED: Final = ("compute_multiplier", "reasoning_effort")
 """Those that a job says that it does not use, where they are given."""
+WANDB: Final = "wandb"
+WANDB_FIELDS: Final = frozenset({"project", "name", "tags", "entity"})
+"""The last is not used: the account is the operator's."""
 MOST_MODEL, MOST_SUFFIX, MOST_PAIRS, MOST_KEY, MOST_VALUE = 200, 64, 16, 64, 512
 
 
@@ -145,11 +148,20 @@ def _integrations(value: object) -> list[Any]:
     """Weights and Biases alone, where its package is here."""
     if not value:
         return []
-    wandb = (
-        [of for of in value if isinstance(of, dict) and of.get("type") == "wandb"] if isinstance(value, list) else []
-    )
-    if wandb != value:
+    if not isinstance(value, list) or not all(isinstance(of, dict) and of.get("type") == WANDB for of in value):
         raise TuningRefused("integrations must be a list of objects of the type wandb", "integrations", "invalid_value")
-    if not find_spec("wandb"):
+    if not find_spec(WANDB):
         raise TuningRefused("the package wandb is not installed here", "integrations", "integration_not_available")
-    return wandb
+    if len(value) > 1 or not _is_wandb(value[0].get(WANDB)):
+        what = f"one with a project, and a name and up to {MOST_PAIRS} tags if you like, of {MOST_KEY} characters each"
+        raise TuningRefused(f"integrations must be {what}", "integrations", "invalid_value")
+    return value
+
+
+def _is_wandb(value: object) -> bool:
+    if not isinstance(value, dict) or not value.get("project") or not value.keys() <= WANDB_FIELDS:
+        return False
+    tags = value.get("tags") or []
+    texts = [value[name] for name in WANDB_FIELDS - {"tags"} if value.get(name) is not None]
+    bounded = isinstance(tags, list) and len(tags) <= MOST_PAIRS
+    return bounded and all(isinstance(text, str) and len(text) <= MOST_KEY for text in [*texts, *tags])

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db.models import F, FloatField, Sum
 from django.db.models.functions import Cast
 
-from rl.from_systems.openai_tuning.job_form import UNUSED
+from rl.from_systems.openai_tuning.job_form import UNUSED, WANDB
 from rl.from_systems.openai_tuning.job_work import ORGANIZATION, figures_of
 from rl.from_systems.openai_tuning.lineage import TUNED
 from rl.models import Evaluation, ModelVersion, TrainingRun, TuningJob
@@ -126,9 +126,10 @@ def _events(job: TuningJob) -> Iterator[_Event]:
     if job.model.startswith(TUNED):
         text = f"The base model learns these files together with those that made {job.model}"
         yield job.created_at, "info", text, None
-    for name in job.method[job.method["type"]]["hyperparameters"]:
-        if name in UNUSED:
-            yield job.created_at, "warn", f"{name} is not used here", None
+    hyperparameters = job.method[job.method["type"]]["hyperparameters"]
+    entities = ["wandb.entity" for of in job.integrations if of.get(WANDB, {}).get("entity")]
+    for name in [*(of for of in UNUSED if of in hyperparameters), *entities]:
+        yield job.created_at, "warn", f"{name} is not used here", None
     if job.is_checked:
         yield job.created_at, "info", "Files validated, moving job to queued state", None
     if job.run and job.run.started_at:
@@ -144,7 +145,8 @@ def _events_of_run(job: TuningJob, run: TrainingRun, start: datetime) -> Iterato
     for step, values in run.metric_points.values_list("step", "values")[:MOST_STEPS]:
         figures = figures_of(step, values)
         loss = f": training loss={figures['train_loss']:.2f}" if figures["train_loss"] is not None else ""
-        loss += f", mean reward={reward:.2f}" if (reward := figures.get("train_mean_reward")) is not None else ""
+        for name, text in (("train_mean_reward", "mean reward"), ("valid_mean_reward", "validation mean reward")):
+            loss += f", {text}={figures[name]:.2f}" if figures.get(name) is not None else ""
         moment = start + taken * (step / max(run.total_steps, step, 1))
         yield moment, "info", f"Step {step}/{run.total_steps}{loss}", {"total_steps": run.total_steps, **figures}
     if evaluation := _evaluation_of(job):

@@ -17,6 +17,7 @@ from rl.base.slugs import one_line
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.read.prompt_file import PromptFile
 from rl.from_systems.openai_tuning.checks import LEAST_ROWS, BadRows, check_rows
+from rl.from_systems.openai_tuning.job_form import WANDB
 from rl.from_systems.openai_tuning.job_rows import store_rows
 from rl.from_systems.openai_tuning.lineage import TUNED, lineage_of
 from rl.from_systems.openai_tuning.stored_files import write_file
@@ -34,6 +35,8 @@ PREPARE_SECONDS: Final = 1200
 LEFT_SECONDS: Final = 600
 CHECKPOINTS: Final = 2
 """Passes before the last whose models can be called too, as at OpenAI."""
+EVAL_SAMPLES: Final = 16
+"""Held-out prompts that a reinforcement job answers at each look, where nobody says how many."""
 HELD_OUT_SHARE: Final = 0.1
 """What a job without a validation file holds out of its prompts."""
 
@@ -110,13 +113,23 @@ def _make_run(job: TuningJob) -> TrainingRun:
     chosen = choosing.choose(job.agent, lineage.method, overrides, base_model=lineage.base)
     share = 0.0 if any(of.validation_file for of in lineage.jobs) else HELD_OUT_SHARE
     data = DataOptions(pair_type=job.agent.pair_type, sessions=tuple(lineage.files), val_split=share, min_samples=1)
-    trackers, passes = "wandb" if job.integrations else "", CHECKPOINTS if _keeps_checkpoints(job.agent) else 0
-    options = chosen.apply_to(RunOptions(data=data, report_to=trackers, keep_passes=passes))
+    options = chosen.apply_to(
+        RunOptions(data=data, keep_passes=CHECKPOINTS if _keeps_checkpoints(job.agent) else 0, **_tracking_of(job))
+    )
     options = _with_prompts(job, options) if kind == "reinforcement" else options
     with audit.acting_for(
         audit.Caller(f"key:{job.api_key_id or '?'} {job.api_key.name if job.api_key else 'fine-tuning'}")
     ):
         return run.create(job.agent, method_name=lineage.method, config=chosen.config, options=options)
+
+
+def _tracking_of(job: TuningJob) -> dict[str, Any]:
+    """A run without a name has the job's id, as at OpenAI."""
+    if not job.integrations:
+        return {}
+    listed = job.integrations[0][WANDB]
+    tracked_as = {"project": listed["project"], "name": listed.get("name") or job.pk, "tags": listed.get("tags") or []}
+    return {"report_to": WANDB, "tracked_as": tracked_as}
 
 
 def _with_prompts(job: TuningJob, options: RunOptions) -> RunOptions:
@@ -128,7 +141,13 @@ def _with_prompts(job: TuningJob, options: RunOptions) -> RunOptions:
         "ratings_file": held_out,
     }
     origins = {**options.origins, **dict.fromkeys(files, job.training_file)}
-    return replace(options, **files, grader={"openai": job.method["reinforcement"]["grader"]}, origins=origins)
+    settings = job.method["reinforcement"]
+    prompts, every = (settings["hyperparameters"].get(name, "auto") for name in ("eval_samples", "eval_interval"))
+    looks: dict[str, Any] = {
+        "eval_prompts": EVAL_SAMPLES if prompts == "auto" else prompts,
+        "eval_every": 0 if every == "auto" else every,
+    }
+    return replace(options, **files, **looks, grader={"openai": settings["grader"]}, origins=origins)
 
 
 def _numbers(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,21 +209,24 @@ def _write_results(job: TuningJob, ended: TrainingRun) -> str:
     points = ended.metric_points.values_list("step", "values").iterator()
     rows = (figures_of(step, values) for step, values in points)
     lines = (",".join("" if of is None else str(of) for of in row.values()) for row in rows)
-    columns = (*_COLUMNS, *(("train_mean_reward",) if job.method["type"] == "reinforcement" else ()))
+    columns = (
+        *_COLUMNS,
+        *(("train_mean_reward", "valid_mean_reward") if job.method["type"] == "reinforcement" else ()),
+    )
     pieces = (f"{line}\n".encode() for line in chain([",".join(columns)], lines))
     return str(write_file(job.agent, job.api_key, f"step_metrics_{job.pk}.csv", RESULTS, pieces).pk)
 
 
 def figures_of(step: int, values: dict[str, Any]) -> dict[str, Any]:
     """The figures of one step by OpenAI's names; None: not measured. Of preferences, the accuracy is that of the pairs."""
-    rewards = {"train_mean_reward": values["reward"]} if "reward" in values else {}
+    rewards = {"train_mean_reward": values.get("reward"), "valid_mean_reward": values.get("held_out_reward")}
     return {
         "step": step,
         "train_loss": values.get("loss"),
         "train_mean_token_accuracy": values.get("token_accuracy", values.get("accuracy")),
         "valid_loss": values.get("held_out_loss"),
         "valid_mean_token_accuracy": values.get("held_out_token_accuracy", values.get("held_out_accuracy")),
-        **rewards,
+        **(rewards if "reward" in values else {}),
     }
 
 

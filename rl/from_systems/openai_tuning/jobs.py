@@ -8,6 +8,8 @@ from django.db import transaction
 from django.db.models import QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
+from django.http.response import HttpResponseBase
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,6 +17,7 @@ from rl.base.errors import UsageError
 from rl.collect.storable import unstorable
 from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.calls import TuningRefused, TuningView
+from rl.from_systems.openai_tuning.event_stream import EventRenderer, EventResponse
 from rl.from_systems.openai_tuning.job_form import FIELDS, read_job
 from rl.from_systems.openai_tuning.job_object import list_checkpoints, list_events, show_job
 from rl.from_systems.openai_tuning.lineage import TUNED, find_tuned, lineage_of
@@ -171,10 +174,16 @@ class JobResume(JobChange):
 
 
 class JobEvents(JobView):
-    scopes = {"GET": READ}
+    """A page of them, or with ``stream=true`` those that there are and those that come, until the job is over."""
 
-    def get(self, request: Request, name: str) -> Response:
-        return self.page(list_events(self.job(name)))
+    scopes = {"GET": READ}
+    renderer_classes = (JSONRenderer, EventRenderer)
+
+    def get(self, request: Request, name: str) -> HttpResponseBase:
+        job = self.job(name)
+        if request.GET.get("stream") == "true" or request.accepted_media_type == EventRenderer.media_type:
+            return EventResponse(job, request.headers.get("Last-Event-ID") or request.GET.get("after", ""))
+        return self.page(list_events(job))
 
 
 class JobCheckpoints(JobView):

@@ -34,7 +34,7 @@ CHARTS = (
         ("accuracy", "right", "token_accuracy"),
         held_out=("held_out_accuracy", "held_out_token_accuracy"),
     ),
-    Chart("reward, mean and spread", ("reward",), spread="reward_std"),
+    Chart("reward, mean and spread", ("reward",), spread="reward_std", held_out=("held_out_reward",)),
     Chart("margin of good over bad (nats)", ("margin",)),
     Chart("KL divergence from the base model", ("kl",)),
     Chart("value error", ("value_error", "value_loss")),

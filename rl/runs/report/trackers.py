@@ -22,8 +22,13 @@ PROJECT = "ratchet"
 class Trackers:
     """A Report. They are started at the first step, when the trainer has set up its processes."""
 
-    def __init__(self, names: Sequence[str], folder: Path, title: str, settings: Mapping[str, Any]) -> None:
-        self._names, self._folder, self._title, self._settings = names, folder, title, settings
+    def __init__(
+        self, names: Sequence[str], folder: Path, listed: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> None:
+        """``listed``: under which ``name``, and where they are not the usual ones ``project`` and ``tags``."""
+        self._names, self._folder, self._settings = names, folder, settings
+        self._project, self._title = listed.get("project") or PROJECT, listed["name"]
+        self._tags = {"tags": listed["tags"]} if listed.get("tags") else {}
         self._started: list[GeneralTracker] = []
         self._step = 0
         self._sent: set[str] = set()
@@ -72,5 +77,5 @@ class Trackers:
         if name == "tensorboard":
             return {"run_name": self._title, "logging_dir": str(self._folder / "tensorboard")}
         if name == "mlflow":
-            return {"experiment_name": PROJECT, "run_name": self._title}
-        return {"run_name": PROJECT, "name": self._title}
+            return {"experiment_name": self._project, "run_name": self._title}
+        return {"run_name": self._project, "name": self._title, **(self._tags if name == "wandb" else {})}

@@ -25,6 +25,7 @@ from rl.serving.gateway.gateway import CALLER
 from rl.serving.gateway.routing import KnownKey
 from rl.serving.gateway.table import own_connection
 from rl.web.api.problems import MEDIA_TYPE, document
+from rl.web.front.following import Following, Headers
 
 LOOK_SECONDS: Final = 1.0
 LONGEST_WAIT: Final = 600.0
@@ -129,19 +130,18 @@ PIECE: Final = 65_536
 IN_MEMORY: Final = 1_048_576
 """Bytes of a streaming response; what is longer waits in a file."""
 
-Headers = list[tuple[bytes, bytes]]
-
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     status: int
     headers: Headers
-    """Lower-case names."""
     body: bytes | IO[bytes]
     later: Later | None = None
     """What is answered later, where the client wants to wait."""
     question: GatewayQuestion | None = None
     """What the gateway answers in the place of this."""
+    following: Following | None = None
+    """What is sent in the place of the body, as it comes."""
 
     def with_body(self, status: int, body: bytes) -> Self:
         length = (b"content-length", str(len(body)).encode())

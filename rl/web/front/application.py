@@ -30,6 +30,7 @@ from rl.serving.gateway.table import own_connection
 from rl.web.front import health
 from rl.web.front.answers import ClientLeft, EndsOfRuns, HttpAnswer, Later, RequestRefused, send_answer
 from rl.web.front.bridge import RETRY_SECONDS, Bridge, collect, collect_by, replay
+from rl.web.front.following import FULL, Followers
 from rl.web.front.health import problem
 from rl.web.front.limits import Memory, RequestLimits, address_of, require_known_host
 from rl.web.front.uploads import IN_MEMORY, keep_in, largest_body, may_send
@@ -44,7 +45,7 @@ class Front:
         self._limits, self._memory = RequestLimits(), Memory()
         self._site = Bridge(django)
         self._health = health.Health(problem, self._site.has_turn)
-        self._ends = EndsOfRuns()
+        self._ends, self._followers = EndsOfRuns(), Followers()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -54,6 +55,7 @@ class Front:
             await gateway(scope, receive, send)
             await self._health.stop()
             await self._ends.stop()
+            self._followers.stop()
             self._site.stop()
             return
         scope = below_site(scope)
@@ -82,7 +84,7 @@ class Front:
         await send_answer(send, answer)
 
     async def _of_gateway_or_site(self, scope: Any, receive: Any, send: Any, take: Any) -> HttpAnswer | None:
-        """None where the gateway has answered. Raises as ``_of_site``."""
+        """None where the gateway has answered, or events were sent. Raises as ``_of_site``."""
         path, noting = scope["path"], self._noting_send(scope, address_of(scope), send)
         is_otlp = f"{path}/".startswith(SPANS)
         most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -91,6 +93,11 @@ class Front:
             await gateway({**scope, HOLD: _refusing(take)}, replay(body, receive), noting)
             return None
         answer = await self._of_site(scope, receive, body)
+        if answer.following:
+            if self._followers.is_full:
+                raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", FULL, retry_seconds=RETRY_SECONDS)
+            await self._followers.follow(receive, noting, answer.headers, cast("bytes", answer.body), answer.following)
+            return None
         if asked := answer.question:
             await gateway(asked.scope(scope), replay(asked.body, receive), noting)
             return None

@@ -19,7 +19,8 @@ from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 
 from rl.serving.gateway.streaming import unless_gone
-from rl.web.front.answers import PASSES_ON, ClientLeft, Headers, HttpAnswer, RequestRefused, spool
+from rl.web.front.answers import PASSES_ON, ClientLeft, HttpAnswer, RequestRefused, spool
+from rl.web.front.following import Headers
 
 Receive = Callable[[], Awaitable[Any]]
 Keep = Callable[[bytes], Awaitable[None]]
@@ -157,7 +158,7 @@ class Bridge:
         response = self._django(environment, start_response)
         try:
             body = _open_stream(response) if response.streaming else response.content
-            more = getattr(response, "later", None), getattr(response, "question", None)
+            more = (getattr(response, name, None) for name in ("later", "question", "following"))
             return HttpAnswer(*started[0], body, *more)
         finally:
             response.close()

@@ -15,7 +15,7 @@ const grader = {
 const once = { n_epochs: 1 };
 const methods = {
   dpo: ["pairs.jsonl", { hyperparameters: { ...once, batch_size: 4 } }],
-  reinforcement: ["prompts.jsonl", { grader, hyperparameters: once }],
+  reinforcement: ["prompts.jsonl", { grader, hyperparameters: { ...once, eval_interval: 1, eval_samples: 2 } }],
 };
 const results = {};
 for (const [type, [name, settings]] of Object.entries(methods)) {

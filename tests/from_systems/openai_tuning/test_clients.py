@@ -8,19 +8,23 @@ from typing import Any
 
 import openai
 import pytest
+from django.utils import timezone
 from openai.resources.files import AsyncFiles, Files
 from openai.resources.uploads import AsyncUploads, Uploads
 from openai.resources.uploads.parts import Parts
 from openai.types import FileObject, Upload
+from openai.types.fine_tuning import FineTuningJobEvent
 from openai.types.uploads import UploadPart
 
-from rl.models import ApiKey
+from rl.models import Agent, ApiKey, TuningJob
+from rl.web.front import following
 from tests.from_systems.openai_tuning.callers import CHATS
 from tests.serving.gateway.test_node_clients import run, with_clients
 from tests.web.front.in_thread import front_in_thread
 
 pytestmark = [pytest.mark.database, pytest.mark.process]
 NAME = "chats.jsonl"
+SUPERVISED = {"type": "supervised", "supervised": {"hyperparameters": {}}}
 MD5 = hashlib.md5(CHATS).hexdigest()
 ABOUT: dict[str, Any] = {"bytes": len(CHATS), "filename": NAME, "mime_type": "text/jsonl", "purpose": "fine-tune"}
 
@@ -175,3 +179,24 @@ def test_javascript_sends_reads_and_deletes_files_too(url: str, key: str, tmp_pa
         "uploaded": ["completed", len(CHATS)],
         "cancelled": "cancelled",
     }
+
+
+def test_events_of_a_job_stream_until_it_is_over(client: openai.OpenAI):
+    agent = Agent.objects.create(name="router")
+    job = TuningJob.objects.create(agent=agent, model="tiny", training_file="file-1", method=SUPERVISED, seed=1)
+    address = f"/fine_tuning/jobs/{job.pk}/events?stream=true"
+    events = client.get(address, cast_to=FineTuningJobEvent, stream=True, stream_cls=openai.Stream[FineTuningJobEvent])
+    told = iter(events)
+    assert [next(told).message, next(told).message][0] == f"Created fine-tuning job: {job.pk}"
+    TuningJob.objects.update(is_checked=True)
+    assert next(told).message == "Files validated, moving job to queued state"
+    TuningJob.objects.update(finished_at=timezone.now())
+    assert [event.message for event in told] == ["Fine-tuning job cancelled"]
+
+
+def test_so_many_may_follow_a_job(client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(following, "MOST", 0)
+    agent = Agent.objects.create(name="router")
+    job = TuningJob.objects.create(agent=agent, model="tiny", training_file="file-1", method=SUPERVISED, seed=1)
+    with pytest.raises(openai.InternalServerError, match="too many follow"):
+        client.get(f"/fine_tuning/jobs/{job.pk}/events?stream=true", cast_to=object)

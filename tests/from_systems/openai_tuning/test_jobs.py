@@ -11,7 +11,7 @@ from openai.types.fine_tuning.jobs import FineTuningJobCheckpoint
 from rl.base.errors import ExportFailed
 from rl.collect.importers.chat import RATER
 from rl.dataset_builder import freeze
-from rl.from_systems.openai_tuning import job_work
+from rl.from_systems.openai_tuning import job_form, job_work
 from rl.from_systems.openai_tuning.job_form import NUMBERS
 from rl.lm import checkpoints
 from rl.models import (
@@ -256,6 +256,20 @@ def test_events_come_in_pages_and_keep_their_ids(trainer: Caller, succeeded: Tun
     assert ids == sorted(ids, reverse=True)
 
 
+def test_events_of_a_job_that_is_over_come_in_one_stream(trainer: Caller, succeeded: TuningJob):
+    url = f"{JOBS}/{succeeded.pk}/events"
+    whole = trainer.get(url, stream="true")
+    assert whole["Content-Type"] == "text/event-stream"
+    *sent, done = whole.content.decode().strip().split("\n\n")
+    assert done == "data: [DONE]"
+    ids, events = zip(*(piece.split("\n") for piece in sent), strict=True)
+    told = [json.loads(event.removeprefix("data: ")) for event in events]
+    assert [f"id: {event['id']}" for event in told] == [*ids]
+    assert [event["message"] for event in told] == messages(trainer, succeeded)[::-1]
+    rest = trainer.client.get(url, headers={"accept": "text/event-stream", "last-event-id": told[-2]["id"]})
+    assert rest.content.decode().count("id: ") == 1
+
+
 def test_its_last_step_is_a_checkpoint_that_can_be_called(trainer: Caller, succeeded: TuningJob):
     (only,) = trainer.get(f"{JOBS}/{succeeded.pk}/checkpoints").json()["data"]
     checkpoint = FineTuningJobCheckpoint.model_validate(only, strict=True)
@@ -354,7 +368,8 @@ def test_a_key_of_an_agent_sees_and_trains_that_agent(trainer: Caller, agent: Ag
 
 def test_prompts_are_rewarded_by_the_jobs_grader(trainer: Caller):
     rows = [{"messages": [{**ASK, "content": f"Question {number}?"}], "answer": "delivery"} for number in range(12)]
-    method = {"type": "reinforcement", "reinforcement": {"grader": GRADER, "hyperparameters": {"eval_interval": 5}}}
+    numbers = {"eval_interval": 5, "reasoning_effort": "low"}
+    method = {"type": "reinforcement", "reinforcement": {"grader": GRADER, "hyperparameters": numbers}}
     job = make_job(trainer, *rows, method=method)
     assert job_work.prepare(job.pk) == "started"
     run = TrainingRun.objects.get()
@@ -366,7 +381,40 @@ def test_prompts_are_rewarded_by_the_jobs_grader(trainer: Caller):
     row = json.loads((frozen.directory / "train.jsonl").read_text().splitlines()[0])
     assert row["details"] == {"item": {"answer": "delivery"}}
     assert not Trace.objects.exists()
-    assert "eval_interval is not used here" in messages(trainer, job)
+    assert (options.eval_every, options.eval_prompts) == (5, job_work.EVAL_SAMPLES)
+    assert "reasoning_effort is not used here" in messages(trainer, job)
+    for step, held_out in ((4, {}), (5, {"held_out_reward": 0.25})):
+        MetricPoint.objects.create(run=run, step=step, values={"loss": 0.5, "reward": 0.125, **held_out})
+    TrainingRun.objects.update(state="running", started_at=job.created_at, step=5, total_steps=10)
+    assert messages(trainer, job)[:2] == [
+        "Step 5/10: training loss=0.50, mean reward=0.12, validation mean reward=0.25",
+        "Step 4/10: training loss=0.50, mean reward=0.12",
+    ]
+
+
+LISTED = {"project": "router", "name": None, "tags": ["mail"], "entity": "team"}
+
+
+def test_a_tracker_lists_the_run_as_the_job_says(trainer: Caller, monkeypatch):
+    monkeypatch.setattr(job_form, "find_spec", lambda name: name)
+    job = make_job(trainer, integrations=[{"type": "wandb", "wandb": LISTED}])
+    assert job_work.prepare(job.pk) == "started"
+    options = RunOptions.from_dict(TrainingRun.objects.get().options)
+    assert (options.report_to, options.tracked_as) == (
+        "wandb",
+        {"project": "router", "name": job.pk, "tags": ["mail"]},
+    )
+    assert shown(trainer, job).integrations[0].wandb.project == "router"
+    assert "wandb.entity is not used here" in messages(trainer, job)
+
+
+@pytest.mark.parametrize(
+    "listed", [None, {}, {"project": 1}, {**LISTED, "url": "x"}, {**LISTED, "tags": ["x" * 65]}, {**LISTED, "name": []}]
+)
+def test_a_tracker_that_cannot_be_told_apart_is_refused(trainer: Caller, monkeypatch, listed: Any):
+    monkeypatch.setattr(job_form, "find_spec", lambda name: name)
+    body = {"model": "tiny", "training_file": put_file(CHAT), "integrations": [{"type": "wandb", "wandb": listed}]}
+    assert trainer.post(JOBS, body).json()["error"]["param"] == "integrations"
 
 
 WRONG = [

@@ -55,7 +55,7 @@ def step(number: int, **metrics: float) -> dict[str, Any]:
 
 def test_a_training_is_followed_step_by_step(tiny_base, tmp_path, book):
     work = job(tiny_base, tmp_path)
-    with closing(trackers.Trackers(["mlflow"], tmp_path, "support-dpo-4", work.config.as_dict())) as tell:
+    with closing(trackers.Trackers(["mlflow"], tmp_path, {"name": "support-dpo-4"}, work.config.as_dict())) as tell:
         result = dpo.train(work, tell)
     (kept,) = book.kept
     assert list(kept.told) == [1, 2, 3, 4, 5, 6]
@@ -66,7 +66,7 @@ def test_a_training_is_followed_step_by_step(tiny_base, tmp_path, book):
 
 
 def test_a_step_is_told_once_and_without_what_is_not_finite(tmp_path, book):
-    with closing(trackers.Trackers(["mlflow"], tmp_path, "t", {})) as tell:
+    with closing(trackers.Trackers(["mlflow"], tmp_path, {"name": "t"}, {})) as tell:
         tell("step", step(0))
         tell("step", step(1, loss=1.0, kl=float("nan")))
         tell("step", step(1, loss=1.0))
@@ -75,7 +75,7 @@ def test_a_step_is_told_once_and_without_what_is_not_finite(tmp_path, book):
 
 
 def test_what_is_measured_behind_a_step_is_told_beside_it(tmp_path, book):
-    with closing(trackers.Trackers(["mlflow"], tmp_path, "support-dpo-4", {})) as tell:
+    with closing(trackers.Trackers(["mlflow"], tmp_path, {"name": "support-dpo-4"}, {})) as tell:
         tell("step", step(1, loss=0.5))
         tell("step", step(1, loss=0.5, held_out_loss=0.7))
         tell("step", step(1, loss=0.5, held_out_loss=0.7))
@@ -89,14 +89,14 @@ def test_a_tracker_that_cannot_start_fails_the_run_at_its_first_step(tmp_path, b
 
     monkeypatch.setattr(Book, "start", refuse)
     with (
-        closing(trackers.Trackers(["mlflow"], tmp_path, "t", {})) as tell,
+        closing(trackers.Trackers(["mlflow"], tmp_path, {"name": "t"}, {})) as tell,
         pytest.raises(TrainingFailed, match="no server"),
     ):
         tell("step", step(1, loss=1.0))
 
 
 def test_a_tracker_that_breaks_on_the_way_is_let_go(tmp_path, book, monkeypatch):
-    with closing(trackers.Trackers(["mlflow"], tmp_path, "t", {})) as tell:
+    with closing(trackers.Trackers(["mlflow"], tmp_path, {"name": "t"}, {})) as tell:
         tell("step", step(1, loss=1.0))
         monkeypatch.setattr(Book, "log", lambda *a, **k: 1 / 0)
         tell("step", step(2, loss=1.0))
@@ -109,13 +109,21 @@ def test_tensorboard_itself_follows_a_training_with_all_of_its_settings(tiny_bas
 
     work = job(tiny_base, tmp_path)
     settings = {**work.config.as_dict(), "environment": {"type": "search"}, "origins": ["operator"], "seed": None}
-    with closing(trackers.Trackers(["tensorboard"], tmp_path, "support-dpo-4", settings)) as tell:
+    with closing(trackers.Trackers(["tensorboard"], tmp_path, {"name": "support-dpo-4"}, settings)) as tell:
         result = dpo.train(work, tell)
     events = EventAccumulator(str(tmp_path / "tensorboard" / "support-dpo-4")).Reload()
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(result.loss_history)
 
 
 def test_no_names_follow_nothing(tmp_path, book):
-    with closing(trackers.Trackers([], tmp_path, "t", {})) as tell:
+    with closing(trackers.Trackers([], tmp_path, {"name": "t"}, {})) as tell:
         tell("step", step(1, loss=1.0))
     assert book.kept == []
+
+
+def test_a_run_is_listed_under_the_project_name_and_tags_that_were_asked_for(tmp_path):
+    listed = {"project": "mail", "name": "first try", "tags": ["small"]}
+    told = trackers.Trackers([], tmp_path, listed, {})
+    assert told._arguments("mlflow") == {"experiment_name": "mail", "run_name": "first try"}
+    assert told._arguments("trackio") == {"run_name": "mail", "name": "first try"}
+    assert told._arguments("wandb") == {"run_name": "mail", "name": "first try", "tags": ["small"]}
