@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from rl.serving.dialects.dialect import SIGN_OF_LIFE
 from rl.serving.gateway.streaming import unless_gone
 from rl.serving.gateway.table import own_connection
 
 Headers = list[tuple[bytes, bytes]]
 """Lower-case names."""
+SIGN_OF_LIFE: Final = b":\n"
+"""A comment, without an empty line: behind an ``id`` clients of OpenAI take that for an event."""
 LOOK_SECONDS: Final = 1.0
 LONGEST: Final = 3600.0
 """Seconds; whoever wants more comes again with the id of the last event."""
