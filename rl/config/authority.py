@@ -48,7 +48,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
 
 RUN_OPTIONS: Mapping[str, Owner] = {
     **_assign(Owner.TRAINER, "data sweep export quantization deploy name_by_feedback grader"),
-    **_assign(Owner.TRAINER, "keep_passes eval_prompts eval_every tracked_as"),
+    **_assign(Owner.TRAINER, "answer_schema keep_passes eval_prompts eval_every tracked_as"),
     **_assign(Owner.CHOICE, "base_model reward_model"),
     **_assign(
         Owner.OPERATOR,

@@ -37,7 +37,7 @@ class TrainingJob:
     choosing: Choosing | None = None
     """How these answer, where it is from a closed set."""
     schema: Mapping[str, Any] | None = None
-    """That their answers keep to."""
+    """That their answers keep to, and those that are generated to be rewarded."""
     keep_passes: int = 0
     """After so many of the newest passes, but the last one, the adapter is kept too; 0: after none."""
     eval_prompts: int = 0

@@ -47,8 +47,8 @@ def likeliest(
 ) -> list[Ids]:
     """The likeliest answers, at most ``most`` tokens each, with the end token; the model is in evaluation mode. ``schema``:
     that all of them keep to. Raises UsageError for one that none can keep to."""
-    keeping = [KeepToSchema(tokenizer, schema, _ends(model, tokenizer))] if schema else []
-    return _generate(model, tokenizer, prompts, most, logits_processor=LogitsProcessorList(keeping))
+    keeping = LogitsProcessorList(_keeping(model, tokenizer, schema))
+    return _generate(model, tokenizer, prompts, most, logits_processor=keeping)
 
 
 @torch.no_grad()
@@ -60,12 +60,17 @@ def sample(
     temperature: float,
     top_p: float,
     top_k: int = 0,
+    schema: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> list[Ids]:
     """The same, drawn by torch's global generator: the caller seeds it. ``settings``: of transformers' generation, in place
     of the model's own."""
-    drawing = LogitsProcessorList([DrawingProcessor(temperature, top_p, top_k)])
+    drawing = LogitsProcessorList([*_keeping(model, tokenizer, schema), DrawingProcessor(temperature, top_p, top_k)])
     return _generate(model, tokenizer, prompts, most, logits_processor=drawing, **settings)
+
+
+def _keeping(model: Any, tokenizer: PreTrainedTokenizerBase, schema: Mapping[str, Any] | None) -> list[LogitsProcessor]:
+    return [KeepToSchema(tokenizer, schema, _ends(model, tokenizer))] if schema else []
 
 
 def _generate(
@@ -196,7 +201,7 @@ class KeepToSchema(LogitsProcessor):
             grammar = LLMatcher.grammar_from_json_schema(dict(self._schema), overrides=_HOW)
             matcher = LLMatcher(_words_of(self._tokenizer, scores.shape[-1], self._ends), grammar)
             if error := matcher.get_error():
-                raise UsageError(f"no answer can be made that keeps to the agent's schema: {error}")
+                raise UsageError(f"no answer can be made that keeps to the schema: {error}")
             self._matchers = {(): matcher}
         answers = [tuple(ids) for ids in input_ids[:, self._begin :].tolist()]  # (B, T)
         self._matchers = {answer: self._after(answer) for answer in answers}

@@ -63,6 +63,8 @@ class RunOptions:
     grader: Mapping[str, Any] = field(default_factory=dict)
     """One name of ``rl.scoring.rollouts.GRADERS`` to the JSON of a grader, which rewards generated answers instead of
     ``rewards``."""
+    answer_schema: Mapping[str, Any] = field(default_factory=dict)
+    """JSON schema that answers keep to that are generated while training; empty: none."""
     keep_passes: int = 0
     """The adapters of so many passes before the last are kept beside the version."""
     eval_prompts: int = 0

@@ -257,7 +257,7 @@ def _job(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, report: R
         folds=folds_of(training_set),
         tested=tested_of(training_set),
         choosing=choosing_of(training_set),
-        schema=schema_of(training_set),
+        schema=terms.options.answer_schema or schema_of(training_set),
         **{name: getattr(terms.options, name) for name in ("keep_passes", "eval_prompts", "eval_every")},
         kind=kind_of(training_set).kind,
     )

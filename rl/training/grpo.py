@@ -22,7 +22,7 @@ token of a step weighs the same, where the paper's grpo weighs every answer the 
 
 import random
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 from typing import Any, TypeVar
@@ -57,7 +57,7 @@ from rl.training.preparing import Start, check_lengths, prepare, write_arrow
 def train(job: TrainingJob, report: Report) -> TrainingResult:
     config = job.config
     assert isinstance(config, GRPOConfig)  # noqa: S101  the method's own
-    require_gpu_of_vllm(config)
+    require_generator(config, job.schema)
     alive = Alive(report)
     with prepare(job, report) as start:
         online = config.rollouts == "online"
@@ -68,6 +68,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
             rewards = reward_function(scorer_of(job), start.tokenizer, alive)
             looks = held_out_prompts(start, config.max_new_tokens)
             trainer = trainer_of(start, config, load_untrained(start), rows, looks=looks, reward_funcs=rewards)
+            trainer.schema = job.schema
         else:
             # policy: has imitated the best answer of each group first, if the job asks for it
             policy = warm_up(start, best_answers(rows))
@@ -86,6 +87,9 @@ LOOKS = 5
 
 
 class Trainer(fitting.LooksOnly, GRPOTrainer):
+    schema: Mapping[str, Any] | None = None
+    """That all answers keep to."""
+
     def _get_train_sampler(self, dataset: Dataset | None = None) -> RepeatSampler:
         """TRL draws the epochs one after the other, so a resumed training would begin with the order of the first."""
         sampler = super()._get_train_sampler(dataset)
@@ -103,11 +107,13 @@ class Trainer(fitting.LooksOnly, GRPOTrainer):
         training = self.model.training
         self.model.eval()
         try:
-            if self.use_vllm or self.accelerator.device.type != "cpu" or processes.cuts_models():
+            if not self.schema and (self.use_vllm or self.accelerator.device.type != "cpu" or processes.cuts_models()):
                 return super()._generate_single_turn(prompt_ids, *arguments, **options)
             # as TRL does, whatever the model's own settings of generation are
             how = (self.max_completion_length, self.temperature, self.top_p)
-            return sample(self.model, self.processing_class, prompt_ids, *how, repetition_penalty=1.0), None
+            return sample(
+                self.model, self.processing_class, prompt_ids, *how, schema=self.schema, repetition_penalty=1.0
+            ), None
         finally:
             self.model.train(training)
 
@@ -152,7 +158,11 @@ def whole_groups(config: Config, prompts: int, report: Report) -> Config:
     return replace(config, batch_size=batch, gradient_accumulation=answers // batch)
 
 
-def require_gpu_of_vllm(config: GRPOConfig) -> None:
+def require_generator(config: GRPOConfig, schema: Mapping[str, Any] | None = None) -> None:
+    if schema and (config.vllm or config.vllm_server or processes.cuts_models()):
+        raise UsageError(
+            "answers are kept to a schema here, and neither by vLLM nor where each process has a part of the model"
+        )
     if config.vllm and loading.device().type != "cuda":
         raise UsageError("--vllm needs a GPU, and there is none here: leave it out, or give --vllm-server")
 

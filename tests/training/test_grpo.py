@@ -146,6 +146,29 @@ def test_held_out_prompts_are_answered_and_rewarded_now_and_then(
     assert sum("held_out_reward" in of for of in often.history) in (grpo.LOOKS - 2, grpo.LOOKS - 1, grpo.LOOKS)
 
 
+def test_answers_that_are_rewarded_keep_to_the_schema(answering_base: Path, tmp_path: Path):
+    seen: list[str] = []
+
+    def tell(trace: TraceRecord) -> AnswerScore:
+        seen.append(trace.response)
+        return AnswerScore(float("yes" in trace.response))
+
+    schema = {
+        "type": "object",
+        "properties": {"a": {"enum": ["yes", "no"]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    made = replace(job(answering_base, tmp_path, scorer=tell, max_new_tokens=40, max_steps=1), schema=schema)
+    grpo.train(made, silent)
+    assert len(seen) == 8
+    begun = ["".join(answer.split()) for answer in seen]  # white space is free, and may fill an answer
+    assert all(any(whole.startswith(part) for whole in ('{"a":"yes"}', '{"a":"no"}')) for part in begun)
+    assert any(begun)
+    with pytest.raises(UsageError, match="neither by vLLM"):
+        grpo.train(replace(made, config=replace(made.config, vllm_server="http://127.0.0.1:1")), silent)
+
+
 @pytest.mark.slow
 def test_rewarded_answers_to_new_questions_become_likelier(answering_base: Path, tmp_path: Path):
     """Measured with seeds 1 to 3."""

@@ -11,6 +11,8 @@ from rl.base.names import unknown_name
 from rl.from_systems.openai_tuning.calls import TuningRefused
 from rl.from_systems.openai_tuning.graders import GraderInvalid, validate
 from rl.from_systems.openai_tuning.lineage import TUNED
+from rl.serving.gateway.fields import check_field
+from rl.serving.gateway.refusals import Refusal
 
 FIELDS: Final = (
     *("model", "training_file", "validation_file", "hyperparameters", "method", "seed", "suffix"),
@@ -99,7 +101,7 @@ def _method(body: Mapping[str, Any]) -> dict[str, Any]:
     _require_fields(settings, f"method.{kind}", known)
     of_kind = {**settings, "hyperparameters": _hyperparameters(settings.get("hyperparameters") or {}, kind)}
     if kind == "reinforcement":
-        of_kind["grader"] = _grader(settings.get("grader"))
+        of_kind |= {"grader": _grader(settings.get("grader")), **_response_format(settings)}
     return {"type": kind, kind: of_kind}
 
 
@@ -108,6 +110,14 @@ def _grader(value: object) -> dict[str, Any]:
         return validate(value, "method.reinforcement.grader")
     except GraderInvalid as error:
         raise TuningRefused(str(error), error.param, "invalid_grader") from None
+
+
+def _response_format(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same that the gateway takes with a question."""
+    try:
+        return check_field("response_format", settings)
+    except Refusal as error:
+        raise TuningRefused(str(error), f"method.reinforcement.{error.param}", "invalid_value") from None
 
 
 def _require_fields(values: object, name: str, known: tuple[str, ...]) -> None:

@@ -147,7 +147,15 @@ def _with_prompts(job: TuningJob, options: RunOptions) -> RunOptions:
         "eval_prompts": EVAL_SAMPLES if prompts == "auto" else prompts,
         "eval_every": 0 if every == "auto" else every,
     }
-    return replace(options, **files, **looks, grader={"openai": settings["grader"]}, origins=origins)
+    schema = _schema_of(settings.get("response_format") or {})
+    grader = {"openai": settings["grader"]}
+    return replace(options, **files, **looks, grader=grader, answer_schema=schema, origins=origins)
+
+
+def _schema_of(response_format: Mapping[str, Any]) -> Any:
+    """Empty for text. As the gateway has it, a JSON object may have its schema beside it."""
+    any_object = {"type": "object"} if response_format.get("type") == "json_object" else {}
+    return response_format.get("json_schema", response_format).get("schema", any_object)
 
 
 def _numbers(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from rl.training.agent.episodes import Ids, Play, Stage, WorldStage
 from rl.training.agent.programs import ProgramStage
 from rl.training.agent.rollouts import HeldOutTasks, Rollouts, episode_reward
 from rl.training.callbacks import Alive
-from rl.training.grpo import Trainer, require_gpu_of_vllm, trainer_of, whole_groups
+from rl.training.grpo import Trainer, require_generator, trainer_of, whole_groups
 from rl.training.imitating import warm_up
 from rl.training.preparing import Start, check_lengths, prepare, write_arrow
 
@@ -64,7 +64,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
     config = job.config
     assert isinstance(config, AgentConfig)  # noqa: S101  the method's own
     loading.use_device(config.device)
-    require_gpu_of_vllm(config)
+    require_generator(config)
     if processes.cuts_models():
         raise TrainingFailed("episodes need the whole model in every process: train without FSDP and DeepSpeed")
     if config.vllm_server and processes.count() > 1:

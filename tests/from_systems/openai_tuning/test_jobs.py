@@ -392,6 +392,25 @@ def test_prompts_are_rewarded_by_the_jobs_grader(trainer: Caller):
     ]
 
 
+SCHEMA = {"type": "object", "properties": {"team": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [
+        ({"type": "json_schema", "json_schema": {"name": "team", "schema": SCHEMA}}, SCHEMA),
+        ({"type": "json_object", "schema": SCHEMA}, SCHEMA),
+        ({"type": "json_object"}, {"type": "object"}),
+        ({"type": "text"}, {}),
+        (None, {}),
+    ],
+)
+def test_answers_that_are_graded_have_the_form_that_is_asked_for(trainer: Caller, form: Any, schema: Any):
+    method = {"type": "reinforcement", "reinforcement": {"grader": GRADER, "response_format": form}}
+    assert job_work.prepare(make_job(trainer, {"messages": [ASK], "answer": "delivery"}, method=method).pk) == "started"
+    assert RunOptions.from_dict(TrainingRun.objects.get().options).answer_schema == schema
+
+
 LISTED = {"project": "router", "name": None, "tags": ["mail"], "entity": "team"}
 
 
@@ -439,6 +458,11 @@ WRONG = [
     ({"hyperparameters": {"n_epochs": 1.5}}, "method.supervised.hyperparameters.n_epochs", "invalid_value"),
     ({"hyperparameters": {"rate": 1}}, "method.supervised.hyperparameters.rate", "unknown_parameter"),
     ({"method": {"type": "reinforcement"}}, "method.reinforcement.grader", "invalid_grader"),
+    (
+        {"method": {"type": "reinforcement", "reinforcement": {"grader": GRADER, "response_format": {"type": "xml"}}}},
+        "method.reinforcement.response_format",
+        "invalid_value",
+    ),
     ({"prompt_loss_weight": 1}, "prompt_loss_weight", "unknown_parameter"),
 ]
 
