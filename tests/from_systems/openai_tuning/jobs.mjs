@@ -1,25 +1,13 @@
-// Runs a job of each method that is not supervised at ADDRESS with KEY, asks what it made, and prints what became of them.
+// Runs a job of each of the METHODS at ADDRESS with KEY, asks what it made, and prints what became of them.
 import { createReadStream } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import OpenAI from "openai";
 
-const [address, key] = process.argv.slice(2);
+const [address, key, methods] = process.argv.slice(2);
 const openai = new OpenAI({ baseURL: address, apiKey: key });
-const grader = {
-  type: "string_check",
-  name: "team",
-  operation: "ilike",
-  input: "{{sample.output_text}}",
-  reference: "{{item.team}}",
-};
-const once = { n_epochs: 1 };
-const methods = {
-  dpo: ["pairs.jsonl", { hyperparameters: { ...once, batch_size: 4 } }],
-  reinforcement: ["prompts.jsonl", { grader, hyperparameters: { ...once, eval_interval: 1, eval_samples: 2 } }],
-};
 const results = {};
-for (const [type, [name, settings]] of Object.entries(methods)) {
-  const file = await openai.files.create({ file: createReadStream(name), purpose: "fine-tune" });
+for (const [type, settings] of Object.entries(JSON.parse(methods))) {
+  const file = await openai.files.create({ file: createReadStream(`${type}.jsonl`), purpose: "fine-tune" });
   const method = { type, [type]: settings };
   let job = await openai.fineTuning.jobs.create({ model: "tiny", training_file: file.id, suffix: type, method });
   while (!["succeeded", "failed", "cancelled"].includes(job.status)) {

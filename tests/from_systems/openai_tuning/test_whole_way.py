@@ -2,6 +2,8 @@
 model and llama.cpp."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +64,22 @@ def ended(client: openai.OpenAI, job: FineTuningJob) -> FineTuningJob:
     return until(is_over, SECONDS, every=0.5)
 
 
-def test_a_supervised_job_that_was_paused_is_one_version_that_answers(
+def kill_run(site: Site) -> None:
+    """Kills the run that is at work, and has the reaper start it again."""
+    ((run, pid, attempt),) = until(
+        lambda: site.query("SELECT id, pid, attempt FROM rl_trainingrun WHERE state = 'running' AND pid IS NOT NULL"),
+        SECONDS,
+    )
+    os.kill(pid, signal.SIGKILL)
+
+    def goes_on() -> bool:
+        site.run("shell", "-c", "from rl.runs import supervisor; supervisor.supervise()")
+        return site.query("SELECT attempt FROM rl_trainingrun WHERE id = ?", run) == [(attempt + 1,)]
+
+    until(goes_on, SECONDS, every=0.5)
+
+
+def test_a_supervised_job_that_was_paused_and_killed_is_one_version_that_answers(
     tuning_site, client: openai.OpenAI, tmp_path: Path
 ):
     site, _, _ = tuning_site
@@ -81,6 +98,7 @@ def test_a_supervised_job_that_was_paused_is_one_version_that_answers(
     until(lambda: site.query("SELECT 1 FROM rl_trainingrun WHERE state IN ('cancelled', 'succeeded')"), SECONDS)
     assert client.fine_tuning.jobs.retrieve(job.id).status == "queued"
     client.fine_tuning.jobs.resume(job.id)
+    kill_run(site)
 
     told = ended(client, job)
     assert (told.status, told.error) == ("succeeded", None)
@@ -105,25 +123,58 @@ def test_a_supervised_job_that_was_paused_is_one_version_that_answers(
     until(lambda: name in [model.id for model in client.models.list()])
 
 
-def test_pairs_and_graders_train_from_node(tuning_site, tmp_path: Path):
-    _, url, key = tuning_site
-    pairs = [
-        {
-            "input": {"messages": [ask(number)]},
-            "preferred_output": [tell(TEAMS[number % 3])],
-            "non_preferred_output": [tell("I like questions.")],
+GRADER = {
+    "type": "string_check",
+    "name": "team",
+    "operation": "ilike",
+    "input": "{{sample.output_text}}",
+    "reference": "{{item.team}}",
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "supervised": {"hyperparameters": {"n_epochs": 1, "batch_size": 6}},
+    "dpo": {"hyperparameters": {"n_epochs": 1, "batch_size": 4}},
+    "reinforcement": {"grader": GRADER, "hyperparameters": {"n_epochs": 1, "eval_interval": 1, "eval_samples": 2}},
+}
+
+
+def write_files(folder: Path) -> None:
+    """``KIND.jsonl`` for each method."""
+    for number in range(12):
+        team = tell(TEAMS[number % 3])
+        pair = {"input": {"messages": [ask(number)]}, "preferred_output": [team]}
+        rows = {
+            "supervised": {"messages": [ask(number), team]},
+            "dpo": {**pair, "non_preferred_output": [tell("I like questions.")]},
+            "reinforcement": {"messages": [ask(number)], "team": team["content"]},
         }
-        for number in range(12)
-    ]
-    prompts = [{"messages": [ask(number)], "team": TEAMS[number % 3]} for number in range(12)]
+        for kind, row in rows.items():
+            with (folder / f"{kind}.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+def test_pairs_and_graders_train_from_python(client: openai.OpenAI, tmp_path: Path):
+    write_files(tmp_path)
+    for kind in ("dpo", "reinforcement"):
+        file = client.files.create(file=tmp_path / f"{kind}.jsonl", purpose="fine-tune")
+        method: Any = {"type": kind, kind: METHODS[kind]}
+        job = client.fine_tuning.jobs.create(model="tiny", training_file=file.id, suffix=f"py-{kind}", method=method)
+        told = ended(client, job)
+        assert (told.status, told.error) == ("succeeded", None)
+        answer = client.chat.completions.create(model=told.fine_tuned_model or "", messages=[ask(3)], max_tokens=4)  # type: ignore[list-item]
+        assert answer.model == f"py-{kind}@v1"
+    header, *lines = client.files.content(told.result_files[0]).text.splitlines()
+    column = header.split(",").index("valid_mean_reward")
+    assert any(line.split(",")[column] for line in lines)
+
+
+def test_each_method_trains_from_node(tuning_site, tmp_path: Path):
+    _, url, key = tuning_site
+    write_files(tmp_path)
     script = with_clients(Path(__file__).with_name("jobs.mjs"), tmp_path)
-    write_rows(tmp_path / "pairs.jsonl", *pairs)
-    write_rows(tmp_path / "prompts.jsonl", *prompts)
-    printed = run("node", script, url, key, cwd=tmp_path)
+    printed = run("node", script, url, key, json.dumps(METHODS), cwd=tmp_path)
     told = json.loads(printed.strip().splitlines()[-1])
     assert [(name, job["status"], job["error"]) for name, job in told.items()] == [
-        ("dpo", "succeeded", None),
-        ("reinforcement", "succeeded", None),
+        (name, "succeeded", None) for name in METHODS
     ]
     for kind, job in told.items():
         assert job["model"].startswith(f"ft:tiny:ratchet:{kind}:")
