@@ -207,7 +207,9 @@ class ApiKeyForm(forms.ModelForm):
         required=False, help_text="Publishable keys work from these pages only. One a line, like https://shop.example"
     )
     scopes = ScopesField(
-        required=False, initial=usual_scopes, help_text="What a secret key may do. A publishable key may only rate."
+        required=False,
+        initial=usual_scopes,
+        help_text="What the key may do. A publishable key may only rate, and with chat ask its agent.",
     )
 
     class Meta:
@@ -236,7 +238,9 @@ class ApiKeyAdmin(admin.ModelAdmin):
         shown = ["kind", "agent", "scopes", "expires_at", "start", "created_at", "last_used_at", "revoked_at"]
         return shown if obj else []
 
-    may = column("may", lambda key: ", ".join(key.scopes) or "rate")
+    may = column(
+        "may", lambda key: ", ".join([*(["rate"] if key.kind == ApiKey.Kind.PUBLISHABLE else []), *key.scopes])
+    )
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: forms.ModelForm[Any], change: bool) -> None:
         if change:

@@ -50,11 +50,12 @@ class ApiKey(models.Model):
 
     class Kind(models.TextChoices):
         SECRET = "secret", _("secret (servers; may do what its scopes say)")  # noqa: S105  a choice, not a password
-        PUBLISHABLE = "publishable", _("publishable (browsers; may only rate)")
+        PUBLISHABLE = "publishable", _("publishable (browsers; may rate, and ask one agent)")
 
     class Scope(models.TextChoices):
-        """What a secret key may do. A publishable one has none: it may rate, and nothing else."""
+        """What a secret key may do. A publishable one may rate, and with ``chat`` ask its agent, and nothing else."""
 
+        CHAT = "chat", "ask the gateway"
         INGEST = "ingest", "send traces and feedback, and ask the gateway"
         READ = "read", "read traces, feedback, versions and runs"
         TRAIN = "train", "start and cancel trainings"
@@ -74,7 +75,7 @@ class ApiKey(models.Model):
         help_text="Publishable keys work from these pages only.",
     )
     scopes = models.JSONField(
-        default=usual_scopes, blank=True, validators=[validate_scopes], help_text="What a secret key may do."
+        default=usual_scopes, blank=True, validators=[validate_scopes], help_text="What the key may do."
     )
     needs_tokens = models.BooleanField(
         default=False, help_text="A publishable key rates only with a token that the server signed for the answer."
@@ -96,6 +97,8 @@ class ApiKey(models.Model):
     def clean(self) -> None:
         if self.kind == self.Kind.PUBLISHABLE and not self.allowed_origins:
             raise ValidationError({"allowed_origins": "a publishable key needs at least one origin"})
+        if self.kind == self.Kind.PUBLISHABLE and self.scopes and self.agent is None:
+            raise ValidationError({"agent": "a publishable key asks one agent: say which"})
         if self.kind == self.Kind.SECRET and not self.scopes:
             raise ValidationError({"scopes": "a secret key needs at least one scope"})
         if self.kind == self.Kind.SECRET and self.needs_tokens:
@@ -108,7 +111,7 @@ class ApiKey(models.Model):
         key = self.PREFIXES[self.Kind(self.kind)] + secrets.token_urlsafe(32)
         self.start, self.digest = key[:10], self.digest_of(key)
         if self.kind == self.Kind.PUBLISHABLE:
-            self.scopes = []
+            self.scopes = [scope for scope in self.scopes if scope == self.Scope.CHAT]
         self.full_clean()
         self.save()
         return key

@@ -46,7 +46,7 @@ def test_a_publishable_key_is_made_for_an_agent_and_its_pages(capsys, agent: Age
         (["--make-agent", "--agent", "no/name"], "name: "),
         (["--make-agent", "--agent", "new", "--kind", "publishable"], "at least one origin"),
         (["--allowed-origins", "https://shop.example"], "for publishable keys"),
-        (["--scopes", "ingest,all"], "unknown scope 'all'; known: ingest, read, train, deploy"),
+        (["--scopes", "ingest,all"], "unknown scope 'all'; known: chat, ingest, read, train, deploy"),
         (["--scopes", "read,read"], "without repetitions"),
         (["--scopes", ""], "at least one scope"),
         (["--scopes", "read", "--kind", "publishable"], "may only rate"),

@@ -139,10 +139,12 @@ def _events(job: TuningJob) -> Iterator[_Event]:
 
 
 def _events_of_run(job: TuningJob, run: TrainingRun, start: datetime) -> Iterator[_Event]:
-    """Steps are spread evenly over the time that the run has taken: when each was done is not kept."""
+    """Steps are spread evenly over the time that the run has taken: when each was done is not kept. The newest one is told
+    with the next: what was held out is looked at behind a step, and an event that was told does not change."""
     yield start, "info", "Fine-tuning job started", None
     taken = (run.finished_at or run.heartbeat_at or start) - start
-    for step, values in run.metric_points.values_list("step", "values")[:MOST_STEPS]:
+    points = list(run.metric_points.values_list("step", "values")[:MOST_STEPS])
+    for step, values in points[:-1] if run.is_active and run.version_id is None else points:
         figures = figures_of(step, values)
         loss = f": training loss={figures['train_loss']:.2f}" if figures["train_loss"] is not None else ""
         for name, text in (("train_mean_reward", "mean reward"), ("valid_mean_reward", "validation mean reward")):

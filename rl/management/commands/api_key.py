@@ -24,7 +24,8 @@ class CreateKeyOptions(CommandOptions):
     make_agent: bool = option(action="store_true", help="make the agent too if there is none of this name")
     allowed_origins: str = option(default="", help="for publishable keys: https://a.example,https://b.example")
     scopes: str | None = option(
-        help=f"what a secret key may do, of {','.join(ApiKey.Scope.values)}; ingest,read if left out"
+        help=f"what it may do, of {','.join(ApiKey.Scope.values)}; a secret key ingest,read if left out, a publishable one "
+        "nothing but rate, and chat if you say so"
     )
     expires: str = option(default="", help="when it is refused: 90d, or 2027-01-31; never if left out")
     needs_tokens: bool = option(
@@ -48,11 +49,11 @@ class Command(ActionsCommand):
         origins = parts_of(options.allowed_origins)
         if origins and options.kind == ApiKey.Kind.SECRET:
             raise UsageError("--allowed-origins is for publishable keys: a secret key does not belong into a page")
-        if options.scopes is not None and options.kind == ApiKey.Kind.PUBLISHABLE:
-            raise UsageError("--scopes is for secret keys: a publishable key may only rate")
+        scopes = usual_scopes() if options.scopes is None else parts_of(options.scopes)
+        if options.scopes is not None and options.kind == ApiKey.Kind.PUBLISHABLE and scopes != [ApiKey.Scope.CHAT]:
+            raise UsageError("a publishable key may only rate, and with --scopes chat ask its agent")
         if options.needs_tokens and options.kind == ApiKey.Kind.SECRET:
             raise UsageError("--needs-tokens is for publishable keys: whoever has a secret key sees the answers anyway")
-        scopes = usual_scopes() if options.scopes is None else parts_of(options.scopes)
         expiry = read_expiry(options.expires)
         with transaction.atomic():  # no agent without its key
             agent, is_new = _find_or_make_agent(options.agent, make=options.make_agent)

@@ -21,10 +21,11 @@ from rl.serving.dialects.known import DIALECTS, dialect_at
 from rl.serving.gateway.best_of import answer_all, answer_best, as_events, asks_for_several, wants_several
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.gateway import Gateway, not_served
+from rl.serving.gateway.page_origins import PageOrigins
 from rl.serving.gateway.refusals import Refusal, json_response, out_of_room, unkept
 from rl.serving.gateway.request_rate import RateHeaders
 from rl.serving.gateway.retrieval import count_tokens, delete_response, input_items, new_conversation, one_response
-from rl.serving.gateway.routing import KnownAgent, Snapshot
+from rl.serving.gateway.routing import KnownKey, Snapshot
 from rl.serving.gateway.streaming import EventStream, unless_gone
 from rl.serving.gateway.trace_context import read_context
 from rl.serving.machine import note_request
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 
 async def answer(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
-    key = await gateway.caller(request, ApiKey.Scope.INGEST)
+    key = await gateway.caller(request, ApiKey.Scope.CHAT, ApiKey.Scope.INGEST)
     chat_request = await gateway.read(request, key, dialect_at(request.url.path))
     blind_id = request.scope.get(BLIND_ID)
     exchange = Exchange(
@@ -106,9 +107,8 @@ async def _answer(gateway: Gateway, exchange: Exchange) -> Response:
 async def models(request: Request) -> Response:
     """Agents, and each served version of theirs as ``agent@version``: at most MOST_MODELS, those behind ``after``."""
     gateway: Gateway = request.app.state.gateway
-    key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
-    snapshot = gateway.table.snapshot
-    entries = [entry for agent in snapshot.visible_to(key) for entry in _models_of(agent, snapshot)]
+    key = await gateway.caller(request, ApiKey.Scope.CHAT, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
+    entries = _models_of(gateway.table.snapshot, key)
     if after := request.query_params.get("after"):
         behind = [number for number, entry in enumerate(entries, 1) if entry["id"].lower() == after.lower()]
         if not behind:
@@ -120,23 +120,25 @@ async def models(request: Request) -> Response:
 
 async def one_model(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
-    key = await gateway.caller(request, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
+    key = await gateway.caller(request, ApiKey.Scope.CHAT, ApiKey.Scope.INGEST, ApiKey.Scope.READ)
     name = request.path_params["name"]
-    snapshot = await gateway.table.fresh()
-    for agent in snapshot.visible_to(key):
-        for entry in _models_of(agent, snapshot):
-            if entry["id"].lower() == name.lower():
-                return json_response(entry)
+    for entry in _models_of(await gateway.table.fresh(), key):
+        if entry["id"].lower() == name.lower():
+            return json_response(entry)
     raise Refusal(404, f"there is no model {name[:100]!r}", param="model", code="model_not_found")
 
 
-def _models_of(agent: KnownAgent, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """What nothing serves is not listed. In OpenAI's form and in Anthropic's at once."""
-    pins = [f"{agent.name}@{version}" for version in agent.pins()]
-    names = [agent.name, *pins, *(of.name for of in snapshot.tuned.values() if of.pin in pins)] if pins else []
-    created = {"created": int(agent.created_at.timestamp()), "created_at": agent.created_at.isoformat()}
-    kind = {"object": "model", "type": "model", "owned_by": "ratchet"}
-    return [{"id": name, "display_name": name, **kind, **created} for name in names]
+def _models_of(snapshot: Snapshot, key: KnownKey) -> list[dict[str, Any]]:
+    """What nothing serves is not listed, and to a page no version. In OpenAI's form and in Anthropic's at once."""
+    entries = []
+    for agent in snapshot.visible_to(key):
+        pins = [f"{agent.name}@{version}" for version in agent.pins()]
+        names = [agent.name, *pins, *(of.name for of in snapshot.tuned.values() if of.pin in pins)] if pins else []
+        created = {"created": int(agent.created_at.timestamp()), "created_at": agent.created_at.isoformat()}
+        kind = {"object": "model", "type": "model", "owned_by": "ratchet"}
+        shown = names if key.is_secret else names[:1]
+        entries += [{"id": name, "display_name": name, **kind, **created} for name in shown]
+    return entries
 
 
 _CODES: Final = {404: "not_found", 405: "method_not_allowed"}
@@ -199,7 +201,7 @@ application = Starlette(
     # some clients end every address with a slash
     routes=[Path(path + end, view, methods=[method]) for path, view, method in ROUTES for end in ("", "/")],
     lifespan=_lifespan,
-    middleware=[Middleware(RateHeaders)],
+    middleware=[Middleware(PageOrigins), Middleware(RateHeaders)],
     exception_handlers={
         Refusal: _on_refusal,
         ClientDisconnect: _on_disconnect,

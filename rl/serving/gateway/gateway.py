@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Final, ParamSpec, TypeVar
 
@@ -30,6 +30,8 @@ from rl.serving.upstreams import deploy_command
 
 CALLER: Final = "ratchet.caller"
 """In the ASGI scope of a request: the KnownKey of somebody whom the site has checked already. No client can put it there."""
+ADDRESS: Final = "ratchet.address"
+"""The same of whoever is at the other end: its address, as far as proxies can be trusted."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -47,6 +49,17 @@ async def in_database(work: Callable[Given, Result], *arguments: Given.args, **n
 def not_served(route: Route) -> Refusal:
     message = f"{route.served.problem}; deploy it: {deploy_command(route.agent.name, route.served.version)}"
     return Refusal(503, message, param="model", code="model_not_served", blames_version=True)
+
+
+def _require_page(key: KnownKey, request: Request, scopes: Collection[ApiKey.Scope]) -> None:
+    """Raises Refusal where a publishable key may not ask, or not from the page that the request comes from."""
+    if ApiKey.Scope.CHAT not in key.scopes or ApiKey.Scope.CHAT not in scopes:
+        why = "this needs a secret key (sk_…); a publishable key may only rate, and ask its agent if it has the scope 'chat'"
+        raise Refusal(403, why, code="secret_key_needed")
+    origin = request.headers.get("origin", "")
+    if origin not in key.origins:
+        why = f"the origin {origin[:200]!r} is not among those that this key works from; only browsers have one"
+        raise Refusal(403, why, code="origin_not_allowed")
 
 
 class Gateway:
@@ -68,14 +81,14 @@ class Gateway:
         """Returns whose request it is, where that key has one of the scopes. Raises Refusal."""
         key: KnownKey = request.scope.get(CALLER) or await self._key_of(request)
         if not key.is_secret:
-            raise Refusal(
-                403, "this needs a secret key (sk_…); a publishable key may only rate", code="secret_key_needed"
-            )
+            _require_page(key, request, scopes)
         if key.scopes.isdisjoint(scopes):
             needed, has = " or ".join(repr(scope.value) for scope in scopes), ", ".join(sorted(key.scopes)) or "none"
             why = f"this needs a key with the scope {needed}; the scopes of this key: {has}"
             raise Refusal(403, why, code="scope_needed")
-        request.scope[RATE] = rate = self.limit.count(key.caller)
+        # a page's key is that of all who visit it
+        caller = key.caller if key.is_secret else (*key.caller, request.scope.get(ADDRESS, ""))
+        request.scope[RATE] = rate = self.limit.count(caller)
         if rate.is_exceeded:
             message = f"more than {rate.limit} requests in a minute; go on in {rate.seconds} seconds"
             raise Refusal(429, message, code="rate_limit_exceeded", headers={"Retry-After": str(rate.seconds)})
@@ -94,7 +107,10 @@ class Gateway:
         return key
 
     async def route(self, key: KnownKey, chat_request: ChatRequest) -> Route:
-        """May lead to what nothing serves. Raises Refusal."""
+        """May lead to what nothing serves. Which version answers a page is not the page's to say. Raises Refusal."""
+        if not key.is_secret and self.table.snapshot.pin_of(chat_request.model).partition("@")[1]:
+            why = "a publishable key asks its agent by its name alone, without a version"
+            raise Refusal(403, why, param="model", code="version_not_allowed")
         now = datetime.now(UTC)
         try:
             try:

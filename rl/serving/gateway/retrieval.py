@@ -66,7 +66,7 @@ async def new_conversation(request: Request) -> Response:
 
 async def count_tokens(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
-    key = await gateway.caller(request, ApiKey.Scope.INGEST)
+    key = await gateway.caller(request, ApiKey.Scope.CHAT, ApiKey.Scope.INGEST)
     asked = await gateway.read(request, key, dialect_at(request.url.path))
     route = await gateway.route(key, asked)
     if route.served.upstream is None:

@@ -128,6 +128,8 @@ class KnownKey:
     scopes: frozenset[str] = frozenset()
     expires_at: datetime | None = None
     user_id: int | None = None
+    origins: frozenset[str] = frozenset()
+    """Pages from which a publishable key works."""
 
     @classmethod
     def of_person(cls, user_id: int, agent_id: int) -> KnownKey:
@@ -162,6 +164,8 @@ class Snapshot:
     """The keys by their digest."""
     tuned: Mapping[str, TunedName] = field(default_factory=dict)
     """The names of tuned models in lower case."""
+    origins: frozenset[str] = frozenset()
+    """Pages whose publishable keys may ask."""
 
     def pin_of(self, model: str) -> str:
         """What a tuned model, or a checkpoint of its training, is here; another name as it is."""

@@ -94,12 +94,13 @@ def load(reader: AgentReader | None = None) -> Snapshot:
         )
         for row in Agent.objects.select_related("larger_agent").only(*_COLUMNS)
     }
-    columns = ("digest", "pk", "kind", "agent_id", "scopes", "expires_at")
+    columns = ("digest", "pk", "kind", "agent_id", "scopes", "expires_at", "allowed_origins")
     keys = {
-        digest: KnownKey(pk, kind == ApiKey.Kind.SECRET, agent, frozenset(scopes), expiry)
-        for digest, pk, kind, agent, scopes, expiry in ApiKey.valid().values_list(*columns).order_by()
+        digest: KnownKey(pk, kind == ApiKey.Kind.SECRET, agent, frozenset(scopes), expiry, origins=frozenset(origins))
+        for digest, pk, kind, agent, scopes, expiry, origins in ApiKey.valid().values_list(*columns).order_by()
     }
-    return Snapshot(agents, keys, _read_tuned())
+    pages = [key.origins for key in keys.values() if not key.is_secret and key.scopes]
+    return Snapshot(agents, keys, _read_tuned(), frozenset().union(*pages))
 
 
 def _find_deployments() -> QuerySet[Any]:

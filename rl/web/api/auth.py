@@ -152,7 +152,7 @@ def require(key: ApiKey, scope: str | None, request: Request, *, takes_tokens: b
         raise PermissionDenied("no key may do this")
     if key.kind == ApiKey.Kind.PUBLISHABLE:
         if scope != RATE:
-            raise PermissionDenied("this needs a secret key (sk_…); a publishable key may only rate")
+            raise PermissionDenied("this needs a secret key (sk_…); a publishable key may only rate here")
         # Here too, because CORS headers only tell browsers what to do; a page cannot forge its browser's Origin header.
         origin = request.headers.get("Origin")
         if origin is None:

@@ -23,6 +23,7 @@ from rl.base import logs
 from rl.faults import fault_of
 from rl.serving.dialects.known import dialect_at
 from rl.serving.gateway.app import application as gateway
+from rl.serving.gateway.gateway import ADDRESS
 from rl.serving.gateway.packed_body import HOLD
 from rl.serving.gateway.refusals import Refusal
 from rl.serving.gateway.streaming import unless_gone
@@ -90,7 +91,7 @@ class Front:
         most = settings.MAX_OTLP_REQUEST_BYTES if is_otlp else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         body = await collect(scope, receive, most, take)
         if is_for_gateway(scope):
-            await gateway({**scope, HOLD: _refusing(take)}, replay(body, receive), noting)
+            await gateway({**scope, HOLD: _refusing(take), ADDRESS: address_of(scope)}, replay(body, receive), noting)
             return None
         answer = await self._of_site(scope, receive, body)
         if answer.following:

@@ -383,9 +383,9 @@ def test_prompts_are_rewarded_by_the_jobs_grader(trainer: Caller):
     assert not Trace.objects.exists()
     assert (options.eval_every, options.eval_prompts) == (5, job_work.EVAL_SAMPLES)
     assert "reasoning_effort is not used here" in messages(trainer, job)
-    for step, held_out in ((4, {}), (5, {"held_out_reward": 0.25})):
+    for step, held_out in ((4, {}), (5, {"held_out_reward": 0.25}), (6, {})):
         MetricPoint.objects.create(run=run, step=step, values={"loss": 0.5, "reward": 0.125, **held_out})
-    TrainingRun.objects.update(state="running", started_at=job.created_at, step=5, total_steps=10)
+    TrainingRun.objects.update(state="running", started_at=job.created_at, step=6, total_steps=10)
     assert messages(trainer, job)[:2] == [
         "Step 5/10: training loss=0.50, mean reward=0.12, validation mean reward=0.25",
         "Step 4/10: training loss=0.50, mean reward=0.12",

@@ -82,6 +82,10 @@ keys = {{
     "sender": ApiKey.create(name="sender", kind="secret", scopes=["ingest"])[1],
     "trainer": ApiKey.create(name="trainer", kind="secret", scopes=["train", "deploy"])[1],
     "page": ApiKey.create(name="page", kind="publishable", allowed_origins=["https://shop.example"])[1],
+    "chatting page": ApiKey.create(
+        name="chat", kind="publishable", agent=chat, allowed_origins=["https://shop.example"], scopes=["chat"]
+    )[1],
+    "asking server": ApiKey.create(name="asks", kind="secret", scopes=["chat"])[1],
 }}
 print(json.dumps({{"keys": keys, "arms": arms}}))
 """

@@ -61,8 +61,8 @@ def test_a_revoked_key_stops_within_seconds(gateway: Gateway):
     until(lambda: send(gateway, key=key).status_code == 401)
 
 
-def test_a_key_asks_with_the_scope_ingest_and_lists_with_ingest_or_read(gateway: Gateway):
-    error = refused(send(gateway, key="reader"), 403, "permission_error", "the scope 'ingest'", "of this key: read")
+def test_a_key_asks_with_the_scope_chat_or_ingest_and_lists_with_read_too(gateway: Gateway):
+    error = refused(send(gateway, key="reader"), 403, "permission_error", "'chat' or 'ingest'", "of this key: read")
     assert error["code"] == "scope_needed"
     assert send(gateway, key="sender").status_code == 200
     for path in ("/v1/models", "/v1/models/support-chat"):
