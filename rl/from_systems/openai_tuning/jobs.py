@@ -17,7 +17,7 @@ from rl.base.errors import UsageError
 from rl.collect.storable import unstorable
 from rl.from_systems.openai_tuning import job_work
 from rl.from_systems.openai_tuning.calls import TuningRefused, TuningView
-from rl.from_systems.openai_tuning.event_stream import EventRenderer, EventResponse
+from rl.from_systems.openai_tuning.event_stream import JobFollower
 from rl.from_systems.openai_tuning.job_form import FIELDS, read_job
 from rl.from_systems.openai_tuning.job_object import list_checkpoints, list_events, show_job
 from rl.from_systems.openai_tuning.lineage import TUNED, find_tuned, lineage_of
@@ -27,6 +27,7 @@ from rl.runs import supervisor
 from rl.serving import promotion, withdrawal
 from rl.serving.gateway.routing import CHECKPOINT
 from rl.web.api.auth import READ, TRAIN
+from rl.web.api.events import EventRenderer, EventResponse
 
 MOST_WAITING: Final = 100
 """Jobs of a key that are not over."""
@@ -182,7 +183,7 @@ class JobEvents(JobView):
     def get(self, request: Request, name: str) -> HttpResponseBase:
         job = self.job(name)
         if request.GET.get("stream") == "true" or request.accepted_media_type == EventRenderer.media_type:
-            return EventResponse(job, request.headers.get("Last-Event-ID") or request.GET.get("after", ""))
+            return EventResponse(JobFollower(job, request.headers.get("Last-Event-ID") or request.GET.get("after", "")))
         return self.page(list_events(job))
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.core.cache import cache
 from django.db.models import QuerySet
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import conditional_page
 from django_filters.rest_framework import FilterSet
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
@@ -66,8 +68,10 @@ def _count(name: str) -> int:
         return 1
 
 
+@method_decorator(conditional_page, name="dispatch")
 class ApiView(GenericAPIView):
-    """Rows are those that the caller's key may see: what belongs to another agent does not exist for it."""
+    """Rows are those that the caller's key may see: what belongs to another agent does not exist for it. What is read has an
+    ETag, and is not sent again to who has it."""
 
     scopes: Mapping[str, str] = MappingProxyType({})
     """What each method needs (rl/web/api/auth.py)."""

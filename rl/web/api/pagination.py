@@ -16,6 +16,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from rl.models import Agent, Feedback, Trace
 from rl.serving.gateway import pending
@@ -156,6 +157,14 @@ class NewestFirst(CursorPagination):
         if cursor == (0, False, None) or not is_moment:
             raise NotFound(self.invalid_cursor_message)
         return cursor
+
+    def get_paginated_response(self, data: Any) -> Response:
+        """With the neighbours in a header too (RFC 8288), for programs that read no body for them."""
+        response: Response = super().get_paginated_response(data)
+        links = {"next": response.data["next"], "prev": response.data["previous"]}
+        if header := ", ".join(f'<{url}>; rel="{name}"' for name, url in links.items() if url):
+            response["Link"] = header
+        return response
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         cursor, limit = super().get_schema_operation_parameters(view)

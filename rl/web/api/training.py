@@ -7,6 +7,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers, status
 from rest_framework.exceptions import ValidationError
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,8 +15,10 @@ from rl.collect.traces import records as trace_records
 from rl.models import Trace, TrainingRun
 from rl.runs import supervisor
 from rl.scoring import stored as rewarding
+from rl.serving.dialects.dialect import event
 from rl.web.api.auth import READ, TRAIN
 from rl.web.api.base import ApiView
+from rl.web.api.events import EventRenderer, EventResponse
 from rl.web.api.pagination import keys_within
 from rl.web.api.problems import BAD_BODY, operation
 from rl.web.api.serializers.fields import StrictSerializer
@@ -149,6 +152,42 @@ class RunDetail(RunView):
     @operation("get_run", "How far a training run is", {200: RunOut}, 400, 404, tags=["training"])
     def get(self, request: Request, pk: int) -> Response:
         return Response(RunOut(self.get_object()).data)
+
+
+class _RunFollower:
+    def __init__(self, run: TrainingRun) -> None:
+        self._run, self._sent = run.pk, b""
+
+    def __call__(self) -> tuple[bytes, bool]:
+        """The run with the figures of its newest step, where that is not what was sent last, and whether it goes on."""
+        run = TrainingRun.objects.select_related("agent", "version").filter(pk=self._run).first()
+        if run is None:
+            return b"", False
+        newest = run.metric_points.order_by("-step").first()
+        now = event({**RunOut(run).data, "metrics": newest.values if newest else {}})
+        sent, self._sent = self._sent, now
+        return b"" if sent == now else now, run.is_active
+
+
+_EVENT = {"type": "object", "properties": {"data": {"type": "string", "contentMediaType": "application/json"}}}
+
+
+class RunEvents(RunView):
+    scopes = {"GET": READ}
+    renderer_classes = (JSONRenderer, EventRenderer)
+
+    @operation(
+        "follow_run",
+        "Follow a training run",
+        {(200, EventRenderer.media_type): _EVENT},
+        400,
+        404,
+        tags=["training"],
+        parameters=[OpenApiParameter("format", exclude=True)],
+        description="Server-sent events, each the run with the `metrics` of its newest step, until it is over.",
+    )
+    def get(self, request: Request, pk: int) -> EventResponse:
+        return EventResponse(_RunFollower(self.get_object()))
 
 
 class RunCancel(RunView):

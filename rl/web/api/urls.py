@@ -9,7 +9,7 @@ from rl.web.api.lookups import AnswerConverter
 from rl.web.api.problems import Description, DescriptionPage
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.traces import TraceDetail, TraceList
-from rl.web.api.training import CalculatePending, RunCancel, RunDetail, TrainingStats
+from rl.web.api.training import CalculatePending, RunCancel, RunDetail, RunEvents, TrainingStats
 from rl.web.api.versions import (
     InstructionList,
     RollBack,
@@ -33,6 +33,7 @@ urlpatterns = [
     path("v1/ratings/", RatingList.as_view(), name="api-ratings"),
     path("v1/ratings/sync/", RatingBulkSync.as_view(), name="api-ratings-sync"),
     path("v1/runs/<int:pk>/", RunDetail.as_view(), name="api-run"),
+    path("v1/runs/<int:pk>/events/", RunEvents.as_view(), name="api-run-events"),
     path("v1/runs/<int:pk>/cancel/", RunCancel.as_view(), name="api-run-cancel"),
     path("v1/versions/", VersionList.as_view(), name="api-versions"),
     path("v1/versions/<int:pk>/", VersionDetail.as_view(), name="api-version"),

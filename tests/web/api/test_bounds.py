@@ -234,7 +234,7 @@ def list_models(world: World) -> None:
 
     def ask(**query: str) -> dict[str, Any]:
         async def caller(request: Any, *scopes: Any) -> Any:
-            return SimpleNamespace(agent_id=None)
+            return SimpleNamespace(agent_id=None, is_secret=True)
 
         state = SimpleNamespace(caller=caller, table=SimpleNamespace(snapshot=Snapshot(known)))
         request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(gateway=state)), query_params=query)
@@ -433,6 +433,7 @@ SINGLE: dict[str, str] = {
     "GET ChoiceList": "the values of one agent: answer_values and listed answers have a bound",
     "POST RatingList": "one rating",
     "GET RunDetail": "one run",
+    "GET RunEvents": "one run, once a second for an hour at most",
     "GET VersionDetail": "one version",
     "POST VersionServe": "one version",
     "POST VersionPromote": "one version",

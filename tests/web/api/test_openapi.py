@@ -75,6 +75,7 @@ def test_every_call_is_described(document: dict):
         "store_traces",
         "get_trace",
         "get_run",
+        "follow_run",
         "cancel_run",
         "list_versions",
         "get_version",

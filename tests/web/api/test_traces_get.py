@@ -137,3 +137,23 @@ def test_an_answer_of_the_gateway_is_read_by_the_id_that_its_client_has(server: 
 @pytest.mark.parametrize("name", ["resp_1", "resp_" + "g" * 32, "resp_" + "A" * 32, "-" * 36, "é" * 36])
 def test_what_no_answer_has_as_its_id_is_not_found(server: Caller, trace: Trace, name: str):
     assert_problem(server.get(f"{URL}{name}/"), 404)
+
+
+def test_a_page_names_its_neighbours_in_a_header_too(server: Caller, agent: Agent):
+    for number in range(3):
+        make_trace(agent, f"question {number}")
+    first = server.get("/api/v1/traces/", limit=2)
+    assert first["Link"] == f'<{first.json()["next"]}>; rel="next"'
+    last = server.get(first.json()["next"])
+    assert last["Link"] == f'<{last.json()["previous"]}>; rel="prev"'
+    assert "Link" not in server.get("/api/v1/traces/", limit=3)
+
+
+def test_what_has_not_changed_is_not_sent_again(server: Caller, agent: Agent):
+    make_trace(agent)
+    first = server.get("/api/v1/traces/")
+    headers = {"if-none-match": first["ETag"]}
+    again = server.client.get("/api/v1/traces/", headers=headers)
+    assert (again.status_code, again.content) == (304, b"")
+    make_trace(agent)
+    assert server.client.get("/api/v1/traces/", headers=headers).status_code == 200

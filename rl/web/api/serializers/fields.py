@@ -181,7 +181,15 @@ class ObjectField(serializers.Field):
         return value
 
 
-@extend_schema_field({"type": ["string", "number", "boolean", "array", "object"]})
+@extend_schema_field(
+    {
+        "anyOf": [
+            *({"type": name} for name in ("string", "number", "boolean")),
+            {"type": "array", "items": {}},
+            {"type": "object", "additionalProperties": {}},
+        ]
+    }
+)
 class AnyJSONField(serializers.JSONField):
     """Any JSON value, and null where it is allowed."""
 
