@@ -10,14 +10,7 @@ from typing import Literal
 
 from rl.base.names import require_known
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import (
-    AgentConfig,
-    DPOConfig,
-    GRPOConfig,
-    ImitationConfig,
-    MPOConfig,
-    RewardModelConfig,
-)
+from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, ImitationConfig, MPOConfig, RewardModelConfig
 from rl.config.ppo_config import PPOConfig
 
 

@@ -117,9 +117,7 @@ def _earlier(row: _Row) -> list[Message]:
 def _records_of(file: Path, name: str, parse: Callable[[_Row, str], ImportedTrace]) -> Iterator[Record | Rejected]:
     try:
         yield from records(
-            file,
-            lambda row, where: [parse(row, name if where == "record 1" else f"{name}, {where}")],
-            columns=_READ_AS,
+            file, lambda row, where: [parse(row, name if where == "record 1" else f"{name}, {where}")], columns=_READ_AS
         )
     except BadFile as error:
         yield Rejected(name, f"{error.problem} ({error.location})" if error.location else error.problem)

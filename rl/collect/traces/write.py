@@ -17,13 +17,7 @@ from django.db import IntegrityError, transaction
 
 from rl.base.errors import UsageError
 from rl.base.slugs import check_slug
-from rl.collect.feedback.imported_feedback import (
-    RatingMemory,
-    count_again,
-    digest_of,
-    match_remarks,
-    store_feedback,
-)
+from rl.collect.feedback.imported_feedback import RatingMemory, count_again, digest_of, match_remarks, store_feedback
 from rl.collect.importers.report import ImportReport
 from rl.collect.traces.imported import ImportedRemark, ImportedTrace, Rejected, problem
 from rl.collect.traces.rows import (

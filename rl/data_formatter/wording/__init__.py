@@ -12,16 +12,7 @@ from typing import Any
 
 from rl.base.leaves import import_name
 from rl.base.records import Message
-from rl.data_formatter.wording.contract import (
-    SIZES,
-    Ask,
-    Picked,
-    Wording,
-    data_lines,
-    entities,
-    fixture_lines,
-    names,
-)
+from rl.data_formatter.wording.contract import SIZES, Ask, Picked, Wording, data_lines, entities, fixture_lines, names
 
 
 class PlainPrompts:

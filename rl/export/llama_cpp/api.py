@@ -103,10 +103,7 @@ _TRUTHS: dict[str, list[Any]] = {
     "llama_batch_ext_set_pos": [c.c_void_p, c.c_int32, c.POINTER(c.c_int32)],
     "llama_batch_ext_set_output_logits": [c.c_void_p, c.c_int32, c.c_bool],
 }
-_NOTHING: dict[str, list[Any]] = {
-    "llama_batch_ext_clear": [c.c_void_p],
-    "llama_memory_clear": [c.c_void_p, c.c_bool],
-}
+_NOTHING: dict[str, list[Any]] = {"llama_batch_ext_clear": [c.c_void_p], "llama_memory_clear": [c.c_void_p, c.c_bool]}
 _SIGNATURES = ((c.c_void_p, _POINTERS), (c.c_int32, _NUMBERS), (c.c_bool, _TRUTHS), (None, _NOTHING))
 
 

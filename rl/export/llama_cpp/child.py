@@ -94,12 +94,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         reader = _reader(request)
         reader.logits(logits["tokens"], logits["first"]).tofile(logits["file"])
         vocabulary = reader.vocabulary
-    return {
-        "tokens": texts,
-        "rendered": rendered,
-        "chat_tokens": chat_tokens,
-        "vocabulary": vocabulary,
-    }
+    return {"tokens": texts, "rendered": rendered, "chat_tokens": chat_tokens, "vocabulary": vocabulary}
 
 
 def _parameters(request: dict[str, Any], key: str) -> Any:

@@ -36,12 +36,7 @@ WEIGHTS: Mapping[str, Table] = {
     },
     "PRIORITIZER": {
         "immediate": {"userAcceptance": 1.0},
-        "delayed": {
-            "completionSuccess": 1.0,
-            "timeEfficiency": 0.5,
-            "strategicProgress": 0.8,
-            "opportunityCost": 0.3,
-        },
+        "delayed": {"completionSuccess": 1.0, "timeEfficiency": 0.5, "strategicProgress": 0.8, "opportunityCost": 0.3},
         "contextual": {"energyAlignment": 0.2, "flowMaintenance": 0.2},
     },
     "STORER": {

@@ -133,10 +133,7 @@ class CheckpointLoader:
     def get_training_statistics(self) -> dict[str, Any]:
         """Lengths are in characters, sessions are counted by agent. Three figures only where there is no trace."""
         traces = [(name, trace) for name in self._names() for trace in self._load(name, True)]
-        about = {
-            "agents_discovered": self.discover_all_agents(),
-            "checkpoints_available": len(self.list_checkpoints()),
-        }
+        about = {"agents_discovered": self.discover_all_agents(), "checkpoints_available": len(self.list_checkpoints())}
         if not traces:
             return {"total_traces": 0, **about}
         return {**statistics(traces), "total_cost": fsum(trace.total_cost for _, trace in traces), **about}

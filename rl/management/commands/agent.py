@@ -43,10 +43,7 @@ class CreateAgentOptions(CommandOptions):
 
 class Command(ActionsCommand):
     help = "Make an agent with its base model, and list the agents."
-    actions = {
-        "create": "make an agent, and fetch its base model where that is not here",
-        "list": "all agents by name",
-    }
+    actions = {"create": "make an agent, and fetch its base model where that is not here", "list": "all agents by name"}
 
     def _create(self, options: CreateAgentOptions) -> None:
         """The model first: an agent whose model cannot be had is not made."""

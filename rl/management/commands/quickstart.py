@@ -97,8 +97,7 @@ class Command(RatchetCommand):
             ),
         )
         self._step(
-            f"base model: {EMBEDDED_MODELS[options.model]}",
-            lambda: base_models.resolve(options.model, self.report),
+            f"base model: {EMBEDDED_MODELS[options.model]}", lambda: base_models.resolve(options.model, self.report)
         )
         agent, _ = self._step(
             "demo data", lambda: steps.prepare_demo(options.demo, options.model, options.seed), lambda result: result[1]

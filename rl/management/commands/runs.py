@@ -20,10 +20,7 @@ class CancelOptions(CommandOptions):
 
 class Command(ActionsCommand):
     help = "Training runs, the newest first; cancel one that waits or is at work."
-    actions = {
-        "list": "the newest runs",
-        "cancel": "stop a run; --resume of its training command goes on with it",
-    }
+    actions = {"list": "the newest runs", "cancel": "stop a run; --resume of its training command goes on with it"}
 
     def _list(self, options: ListRunsOptions) -> None:
         if options.limit < 1:

@@ -29,10 +29,7 @@ class ProgramOptions(CommandOptions):
 
 class Command(ActionsCommand):
     help = "Try the sandbox on this machine, or run a program in it."
-    actions = {
-        "check": "try every attack with every backend that works here",
-        "run": "run a program and end as it did",
-    }
+    actions = {"check": "try every attack with every backend that works here", "run": "run a program and end as it did"}
 
     def _check(self, options: CheckOptions) -> None:
         complaints = sandbox.available()

@@ -176,12 +176,7 @@ class ChoiceList(ApiView):
     serializer_class = Choices
 
     @feedback_call(
-        "list_choices",
-        "The answers that an answer could have been",
-        {200: Choices},
-        400,
-        404,
-        parameters=[ChoicesOf],
+        "list_choices", "The answers that an answer could have been", {200: Choices}, 400, 404, parameters=[ChoicesOf]
     )
     def get(self, request: Request) -> Response:
         asked = ChoicesOf(data=request.query_params.dict())

@@ -10,14 +10,7 @@ from rl.web.api.problems import Description, DescriptionPage
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.traces import TraceDetail, TraceList
 from rl.web.api.training import CalculatePending, RunCancel, RunDetail, RunEvents, TrainingStats
-from rl.web.api.versions import (
-    InstructionList,
-    RollBack,
-    VersionDetail,
-    VersionList,
-    VersionPromote,
-    VersionServe,
-)
+from rl.web.api.versions import InstructionList, RollBack, VersionDetail, VersionList, VersionPromote, VersionServe
 
 register_converter(AnswerConverter, "answer")
 urlpatterns = [

@@ -162,11 +162,7 @@ class TrackOutcomes(Outcomes):
         return super().get(request)
 
     @base.decision_call(
-        "reward_tracked_outcomes",
-        "Reward decisions with new outcomes",
-        REPORT,
-        *BAD_BODY,
-        parameters=[base.LIMIT],
+        "reward_tracked_outcomes", "Reward decisions with new outcomes", REPORT, *BAD_BODY, parameters=[base.LIMIT]
     )
     def post(self, request: Request) -> Response:
         self.check_body(Nothing)

@@ -16,13 +16,7 @@ from rl.base.names import unknown_name
 from rl.base.records import Message
 from rl.base.slugs import check_name
 from rl.collect.feedback.tokens import MOST_RATERS
-from rl.collect.limits import (
-    MAX_ID_LENGTH,
-    MAX_MESSAGES,
-    MAX_STEPS,
-    MAX_WHOLE_NUMBER,
-    ROLES,
-)
+from rl.collect.limits import MAX_ID_LENGTH, MAX_MESSAGES, MAX_STEPS, MAX_WHOLE_NUMBER, ROLES
 from rl.collect.storable import POISON
 
 
