@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rl.sandbox.contract import MIB, Limits
@@ -40,6 +41,8 @@ SMALL: Final = Limits(
 )
 """Limits under which the attacks are tried. Programs of attacks know these numbers."""
 
+_PROGRAMS: Final = Path(__file__).parent / "programs"
+
 
 @dataclass(frozen=True, slots=True)
 class Attack:
@@ -58,9 +61,10 @@ class Attack:
         return PRELUDES[self.language] + self.program
 
 
-def read_attacks(text: str, **options: Mapping[str, Any]) -> tuple[Attack, ...]:
-    """Attacks as they stand one below the other: a line ``### name: what must not be``, and then the program. ``options``:
-    by name, the other fields of those that have any. Raises ValueError."""
+def read_attacks(area: str, **options: Mapping[str, Any]) -> tuple[Attack, ...]:
+    """Attacks as they stand one below the other in the area's file: a line ``### name: what must not be``, and then the
+    program. ``options``: by name, the other fields of those that have any. Raises ValueError."""
+    text = (_PROGRAMS / f"{area}.txt").read_text()
     before, *parts = re.split(r"^### (\w+): (.+)\n", text, flags=re.MULTILINE)
     attacks = tuple(
         Attack(name, must_not, program.strip("\n") + "\n", **options.get(name, {}))
