@@ -1,8 +1,7 @@
 """The Django app.
 
 Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluation, export, from_systems, operations,
-    rewards, scoring, tasks, web; Django.
-"""
+    rewards, scoring, tasks, web; Django."""
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any

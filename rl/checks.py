@@ -1,7 +1,6 @@
 """Start-up checks, each with an id and a hint. ``manage.py check`` prints them; Django runs them before it serves.
 
-Imports: base, config, evaluation, export, operations, rewards, sandbox; Django.
-"""
+Imports: base, config, evaluation, export, operations, rewards, sandbox; Django."""
 
 import importlib.util
 import os

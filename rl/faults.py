@@ -2,8 +2,7 @@
 
 SQLite's result codes (sqlite.org/rescode.html) and PostgreSQL's SQLSTATEs say which.
 
-Imports: base; Django.
-"""
+Imports: base; Django."""
 
 import sqlite3
 from dataclasses import dataclass

@@ -10,8 +10,7 @@ out: see ``samples_needed``. Such an early run begins when the machine has nothi
 
 The method is MPO, which learns from every kind of rating.
 
-Imports: base, collect, data_formatter, dataset_builder, models, runs, serving; Django.
-"""
+Imports: base, collect, data_formatter, dataset_builder, models, runs, serving; Django."""
 
 import logging
 from collections.abc import Iterable

@@ -1,8 +1,7 @@
 """What the operator registered under names, for people and programs that may only choose: BASE_MODELS, INFERENCE_SERVERS
 and the files of ENVIRONMENTS_DIR. A name is looked up among those; neither disk nor network is asked for another.
 
-Imports: base, config, environments; Django.
-"""
+Imports: base, config, environments; Django."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace

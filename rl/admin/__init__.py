@@ -1,8 +1,7 @@
 """Records of what happened are read-only, most of them one entry of ``records``; agents, experiments and keys are edited.
 
 Imports: base, config, dataset_builder, evaluation, forgetting, models, online_learner, operations, registered, rewards,
-    serving; Django.
-"""
+    serving; Django."""
 
 from importlib import import_module
 from pkgutil import iter_modules

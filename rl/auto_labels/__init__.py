@@ -9,8 +9,7 @@ trained on only from the confidence on that a person chose for the agent.
 - ``newest``: the LabelModel that counts
 - ``predictor``: what ``learned_reward`` asks
 
-Imports: base, dataset_builder, judge, lm, models; Django.
-"""
+Imports: base, dataset_builder, judge, lm, models; Django."""
 
 # ruff: noqa: F401  for others to import from here
 from rl.auto_labels.learning import Learned, go_on, learn

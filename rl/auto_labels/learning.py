@@ -1,8 +1,7 @@
 """From people's opinions, the newest labels and preferences, to a measured model.
 
 An answer's label is good where the mean of its ratings lies above the middle, and bad below it. A preference is a
-side-by-side pick of two answers to one prompt, or an edited answer, which is better than what it was made from.
-"""
+side-by-side pick of two answers to one prompt, or an edited answer, which is better than what it was made from."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,3 @@
 """The ground that everything stands on: errors, records, files, names, locks, logs.
 
-Imports: nothing.
-"""
+Imports: nothing."""

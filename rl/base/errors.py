@@ -16,8 +16,7 @@ RatchetError                exit 1
 └── Interrupted             exit 130 a person or the system asked to stop; a checkpoint was kept
 
 Commands print the message of a RatchetError as one line and exit with its code; anything else is a bug and keeps its
-traceback. The API answers UsageError and BadFile as 400 and RunConflict as 409.
-"""
+traceback. The API answers UsageError and BadFile as 400 and RunConflict as 409."""
 
 
 class RatchetError(Exception):

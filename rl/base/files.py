@@ -2,8 +2,7 @@
 flushed, then renamed.
 
 All of it raises OSError when the disk refuses; what was begun is removed. Folders above must be there. Whoever writes
-holds a lock on the hidden folder, so that what a killed process left is known, whichever container it ran in.
-"""
+holds a lock on the hidden folder, so that what a killed process left is known, whichever container it ran in."""
 
 import hashlib
 import json
@@ -76,8 +75,7 @@ def staged_directory(final: Path) -> Iterator[Path]:
 def publish_directory(source: Path, target: Path) -> None:
     """Gives a finished folder its final name, on the same file system, once every byte of it is on disk.
 
-    Folders cannot replace each other in one step: an older ``target`` steps aside until the new one is in its place.
-    """
+    Folders cannot replace each other in one step: an older ``target`` steps aside until the new one is in its place."""
     for path in [*source.rglob("*"), source]:
         _seal(path)
     if target.exists():

@@ -16,8 +16,7 @@ def not_collected() -> Iterator[None]:
     """Nothing is looked for inside. For imports: what they make stays, and while the training libraries are imported, the
     collector would go through half a million such objects again and again.
 
-    Where torch came inside, it never goes through what is there now: no model of an earlier training is among it.
-    """
+    Where torch came inside, it never goes through what is there now: no model of an earlier training is among it."""
     was_on, had_torch = gc.isenabled(), "torch" in sys.modules
     gc.disable()
     try:

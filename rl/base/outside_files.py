@@ -1,7 +1,6 @@
 """Files that came from outside: plain ones only, and no more of them than they may hold.
 
-A pipe, a socket or a device may have no end, or be waited for in vain.
-"""
+A pipe, a socket or a device may have no end, or be waited for in vain."""
 
 import stat
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Command Center's files: the entries of an exhaustive simulation, and people's ratings of them.
 
-A damaged file raises BadFile; a damaged record is yielded as Rejected, with location and reason, and reading goes on.
-"""
+A damaged file raises BadFile; a damaged record is yielded as Rejected, with location and reason, and reading goes on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

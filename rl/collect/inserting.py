@@ -1,8 +1,7 @@
 """Makes new rows in a tenth of the time of their constructors, and writes them with statements that are composed once:
 composing one anew for each batch takes longer than running it.
 
-What is stored is what ``bulk_create`` would store. SQLite gets one short statement for all rows, PostgreSQL a COPY.
-"""
+What is stored is what ``bulk_create`` would store. SQLite gets one short statement for all rows, PostgreSQL a COPY."""
 
 from __future__ import annotations
 

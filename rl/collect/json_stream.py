@@ -3,8 +3,7 @@
 The standard library's parser decodes each element, because the streaming parsers at hand do harm to what people send: yajl
 turns half a surrogate pair (text that was cut in the middle of an emoji) into another character without a word, gives up the
 whole file over one number that is too large, and event parsers keep the path of every bracket, which lets 200 kB of "["
-take all memory. Here such an element arrives as it is, for the caller to refuse by name.
-"""
+take all memory. Here such an element arrives as it is, for the caller to refuse by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Hyper-parameters, presets, and a record for each training method.
 
-Imports: base.
-"""
+Imports: base."""
 
 # ruff: noqa: F401  for others to import from here
 from rl.config.authority import check_overrides

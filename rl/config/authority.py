@@ -3,8 +3,7 @@
 The operator sets things on the machine: files, the command line, ``.env``. A trainer is whoever has a key with the scope
 ``train``, or may change agents in the admin: numbers, switches and enumerated words, within their bounds. In between are
 choices: a trainer names what the operator registered under that name. Commands, addresses, paths, modules and names of
-environment variables are always the operator's.
-"""
+environment variables are always the operator's."""
 
 from collections.abc import Mapping
 from dataclasses import fields

@@ -19,8 +19,7 @@ passes; at 3e-4 in two passes a third of the rows is.
 - rows a step: 8;
 - steps: of a closed set at least 40, 6 for each of its answers, and 4 passes; of a structure at least 80 and 6 passes; of
   free answers as above;
-- layers: of a structure all.
-"""
+- layers: of a structure all."""
 
 import math
 from dataclasses import replace

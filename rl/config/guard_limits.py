@@ -1,7 +1,6 @@
 """The guard rails: a record for each, and their limits, which an agent may set.
 
-``rl.evaluation.guards.rails`` holds versions to them.
-"""
+``rl.evaluation.guards.rails`` holds versions to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """The training methods: a record for each, which says all that the rest of the house needs to know about it.
 
-Paths are dotted and imported on first use, because methods bring torch along and row builders the database.
-"""
+Paths are dotted and imported on first use, because methods bring torch along and row builders the database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -2,8 +2,7 @@
 
 llama.cpp makes a grammar of it and follows every way in which a text can be read, for each token that might come next: with
 ``[a-z]?`` fifty times in a row one token takes minutes, and no other request goes on meanwhile. Here ways are counted from
-above: by parts whose length is open, which share the characters of a token among them, and by alternatives.
-"""
+above: by parts whose length is open, which share the characters of a token among them, and by alternatives."""
 
 from __future__ import annotations
 

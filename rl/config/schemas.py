@@ -2,8 +2,7 @@
 
 A grammar that leaves much open is followed in many ways at once, for each token that might come next, and no other request
 goes on meanwhile. At these bounds llama.cpp converts all schemas of a request within half a second, and takes a quarter of
-one for a token (of 49,000) where most is open.
-"""
+one for a token (of 49,000) where most is open."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

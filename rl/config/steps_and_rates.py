@@ -10,8 +10,7 @@ answers a step: 0.69 becomes 1 in 12 steps at 1e-3 and in 17 at 5e-4, 0.83 in 20
 
 PPO takes the same rate and 30 batches, in at most 80 passes. With the same model and reward, prompts that ask for tips, and
 the values below 0.81 becomes 0.98 in 3 batches and 1 in 6; with plain prompts 0.71 becomes 1 in 19. Lambda 0.95 and a KL
-weight of 0.2 leave both as they are in 4 to 6: the weight takes more for a nat than a reward of 0 to 1 gives.
-"""
+weight of 0.2 leave both as they are in 4 to 6: the weight takes more for a nat than a reward of 0 to 1 gives."""
 
 import math
 from typing import Any

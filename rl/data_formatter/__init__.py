@@ -6,8 +6,7 @@
 - ``pairs_to_jsonl``, ``load_pairs_from_jsonl``: the pairs as a file
 - ``training_row``: a pair as a trainer reads it; ``read_training_rows``: a file of rows for any method
 
-Imports: base, config.
-"""
+Imports: base, config."""
 
 # ruff: noqa: F401  for others to import from here
 from rl.base.records import PreferencePair as DPOPair

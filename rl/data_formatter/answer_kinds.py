@@ -4,8 +4,7 @@ Found out from the accepted answers alone. Closed: few distinct answers, each sa
 be expected is told by Good's estimate (1953, Biometrika 40:237-264): the chance that the next answer is a new one is
 the share of those that were seen once. Structured: JSON objects with fields in common, or of few shapes, of which by the
 same estimate hardly one more is to be expected. Whatever is neither is free, and has no right answer that could be told by
-comparing.
-"""
+comparing."""
 
 from __future__ import annotations
 
@@ -164,8 +163,7 @@ def listed_answers(prompt: str, accepted: str) -> tuple[str, ...]:
 
     A list ends at a colon, a bracket, and the end of a sentence; its parts are between commas, slashes, lines or the word
     before the last one. Where a sentence leads to it ("Is this good, bad or neutral?"), the first part is as long as the
-    others.
-    """
+    others."""
     wanted, half = normalise(accepted), LONGEST_PROMPT // 2
     read = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:half]}\n{prompt[-half:]}"
     for stretch, is_sentence in _stretches(read):

@@ -2,8 +2,7 @@
 
 It narrows where many answers say so and nowhere else: objects have no further names, and texts are those of an enumeration,
 where Good's estimate (``answer_kinds.py``) says that hardly one more is to be expected. Texts and lists end, at several
-times the longest that was accepted, so that a model that does not come to an end keeps to the form too.
-"""
+times the longest that was accepted, so that a model that does not come to an end keeps to the form too."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

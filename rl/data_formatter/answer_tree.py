@@ -3,8 +3,7 @@
 At each place the options are compared by their log probabilities, less what they have whatever is asked, and with the
 support of remembered answers; the best is taken, and so on to the end. How much the model counts beside what is remembered
 is fitted to accepted answers: its scores say little of a language or a job that it hardly knows. Only places where answers
-part cost a look at the model: what is the same in all of them says nothing.
-"""
+part cost a look at the model: what is the same in all of them says nothing."""
 
 import math
 import re
@@ -123,8 +122,7 @@ class Remembered:
     Texts are compared by the cosine of their runs of 3 to 5 characters within words, weighed by how rare a run is, which
     works in any language that has words, and for words that are bent or mistyped. An answer's support is 3 times the root
     of the sum of the squared likenesses of its texts, in the scale of log probabilities, and far more where a text is
-    nearly the same.
-    """
+    nearly the same."""
 
     def __init__(self, answered: Sequence[tuple[str, str]], others: Iterable[str] = ()) -> None:
         """``answered``: texts with their answers, the newest first."""

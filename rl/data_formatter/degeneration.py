@@ -1,8 +1,7 @@
 """Whether an answer has degenerated: what a broken model says, whatever was asked, also in a language that nobody used.
 
 By counting alone, and leniently: an ordinary list, table, piece of code or short answer is none of this, and whatever
-cannot be told is not held against a model.
-"""
+cannot be told is not held against a model."""
 
 import re
 import unicodedata

@@ -1,8 +1,7 @@
 """Answers in the same words merged, and groups of rewarded answers to one prompt, for GRPO.
 
 GRPO learns from how much better than its group an answer is. A group whose rewards are all equal teaches nothing, so it is
-left out; answers with the same text are one answer with the mean of their rewards.
-"""
+left out; answers with the same text are one answer with the mean of their rewards."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -86,8 +85,7 @@ class GroupRow:
 class RewardGroup:
     """Takes the answers to one prompt one by one; a small multiple of MOST_ANSWERS of them is held in memory.
 
-    Of more texts, those with the smallest hash are kept: a choice that knows neither time nor reward.
-    """
+    Of more texts, those with the smallest hash are kept: a choice that knows neither time nor reward."""
 
     def __init__(self, skipped: Counter[str]) -> None:
         self._skipped = skipped

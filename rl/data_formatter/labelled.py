@@ -1,7 +1,6 @@
 """Labelled answers for KTO, good or bad without a counterpart, and with pairs for mixed preference optimisation, by weight.
 
-Whoever knows best decides: people, else a label that a model proposed and that is sure enough, else the reward.
-"""
+Whoever knows best decides: people, else a label that a model proposed and that is sure enough, else the reward."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +41,7 @@ def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> La
     """None where nothing tells; the reason is counted.
 
     A mean rating in the middle of the scale says nothing, whether everybody was undecided or people disagree evenly. Nor
-    does a reward that only repeats it.
-    """
+    does a reward that only repeats it."""
     values = [rating.value for rating in answer.ratings]
     if values and (mean := fmean(values)) != 0.5:
         if max(mean, 1 - mean) < rule.min_confidence:

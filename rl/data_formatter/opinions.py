@@ -1,8 +1,7 @@
 """What all pair builders share: raters' votes merged into opinions, the choice of pairs, and what is left out and why.
 
 ``skipped`` counts under the names below. A whole prompt counts once under ONLY_LIKED or ONLY_DISLIKED, an answer (or a
-scenario) once under the reasons that concern it alone, and a pair once under the reasons that concern two answers.
-"""
+scenario) once under the reasons that concern it alone, and a pair once under the reasons that concern two answers."""
 
 import hashlib
 import heapq
@@ -144,8 +143,7 @@ def best_pairs(liked: list[AnOpinion], disliked: list[AnOpinion], limit: int) ->
     """The ``limit`` surest pairs, out of lists with the surest first.
 
     Never looks at more than limit x limit of them: a pair with an answer beyond its side's first ``limit`` has at least
-    that many pairs at least as sure before it. Among equally sure pairs those come first that use answers not used yet.
-    """
+    that many pairs at least as sure before it. Among equally sure pairs those come first that use answers not used yet."""
     ranked = [
         (-min(up.confidence, down.confidence), abs(i - j), i + j, i)
         for i, up in enumerate(liked[:limit])

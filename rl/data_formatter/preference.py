@@ -3,8 +3,7 @@
 Answers with the same text, for which the same was done, are one answer: their votes add up, and the majority decides whether
 it was liked. Liked against disliked gives one statement "this answer rather than that one", each stated preference another.
 Statements about the same two answers are then weighed against each other: the majority wins, and a draw is a contradiction
-that teaches nothing.
-"""
+that teaches nothing."""
 
 import math
 from collections import Counter, defaultdict

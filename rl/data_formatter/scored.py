@@ -53,8 +53,7 @@ def score_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> Sc
     """People's mean rating, but for ratings that the reward counts already, else the reward, else how likely a sure proposal
     finds the answer good. None where nothing tells; the reason is counted.
 
-    Unlike a label, a score may lie in the middle: that is what people gave.
-    """
+    Unlike a label, a score may lie in the middle: that is what people gave."""
     counted = () if answer.reward is None else answer.in_reward
     if ratings := [rating for rating in answer.ratings if rating.feedback_id not in counted]:
         values = [rating.value for rating in ratings]
@@ -96,8 +95,7 @@ def of_scores(rows: Iterable[Row]) -> list[Row]:
     """Pairs first. Of a prompt without a pair the best answer with the worst, where their scores differ; then the answers to
     two prompts with different scores. Each prompt is in one match, so matches are independent.
 
-    A match has ``scores``, of the better and the worse answer, and a ``rejected_prompt`` where it is of two prompts.
-    """
+    A match has ``scores``, of the better and the worse answer, and a ``rejected_prompt`` where it is of two prompts."""
     pairs: list[Row] = []
     prompts: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:

@@ -3,8 +3,7 @@
 An answer to the first question is a whole selection, such as ``comparison (hero), kpi (compact)``: all scenarios of the
 question that raters liked, the largest first. The rejected answer is the same selection with one liked scenario replaced
 by a disliked one. So both have the same number of widgets, and all that a model can learn from a pair is what raters said:
-neither that short selections are better nor that long ones are.
-"""
+neither that short selections are better nor that long ones are."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,8 +75,7 @@ def build_fixture_dpo_pairs(
     """Every liked fixture of a question's scenario against every disliked one; the answer is the fixture's name.
 
     ``fixture_descriptions``: what the prompt says about a fixture, where known. ``fixtures``: what there is to choose among
-    for a scenario, beside what was rated.
-    """
+    for a scenario, beside what was rated."""
     options = PairLimits(max_pairs_per_question, min_confidence)
     skipped = Counter() if skipped is None else skipped
     pairs: list[PreferencePair] = []

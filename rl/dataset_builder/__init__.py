@@ -4,8 +4,7 @@
 ``DatasetPipeline``, ``prepare_training_dataset`` and ``get_training_stats`` are for users of other systems.
 
 Imports: base, collect, config, data_formatter, demo, environments, models,
-raters, rewards; Django.
-"""
+raters, rewards; Django."""
 
 # ruff: noqa: F401  for others to import from here
 from rl.dataset_builder.frozen.freezing import freeze

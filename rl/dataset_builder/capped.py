@@ -2,8 +2,7 @@
 
 The first pass writes the rows to a temporary file and counts them, the second reads that file: both see the same moment, and
 no row is in memory. Rows with weights are weighed down, others left out, those with the largest hash first: the choice knows
-neither the numbers of the database nor the time.
-"""
+neither the numbers of the database nor the time."""
 
 import json
 from array import array

@@ -1,7 +1,6 @@
 """The first row that files of answers and opinions give, as a run would have it.
 
-Answers are stored for an agent of their own, in a transaction that is taken back, and go the way of all rows.
-"""
+Answers are stored for an agent of their own, in a transaction that is taken back, and go the way of all rows."""
 
 import uuid
 from collections import Counter

@@ -1,6 +1,5 @@
 """A prompt template out of a prompt that the gateway recorded: the words of the application itself, with blanks for what
-differs from question to question.
-"""
+differs from question to question."""
 
 import re
 from collections.abc import Iterator, Sequence

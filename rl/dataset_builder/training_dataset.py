@@ -33,8 +33,7 @@ def prepare_training_dataset(
     preference format (``prompt``, ``chosen``, ``rejected``: lists of messages) and ``manifest.json``; ``train_rows`` and
     ``heldout_rows`` count them; ``stats`` says what was left out and why. An agent that does not exist is made for files.
 
-    Raises UsageError for a wrong argument, BadFile for a file that cannot be read, NotEnoughData.
-    """
+    Raises UsageError for a wrong argument, BadFile for a file that cannot be read, NotEnoughData."""
     options = DataOptions(pair_type=pair_type, min_samples=min_samples, val_split=val_split)
     if source not in SOURCES:
         raise UsageError(f"source must be one of {', '.join(SOURCES)}, not {source!r}")

@@ -1,8 +1,7 @@
 """Which templates an agent's prompts and answers are written with: Ratchet's, another system's, or the operator's files.
 
 A file of PROMPT_TEMPLATES_DIR is a template under its own name: ``prompt`` and ``answer``, each with ``widgets`` and
-``fixture``, as ``rl.data_formatter.wording.written`` reads them.
-"""
+``fixture``, as ``rl.data_formatter.wording.written`` reads them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields

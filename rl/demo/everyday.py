@@ -2,8 +2,7 @@
 
 They like an answer of at most two sentences that begins with the answer itself, and dislike one that is long or that begins
 with what a thing can be, how delicate it is, or what it is all about. Whether an answer is true they do not look at: the
-model is small and often wrong, and learns how to answer and not what.
-"""
+model is small and often wrong, and learns how to answer and not what."""
 
 import json
 import random

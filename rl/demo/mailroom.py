@@ -1,8 +1,7 @@
 """Messages to Wrenfield Cycles, an invented shop that sells bicycles by post: to which of its six teams does each belong?
 
 All 300 were made up for this demo. A seed draws 40 that simulated colleagues correct, which is what the model learns from,
-and 60 others that nobody corrects, on which it is tested; the other 200 are left for whoever tries it.
-"""
+and 60 others that nobody corrects, on which it is tested; the other 200 are left for whoever tries it."""
 
 import json
 import random

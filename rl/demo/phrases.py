@@ -2,8 +2,7 @@
 parts of two kinds of answer.
 
 What the simulated raters like: the answer names the next step (a topic's sentence) and says what follows from it. What they
-dislike: sympathy and waiting, and nothing that a person could do.
-"""
+dislike: sympathy and waiting, and nothing that a person could do."""
 
 import json
 from collections.abc import Iterator

@@ -2,8 +2,7 @@
 
 The raters like an answer that names the next step and dislike one that only apologises or defers. That is a property of
 the text which holds for questions nobody has trained on; every answer is written once, so none can be memorised for the
-held-out questions; and both kinds are equally long, so that an untrained model has nothing to go by.
-"""
+held-out questions; and both kinds are equally long, so that an untrained model has nothing to go by."""
 
 import random
 import re

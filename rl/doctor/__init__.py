@@ -1,7 +1,6 @@
 """What may be wrong with an installation: one function a question. Each yields what it sees, and changes nothing.
 
-Imports: base, lm, models, operations, serving; Django.
-"""
+Imports: base, lm, models, operations, serving; Django."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,6 @@
 """Worlds in which an agent with tools is tried: tasks in, observations and rewards out. No Django, no torch.
 
-Imports: base, config, data_formatter, rewards, sandbox.
-"""
+Imports: base, config, data_formatter, rewards, sandbox."""
 
 from importlib import import_module
 from typing import Any

@@ -21,8 +21,7 @@ class AgentEnv(ABC):
 
     A new one says what a task's ``prompt`` is and judges the answer; tools are given to ``__init__``. Tasks are mappings
     with a ``task_id``. An episode that a tool or the world breaks ends with a reason and without success; only what makes
-    every episode impossible raises.
-    """
+    every episode impossible raises."""
 
     name: ClassVar[str] = ""
     """Its name in ENVIRONMENTS, or its path ``module:Class`` where it is not in that table."""

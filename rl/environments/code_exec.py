@@ -28,8 +28,7 @@ class ExecCode(BaseTool):
         Args:
             code: The whole program.
             stdin: What it reads.
-            timeout: Seconds after which it is stopped.
-        """
+            timeout: Seconds after which it is stopped."""
         seconds = min(timeout if timeout and timeout > 0 else self._timeout, 30.0)
         result = run(dedent(code), "python", stdin, Limits.of_seconds(seconds))
         if result.timed_out:
@@ -53,8 +52,7 @@ class CodeExecEnv(AgentEnv):
     the whole answer where it has none). tool_call: it is the ``code`` of a call of exec_code; the first that passes ends the
     episode, and words alone neither end it nor earn anything. either: both, and an answer ends the episode.
 
-    A task without tests is solved when the text of its ``reference_solution`` stands in what the tool returned last.
-    """
+    A task without tests is solved when the text of its ``reference_solution`` stands in what the tool returned last."""
 
     name = "code_exec"
     tasks = CodeTask

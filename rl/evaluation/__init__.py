@@ -1,8 +1,7 @@
 """How good a version is: scores of held-out pairs, statistics on them, and the gate that decides from both.
 
 Imports: base, collect, config, data_formatter, dataset_builder, environments, export, judge, lm, models, operations,
-    scoring, training, versions; Django.
-"""
+    scoring, training, versions; Django."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Whether the file that will be served ranks held-out pairs as the weights do that it was made from.
 
 Quantising changes every weight a little, and llama.cpp computes in its own way: what is served is not quite what the gate
-has judged. The file scores a sample of the same pairs, and may not lose more than a tolerance.
-"""
+has judged. The file scores a sample of the same pairs, and may not lose more than a tolerance."""
 
 import math
 from collections.abc import Mapping
@@ -49,8 +48,7 @@ def judge(version: ModelVersion, artifact: Artifact, training_set: TrainingSet, 
     None where it cannot be judged, which the log says with the reason.
 
     Compares with the newest evaluation of the weights on this set, and makes one where there is none. Raises ExportFailed
-    where llama.cpp cannot use the file.
-    """
+    where llama.cpp cannot use the file."""
     if reason := _why_not_judged(version, artifact, training_set):
         report("log", {"text": f"the exported file is not judged: {reason}"})
         return None

@@ -6,8 +6,7 @@ that margin: it must not be worse by more. A difference from the line that is to
 
 A gate that looks at one version after another has a budget of errors for all of its looks: the more it has looked since it
 last promoted, the wider is the interval that has to lie above the line. Rejecting leaves all as it is, so the 95 % interval
-does for it at every look.
-"""
+does for it at every look."""
 
 import math
 from collections.abc import Sequence

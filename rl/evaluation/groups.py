@@ -2,8 +2,7 @@
 
 A group is harmed where the whole interval of its share, or of its difference, lies below the line that the verdict itself
 goes by. Of several groups one looks bad by chance, so they share the error of 5 % (Bonferroni): all their intervals together
-hold in 95 % of cases. A version that harms one is not promoted by itself.
-"""
+hold in 95 % of cases. A version that harms one is not promoted by itself."""
 
 from __future__ import annotations
 

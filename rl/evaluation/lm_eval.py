@@ -1,8 +1,7 @@
 """Two models on a task of lm-evaluation-harness 0.4, which is a package of its own: it runs as a child, and offline.
 
 A task file is looked at before it runs: one task, on data of its own folder. That keeps a mistake from measuring on other
-data than a person thinks. It does not protect: ``!function`` in such a file runs Python of whoever wrote it.
-"""
+data than a person thinks. It does not protect: ``!function`` in such a file runs Python of whoever wrote it."""
 
 from __future__ import annotations
 
@@ -95,8 +94,7 @@ def measure(contest: Contest, task: Path, report: Report) -> TaskScores:
     """The new version and the one in use, or its base model, one after the other.
 
     Raises UsageError where lm-eval is not installed or there is no answer to measure, and TrainingFailed with the last
-    error of lm-eval when it fails.
-    """
+    error of lm-eval when it fails."""
     if contest.weights and is_reward_model(contest.weights):
         raise UsageError("--lm-eval measures answers, and a reward model gives none")
     python = interpreter()
@@ -223,8 +221,7 @@ def compare(new: ModelScore, current: ModelScore) -> TaskScores:
 def read(folder: Path) -> ModelScore:
     """From the two files that ``--log_samples`` leaves: ``results_*.json`` and ``samples_*.jsonl``.
 
-    Raises TrainingFailed where they are not there, or have no accuracy.
-    """
+    Raises TrainingFailed where they are not there, or have no accuracy."""
     try:
         results, samples = _only(folder, "results_*.json"), _only(folder, "samples_*.jsonl")
         [(task, metrics)] = json.loads(results.read_text(encoding="utf-8"))["results"].items()

@@ -3,8 +3,7 @@ which only rank.
 
 People's picks between answers of both versions decide, else fresh answers that a judge compares, where it would be right
 even if all its errors were in favour of the new version. To take whichever is in favour would make two chances of one. How
-the versions rank answers that are there is shown beside, and decides nothing about versions that answer.
-"""
+the versions rank answers that are there is shown beside, and decides nothing about versions that answer."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

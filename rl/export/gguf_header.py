@@ -1,8 +1,7 @@
 """Opens GGUF files that others made. The package's reader believes whatever a header says; here the header is walked through
 first, and refused where it says more than the file can hold.
 
-https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-"""
+https://github.com/ggml-org/ggml/blob/master/docs/gguf.md"""
 
 import math
 import mmap

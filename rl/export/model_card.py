@@ -1,8 +1,7 @@
 """The model card that stands beside every export: Markdown with a YAML head, as model hubs and people read it.
 
 Texts that come from outside (licences, names, reasons) are escaped. Of a base model in a folder only the folder's name is
-told: where it lies on this machine is nobody's business.
-"""
+told: where it lies on this machine is nobody's business."""
 
 import json
 import re

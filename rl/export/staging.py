@@ -1,7 +1,6 @@
 """Exports appear whole or not at all; a disk that refuses (a full one above all) is one ExportFailed.
 
-A half-written model looks like a model to whatever loads it.
-"""
+A half-written model looks like a model to whatever loads it."""
 
 import errno
 import shutil

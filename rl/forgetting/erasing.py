@@ -1,8 +1,7 @@
 """What a database still has of rows that were deleted: copies within its pages, and its write-ahead log.
 
 SQLite's ``secure_delete`` blanks a row where it lies, and not the copies that stay behind when a page is split or put in
-order: about one word in 200 was still there. So the whole file is written anew, and the log emptied.
-"""
+order: about one word in 200 was still there. So the whole file is written anew, and the log emptied."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
 """Forgets a person, or says what that would do.
 
 The database part is one transaction. The receipt is written before it ends, so that whatever interrupts the rest, the same
-command again finds what was left to do.
-"""
+command again finds what was left to do."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime

@@ -2,8 +2,7 @@
 of its files, its addresses, its Python names, its formulas and its defaults. Nothing below knows of them: the app makes
 their formats known at its start, and their addresses stand in ``backend/urls.py``.
 
-Imports: base; Django.
-"""
+Imports: base; Django."""
 
 from typing import Any
 

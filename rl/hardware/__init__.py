@@ -1,7 +1,6 @@
 """What this machine is, which numbers suit it, and about how long a training run would take on it.
 
-Imports: base, config.
-"""
+Imports: base, config."""
 
 # ruff: noqa: F401  for others to import from here
 from rl.hardware.cost import TrainingEstimate, estimate

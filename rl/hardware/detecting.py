@@ -1,8 +1,7 @@
 """Processor, memory, disk and accelerators, asked of the system and of the drivers' own programs: torch is not needed.
 
 GPUs: NVIDIA's as nvidia-smi lists them, AMD's as rocm-smi does, Apple's, which every Apple processor has. Those that
-CUDA_VISIBLE_DEVICES hides from PyTorch are not among them.
-"""
+CUDA_VISIBLE_DEVICES hides from PyTorch are not among them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Where bfloat16 is computed in. On a CPU that has nothing for it a step takes some 25 times as long
 as in float32 (figures in docs/training.md).
 
-Loading the base model in 4 bits is bitsandbytes's work; training so is proven on NVIDIA GPUs.
-"""
+Loading the base model in 4 bits is bitsandbytes's work; training so is proven on NVIDIA GPUs."""
 
 import importlib.util
 from typing import Final

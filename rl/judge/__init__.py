@@ -5,5 +5,4 @@
 - ``head``: learns from both which answers people prefer, and how sure that is
 - ``raters``: how far each rater's ratings can be relied on
 
-Imports: base, data_formatter, lm; torch.
-"""
+Imports: base, data_formatter, lm; torch."""

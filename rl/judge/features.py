@@ -5,8 +5,7 @@ The embeddings are averaged over the answer's tokens; the state is that of the a
 with all of the prompt and the answer before it. Deeper layers cost twice as much and judge no better; figures are in
 docs/decisions/judge.md.
 
-Shapes: N answers, B of one forward pass, T tokens of the longest of them, H the width of the model.
-"""
+Shapes: N answers, B of one forward pass, T tokens of the longest of them, H the width of the model."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

@@ -1,8 +1,7 @@
 """The form of an answer: what can be counted in its text, beside the question that it answers. No model is needed.
 
 Numbers of words and characters are logarithms, most others shares between 0 and 1. What marks an apology or the first person
-is counted in English; other languages are told apart by the rest.
-"""
+is counted in English; other languages are told apart by the rest."""
 
 import math
 import re

@@ -9,8 +9,7 @@ One fit of pairs, single labels and scores, a ridge regression on the logistic s
 x are the features, each brought to mean 0 and deviation 1, the form's cut off; embeddings and states together weigh as much
 as the form, and the length by itself.
 
-Shapes: N answers, D features, J opinions, M dimensions that the opinions' features span.
-"""
+Shapes: N answers, D features, J opinions, M dimensions that the opinions' features span."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,8 +14,7 @@ What a row weighs afterwards is the same of the row: how likely its chosen answe
 a share of what they would say if all raters were honest. Where they say the opposite as surely as TURNED, the row is turned
 round instead of left out.
 
-A judge that can tell nothing gives q = 1/2, and then nobody is doubted more than anybody else.
-"""
+A judge that can tell nothing gives q = 1/2, and then nobody is doubted more than anybody else."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """The model that an agent starts from: one of the two that come with Ratchet, a folder, a GGUF file, or a hub id.
 
-An agent names it; ``resolve`` makes a folder (or a bare hub id) of the name, which may fetch or unpack something first.
-"""
+An agent names it; ``resolve`` makes a folder (or a bare hub id) of the name, which may fetch or unpack something first."""
 
 import hashlib
 import importlib.util

@@ -1,7 +1,6 @@
 """Answers of a closed set, chosen as the gateway has a served model choose them (rl/serving/gateway/choosing.py).
 
-Shapes: B prompts, T tokens of the longest with what its answers have in common, V words.
-"""
+Shapes: B prompts, T tokens of the longest with what its answers have in common, V words."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean

@@ -6,8 +6,7 @@ of the tokens a of the answers. An answer fits its prompt as often as the base m
 another prompt.
 
 Shapes: B sequences of one forward pass, L tokens of the longest of them, T of the longest answer, V tokens in the
-vocabulary.
-"""
+vocabulary."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -12,8 +12,7 @@ template writes it, and left out where it does not.
 
 Rows with tools are runs: their calls are written as the model writes them itself (``rl.lm.chat``), and in the ids of an
 answer the results of tools and the words of users are marked as not the model's own (``rl.lm.own_tokens``). TRL learns
-these too.
-"""
+these too."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache

@@ -7,8 +7,7 @@ Draws a token a row from a model's scores, by one random number each.
 The distribution is that of transformers' warpers in their order, temperature, ``top_k``, ``top_p``, and of its multinomial
 draw, which takes a random number for each word of the vocabulary and sorts all of it.
 
-Shapes: B rows, V words of the vocabulary, W of them that are looked at.
-"""
+Shapes: B rows, V words of the vocabulary, W of them that are looked at."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache

@@ -3,8 +3,7 @@ computed before.
 
 There is a file for whatever decides the numbers: the model's weights and configuration, the precision, the device, the
 libraries, and whether a pass is a tree. In it stand digests of token ids, and numbers. A number that was computed among
-other answers may differ in its last digits, as sums do in another order.
-"""
+other answers may differ in its last digits, as sums do in another order."""
 
 import json
 import os

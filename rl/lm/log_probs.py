@@ -2,8 +2,7 @@
 
 log p(answer | prompt) = the sum over the answer's tokens that the model said of log softmax(logits)[token], in nats.
 
-Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together.
-"""
+Shapes: B sequences of one forward pass, T tokens of the longest of them, prompt and answer together."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property

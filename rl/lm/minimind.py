@@ -2,8 +2,7 @@
 keys (MiniMind-3). Weights have the same names and the same rotary embedding there, so only the configuration is another;
 what is saved again is plain Llama or Qwen3.
 
-https://github.com/jingyaogong/minimind, model/model_minimind.py
-"""
+https://github.com/jingyaogong/minimind, model/model_minimind.py"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -2,8 +2,7 @@
 
 In the token ids of an answer, those that the model did not say (results of tools, what a user said in between) are
 complements: ``~id``, which is below 0. So a cut, a copy or a file never parts the ids from their mask, and whoever forgets
-to read them gets an error from the model instead of learning what tools said.
-"""
+to read them gets an error from the model instead of learning what tools said."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ PEFT computes y = x W^T + s dropout(x) A^T B^T as three products, a scaling and 
 its dropout by a generator that takes longer than the products. Within ``fused_adapters`` the sums are the products' own, and
 of sixteen random bits an element decides: the share that is dropped is right to one in 65,536.
 
-Shapes: T tokens, O and I the widths after and before a layer, R the rank of its adapter.
-"""
+Shapes: T tokens, O and I the widths after and before a layer, R the rank of its adapter."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

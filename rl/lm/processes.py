@@ -1,7 +1,6 @@
 """Several processes that train together: which of them this is, and what all of them have to agree on.
 
-The launcher (torchrun, accelerate) tells by RANK and WORLD_SIZE; alone, every function here does nothing.
-"""
+The launcher (torchrun, accelerate) tells by RANK and WORLD_SIZE; alone, every function here does nothing."""
 
 import os
 from collections.abc import Mapping

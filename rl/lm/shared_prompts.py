@@ -1,7 +1,6 @@
 """Prompts before their answers: what they have in common, and one that is asked several times, is read once.
 
-Shapes: B prompts, C tokens that all begin with, P tokens of the longest.
-"""
+Shapes: B prompts, C tokens that all begin with, P tokens of the longest."""
 
 from collections.abc import Callable, Sequence
 from os.path import commonprefix

@@ -1,8 +1,7 @@
 """Rows as the model sees them, for people to look at: kept by a run, or asked of ``main`` before there is one.
 
 ``main`` is a process of its own (``rl.runs.preview`` starts it): standard input has the arguments of ``look``, standard
-output a list with what becomes of each row.
-"""
+output a list with what becomes of each row."""
 
 import json
 import resource

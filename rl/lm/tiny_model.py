@@ -2,8 +2,7 @@
 
 Nothing is downloaded. The vocabulary is learned from the demo's texts and the weights come from NumPy's PCG64 stream,
 whose values do not depend on the processor, so every machine builds the same model, bit for bit. It knows nothing: what
-a version trained on it does better, it learned from the ratings.
-"""
+a version trained on it does better, it learned from the ratings."""
 
 from pathlib import Path
 

@@ -4,8 +4,7 @@ Training, its reference and every later epoch run through the upper layers only;
 comes out is what the whole model gives (to rounding: a batch is padded otherwise), and generation, which keeps keys and
 values, is not touched.
 
-Shapes: B rows, T tokens of the longest, H the width of the model.
-"""
+Shapes: B rows, T tokens of the longest, H the width of the model."""
 
 import struct
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
 """What all commands share: ``--json``, exit codes, results on stdout and progress on stderr.
 
 A command declares its options as a frozen dataclass of rl/management/options.py, and ``run`` gets them.
-Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 interrupted.
-"""
+Exit codes: 0 done, 1 failed, 2 usage, 3 not enough data, 4 gate rejected, 130 interrupted."""
 
 import json
 from argparse import SUPPRESS

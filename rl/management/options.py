@@ -24,8 +24,7 @@ def argument(
     ``flags``: as argparse takes them, as it takes the ``settings``; none: a positional argument with the field's name.
     ``choices`` may be a function that gives them when a command begins.
     ``one_of``: a word that those have in common of which at most one may be given. ``also``: further flags for the same
-    field, with settings of their own; only one of all may be given.
-    """
+    field, with settings of their own; only one of all may be given."""
     return field(metadata={"flags": flags, "one_of": one_of, "also": also or {}, "settings": settings})
 
 

@@ -3,8 +3,7 @@
 agents <- traces <- versions <- training <- feedback <- queues;  versions <- serving <- experiments;
 agents <- access <- feedback;  access, training <- tuning;  audit stands alone.
 
-Imports: base, config; Django.
-"""
+Imports: base, config; Django."""
 
 # ruff: noqa: F401  what is imported here is imported from here
 from rl.models.access import ApiKey, usual_scopes

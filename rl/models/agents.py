@@ -282,8 +282,7 @@ class Agent(models.Model):
         operator registered are left out here (rl/runs/choosing.py).
 
         Overrides of hyper-parameters that the method has not are for other methods. Raises UsageError for one that none has,
-        or that nobody but the operator may set: it is not run, however it came into the row.
-        """
+        or that nobody but the operator may set: it is not run, however it came into the row."""
         name = preset_name or self.preset
         start = preset(name, method)
         known = {field.name for field in fields(start)}

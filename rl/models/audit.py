@@ -61,8 +61,7 @@ class WebhookDelivery(models.Model):
 
         WAITING --2xx--> DELIVERED
            |  `--anything else--> WAITING, later
-           `--too many attempts--> GIVEN_UP
-    """
+           `--too many attempts--> GIVEN_UP"""
 
     class State(models.TextChoices):
         WAITING = "waiting", "waiting"

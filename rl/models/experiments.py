@@ -43,8 +43,7 @@ def validate_ramp(value: object) -> None:
 class Experiment(models.Model):
     """A sticky, weighted split of an agent's traffic between versions, and the question that it answers.
 
-    DRAFT ──► RUNNING ──► STOPPED, with a verdict where there is one
-    """
+    DRAFT ──► RUNNING ──► STOPPED, with a verdict where there is one"""
 
     class State(models.TextChoices):
         DRAFT = "draft", _("draft")

@@ -54,8 +54,7 @@ class Feedback(models.Model):
     """An append-only event on a trace. Nothing is deleted: a newer rating supersedes, a retraction withdraws.
 
     Of the ratings of one rater on one trace at most one is current; comparisons, corrections and outcomes stay current
-    until they are retracted. Training reads current events only.
-    """
+    until they are retracted. Training reads current events only."""
 
     class Kind(models.TextChoices):
         RATING = "rating", _("rating")  # thumb, stars or score of one answer

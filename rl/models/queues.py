@@ -34,8 +34,7 @@ def validate_queue_name(value: str) -> None:
 class AnswerPair(models.Model):
     """Two answers to one prompt, drawn to be compared. Feedback of kind comparison says who preferred which.
 
-    The row is written before the answers are, so nothing in the database makes sure that they exist.
-    """
+    The row is written before the answers are, so nothing in the database makes sure that they exist."""
 
     class Origin(models.TextChoices):
         TALK = "talk", "a person's own question"
@@ -184,8 +183,7 @@ class Claim(models.Model):
     """One rater and one item of a queue: his alone until the lock ends, then decided or skipped.
 
     CLAIMED ──► DECIDED ──► CLAIMED again, by undo
-            └─► SKIPPED ──► CLAIMED again, by undo or at the end of his queue
-    """
+            └─► SKIPPED ──► CLAIMED again, by undo or at the end of his queue"""
 
     class Purpose(models.TextChoices):
         ITEM = "item", "item"

@@ -20,8 +20,7 @@ class Deployment(models.Model):
     """A version, or an agent's base model, under a name on a target.
 
     The alias ``champion`` marks the version in use of an agent, ``previous`` the one before it, for one-step rollback. An
-    agent whose champion is not a row uses its base model.
-    """
+    agent whose champion is not a row uses its base model."""
 
     class Target(models.TextChoices):
         NONE = "none", _("none (files only)")
@@ -94,8 +93,7 @@ class Deployment(models.Model):
     def promote(cls, version: ModelVersion) -> None:
         """Makes ``version`` champion and today's champion ``previous``, in one transaction.
 
-        Raises UsageError for a reward model.
-        """
+        Raises UsageError for a reward model."""
         version.require_answers()
         with transaction.atomic():
             aliased = cls.objects.select_for_update().filter(agent_id=version.agent_id)
@@ -113,8 +111,7 @@ class Deployment(models.Model):
     def swap(cls, agent: Agent) -> ModelVersion | None:
         """Champion and previous change places, in one transaction; the new champion, None for the base model.
 
-        Doing it twice changes nothing. Raises UsageError when the agent has used its base model only.
-        """
+        Doing it twice changes nothing. Raises UsageError when the agent has used its base model only."""
         with transaction.atomic():
             aliased = cls.objects.select_for_update(of=("self",)).filter(agent=agent)
             rows = {row.alias: row for row in aliased.exclude(alias="").select_related("version")}

@@ -87,8 +87,7 @@ class Trace(models.Model):
     """One answer of an agent, and what really happened while it was made.
 
     ``prompt_key`` groups answers to the same prompt: the hash of the messages, or the key that an importer knows better
-    (Command Center's question_id).
-    """
+    (Command Center's question_id)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="traces")

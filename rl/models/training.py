@@ -69,8 +69,7 @@ class TrainingRun(models.Model):
       └───────────────────────────────┘  resumed by a person, from the last whole checkpoint
 
     A run that stopped beating stays RUNNING and gets its next ``attempt`` from the reaper. Whoever works on a run holds
-    its attempt number: every write is conditional on it, so a process that was given up for dead changes nothing.
-    """
+    its attempt number: every write is conditional on it, so a process that was given up for dead changes nothing."""
 
     class State(models.TextChoices):
         QUEUED = "queued", _("queued")
@@ -238,8 +237,7 @@ class MetricPoint(models.Model):
 class Episode(models.Model):
     """How one episode of an agent in an environment ended. Its words are its trace's.
 
-    Of a run there is one for each sample of a task at a step: steps that are done again after a resume replace theirs.
-    """
+    Of a run there is one for each sample of a task at a step: steps that are done again after a resume replace theirs."""
 
     class Split(models.TextChoices):
         NONE = "", _("outside of training")

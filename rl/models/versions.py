@@ -23,8 +23,7 @@ class ModelVersion(models.Model):
 
     CANDIDATE ──► EVALUATED ──► EXPORTED ──► DEPLOYED ◄──► RETIRED
         │             │
-        └─────────────┴──► REJECTED
-    """
+        └─────────────┴──► REJECTED"""
 
     class Stage(models.TextChoices):
         CANDIDATE = "candidate", _("candidate")  # trained, not measured yet

@@ -1,8 +1,7 @@
 """The form of a backup: an uncompressed tar of plain files whose last member, manifest.json, lists the others.
 
 ``database/…`` is the database in one file, ``data/…`` are files of DATA_DIR. Weights do not compress, and a tar without
-compression shows its list without being read through.
-"""
+compression shows its list without being read through."""
 
 import hashlib
 import json

@@ -2,8 +2,7 @@
 
 Order makes it consistent. Answers that wait for the database are copied first: one that reaches the database meanwhile is
 in the backup twice, and delivering it again changes nothing. Then the database, in one state. Then the other files: each
-was there before the row that names it, and never changes afterwards.
-"""
+was there before the row that names it, and never changes afterwards."""
 
 import platform
 import re

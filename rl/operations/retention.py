@@ -2,8 +2,7 @@
 ratings whose answer never came.
 
 Rows go in small transactions, so that a rating never waits for long. Each look at a row and its deletion are one
-transaction that holds the row: what is rated at this moment stays.
-"""
+transaction that holds the row: what is rated at this moment stays."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,7 @@
 """Databases that get no tables of ours: one that another program filled, unless the operator says so, and one from before
 the first release that stopped halfway.
 
-OCD's ``.env`` names its own database by the variable that Ratchet reads too.
-"""
+OCD's ``.env`` names its own database by the variable that Ratchet reads too."""
 
 from typing import Any, Final
 

@@ -1,4 +1,3 @@
 """Who is asked what: queues, the claims of their raters, and what becomes of a decision.
 
-Imports: base, collect, config, demo, models, operations; Django.
-"""
+Imports: base, collect, config, demo, models, operations; Django."""

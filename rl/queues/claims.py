@@ -31,8 +31,7 @@ def next_claims(
     """Up to ``want`` that are not in ``holding``: his open ones, then new ones, then those that he skipped, the longest ago
     first. ``holding``: what the page has already; renewed. ``wanted``: what must hold of an item's first trace.
 
-    Of a closed queue nothing new is handed out.
-    """
+    Of a closed queue nothing new is handed out."""
     return read_claims(queue, rater, take_claims(queue, rater, want, holding, wanted))
 
 

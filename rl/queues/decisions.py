@@ -1,8 +1,7 @@
 """What becomes of votes: feedback where the item is a real one, and the claim's new state. One transaction each.
 
 Several of one rater are decided in one transaction, with as many statements as one vote takes, where they are ratings and
-skips of different items that are his for sure; whatever else is among them, such as a correction, each is decided alone.
-"""
+skips of different items that are his for sure; whatever else is among them, such as a correction, each is decided alone."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -45,8 +44,7 @@ def decide(queue: RatingQueue, rater: Rater, vote: QueueVote, tags_of: TagsOf) -
     """The claim as it is then; a vote whose id is known already changes nothing.
 
     ``tags_of``: the tags that are offered for an answer beside the queue's own. Raises UsageError, and nothing is stored,
-    where the claim is not this rater's, others have the item meanwhile, or the vote is not what the queue asks for.
-    """
+    where the claim is not this rater's, others have the item meanwhile, or the vote is not what the queue asks for."""
     try:
         with transaction.atomic():
             claim = _own_claim(queue, rater, vote)

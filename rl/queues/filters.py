@@ -1,8 +1,7 @@
 """Which of an agent's answers a queue asks about: its ``filters``, checked, and as a condition of a query.
 
 {"search": "parcel", "versions": ["base", "v2"], "sources": ["gateway"], "tags": ["wrong"], "rated": false,
- "from": "2026-01-01", "to": "2026-12-31", "details": {"category": "energy", "natural": true}}
-"""
+ "from": "2026-01-01", "to": "2026-12-31", "details": {"category": "energy", "natural": true}}"""
 
 import json
 from collections.abc import Callable, Collection, Mapping

@@ -2,8 +2,7 @@
 
 The answers of real use come first, then those of a demo, and episodes last: a training makes thousands of these. Within
 each kind the search starts where the last decisions were made, so that it does not walk over all that are done; what it
-misses is looked for once nothing else is left.
-"""
+misses is looked for once nothing else is left."""
 
 import hashlib
 from collections.abc import Iterator

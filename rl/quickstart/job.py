@@ -1,8 +1,7 @@
 """The job of the demo: the base model sorts messages, colleagues correct it, and what is served then sorts others.
 
 Every message is asked through the gateway, as an application would, so what is counted is what people get. The answers are
-kept as traces of a session for each time; what an earlier quickstart asked is not asked again.
-"""
+kept as traces of a session for each time; what an earlier quickstart asked is not asked again."""
 
 import asyncio
 from collections import Counter

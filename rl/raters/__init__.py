@@ -5,5 +5,4 @@
 - ``bradley_terry``: strengths of versions out of comparisons, with intervals
 - ``bursts``: what no person does by hand
 
-Imports: base.
-"""
+Imports: base."""

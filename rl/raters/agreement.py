@@ -2,8 +2,7 @@
 
 Letters, after Krippendorff (2011, Computing Krippendorff's Alpha-Reliability): an item with m >= 2 ratings gives each
 ordered pair of them 1 / (m - 1); o(c, k) are the sums of these over pairs of values, n(c) the sums of o over k, n that of
-all.
-"""
+all."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -18,8 +17,7 @@ def limit(weights: Collection[int], cap: float, others: int = 0) -> Fraction | N
     """The most that a rater may weigh; None where nobody weighs more.
 
     ``weights``: of each rater, 0 too. ``others``: what weighs in all without being any one rater's. It is the L of
-    L = c (others + sum min(w, L)) with c = max(cap, 1 / n): n raters cannot all have less than an n-th.
-    """
+    L = c (others + sum min(w, L)) with c = max(cap, 1 / n): n raters cannot all have less than an n-th."""
     if len(weights) < 2:
         return None
     share = max(Fraction(str(cap)), Fraction(1, len(weights)))

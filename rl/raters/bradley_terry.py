@@ -2,8 +2,7 @@
 
 The base version has strength 0. A tie is half a win for both. Strengths are the most likely ones under a normal prior of
 mean 0 and deviation PRIOR_DEVIATION: after three wins in three games a version is strong, and not infinitely so. Intervals
-are Laplace's, from the curvature at the maximum.
-"""
+are Laplace's, from the curvature at the maximum."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,8 +35,7 @@ class Standing:
 def rank(games: Iterable[Game], base: str) -> list[Standing]:
     """The strongest first. Games of a version against itself say nothing. ``base``, which may have no games, is in the list.
 
-    A version that never met the base, or others that did, has an interval that says so.
-    """
+    A version that never met the base, or others that did, has an interval that says so."""
     counted = [game for game in games if game.left != game.right]
     names = sorted({name for game in counted for name in game[:2]} - {base})
     numbers = {base: -1, **{name: number for number, name in enumerate(names)}}

@@ -2,8 +2,7 @@
 
 The limits are wide, for a person who is held back wrongly loses more than a machine that is not: somebody rates once a
 second by keyboard, presses ten keys 50 ms apart where the answers are plainly alike, and a page that was offline sends
-twenty ratings at once.
-"""
+twenty ratings at once."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

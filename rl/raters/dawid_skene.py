@@ -3,8 +3,7 @@ Skene (1979, Applied Statistics 28:20-28), by expectation and maximisation.
 
 A rater is right with one probability, whatever the item, and what is true is either as likely. Items with fewer than
 LEAST_VOTES votes do not show the right label, and are left out. A rater of whom little is known has PRIOR_RIGHT, as if he
-had been seen PRIOR_VOTES times before: this also tells the truth from its opposite, which would fit the votes as well.
-"""
+had been seen PRIOR_VOTES times before: this also tells the truth from its opposite, which would fit the votes as well."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,7 @@
 ``REWARDS`` names one class for each reward. A reward that does not apply to an answer gives None and is left out of the
 mean; one that breaks raises RewardFailed. Classes are imported on first use, parser libraries only when a text needs them.
 
-Imports: base, config, sandbox.
-"""
+Imports: base, config, sandbox."""
 
 from __future__ import annotations
 

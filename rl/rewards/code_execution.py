@@ -24,8 +24,7 @@ class CodeExecutionReward(BaseReward):
     Abstains on episodes without such tests, which may be programs that read a task's input.
 
     Without tests the value is the share of the python and shell blocks that end with exit code 0. That is weak: it shows
-    that code runs, not that it does what was asked, and ``pass`` earns 1. Give tests wherever there are some.
-    """
+    that code runs, not that it does what was asked, and ``pass`` earns 1. Give tests wherever there are some."""
 
     name = "code_execution"
     weight = 2.0

@@ -1,8 +1,7 @@
 """The reward of a decision: what came of it, in components by time scale.
 
 A decision is an answer with ``details["decision"]``, an object. Which components can be told from what is known is said by
-formulas, one for each type of agent; ``rl.from_systems`` brings them.
-"""
+formulas, one for each type of agent; ``rl.from_systems`` brings them."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

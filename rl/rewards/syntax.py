@@ -1,8 +1,7 @@
 """Is this text what it says it is? One check for each language: True, False, or None where that cannot be told.
 
 Texts come from strangers. Each parser was tried on nested, endless and cut input: what makes one give up (recursion, memory)
-is None, never an answer. Shell is read by bash itself inside the sandbox: the grammars that run in this process crash it.
-"""
+is None, never an answer. Shell is read by bash itself inside the sandbox: the grammars that run in this process crash it."""
 
 import ast
 import json

@@ -1,7 +1,6 @@
 """Runs untrusted code, or refuses: there is no way to run it unprotected. See docs/sandbox.md.
 
-Imports: base.
-"""
+Imports: base."""
 
 # ruff: noqa: F401  for others to import from here
 from rl.sandbox.backends import BACKENDS, available, ensure_available, run

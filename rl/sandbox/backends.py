@@ -87,8 +87,7 @@ def run(
 ) -> Result:
     """Returns when nothing of the program is left. ``backend``: only this one.
 
-    Raises UsageError for an unknown language or backend, SandboxUnavailable where no backend holds.
-    """
+    Raises UsageError for an unknown language or backend, SandboxUnavailable where no backend holds."""
     interpreter(language)
     return _choose(backend).run(code, language, stdin, limits)
 

@@ -2,8 +2,7 @@
 
 Differs from the usual snippet where that one loses. Nothing is started as root. The file systems that bwrap makes itself
 are sized or read-only. The process limit is set inside the new user namespace, or all boxes would share it. The end is a
-SIGKILL to the box's first process and a wait for it, not ``--die-with-parent`` alone, which comes later or never.
-"""
+SIGKILL to the box's first process and a wait for it, not ``--die-with-parent`` alone, which comes later or never."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A backend runs one program in a fresh box and returns when nothing of it is left: no process, file or descriptor. What the
 program does, crash or run into a limit, is a ``Result``. That the box itself could not be made is ``SandboxUnavailable``.
-Calls come from many threads at once.
-"""
+Calls come from many threads at once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Grades a program by what it answers, never by how it ends: exit code 0 rewards every cheat that was tried.
 
 Each input goes into a fresh box; the expected values never do, so there is nothing inside to read, to patch or to raise that
-decides. What comes out is compared out here. Printing something that looks like a pass gains nothing.
-"""
+decides. What comes out is compared out here. Printing something that looks like a pass gains nothing."""
 
 import json
 import math
@@ -80,8 +79,7 @@ def grade(
 ) -> Grade:
     """``function``: the name of the Python function that is called; the whole program is run if left out.
 
-    Raises UsageError where there are no tests, where they do not fit or are not JSON, SandboxUnavailable as ``run`` does.
-    """
+    Raises UsageError where there are no tests, where they do not fit or are not JSON, SandboxUnavailable as ``run`` does."""
     if not tests:
         raise UsageError("a program cannot be graded without tests")
     if function is not None and language != "python":

@@ -1,6 +1,5 @@
 """System calls for which Python has no function, namespaces and mounts among them.
-Imported by the sandbox's own small processes, so ctypes and os only.
-"""
+Imported by the sandbox's own small processes, so ctypes and os only."""
 
 import ctypes
 import os

@@ -6,8 +6,7 @@ and no process list. It cannot signal anybody, nor reach a socket. What differs 
 - /tmp is not its own: programs have to use TMPDIR, HOME or the folder that they start in. /proc and /dev/shm are shut.
 - The folder is on a real disk, and is looked at every 50 ms: a program that fills it is ended, and may have written more.
 - File modes and owners cannot be changed, and other programs' files can be seen to exist (``stat``), not read or listed.
-- Without root, limits of processes are shared with whatever else the user runs.
-"""
+- Without root, limits of processes are shared with whatever else the user runs."""
 
 import ctypes
 import marshal
@@ -42,8 +41,7 @@ def disk_usage(folder: Path, pids: Collection[int], known: Collection[FileId], f
     one of the processes. A mapped file that is nowhere else counts ``file_bytes``, the most that it can have. ``known``
     files are not counted.
 
-    Raises PermissionError when a process hides what it holds, or there is too much, or too long a path, to look at.
-    """
+    Raises PermissionError when a process hides what it holds, or there is too much, or too long a path, to look at."""
     entries, size = 0, 0
     for blocks in _blocks(folder):
         entries += 1

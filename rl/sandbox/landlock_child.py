@@ -3,8 +3,7 @@
     supervisor: may signal only what it started ── fork ──► the program: sees only what it needs
 
 Landlock rules are inherited and can only be tightened. The supervisor's own rule (a signal goes to processes under the same
-rule, nowhere else) turns a signal to all processes into one to all that the program has left, and to no other.
-"""
+rule, nowhere else) turns a signal to all processes into one to all that the program has left, and to no other."""
 
 import ctypes
 import marshal

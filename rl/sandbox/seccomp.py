@@ -3,8 +3,7 @@
 What is not on the list answers ENOSYS, as on an older kernel, so that libraries fall back; what people would wonder about
 answers EPERM. No sockets but connected pairs, no new namespaces, no memory that the limits cannot see (memfd, System V,
 shared mappings without a file, huge pages, pages sent to the swap), no tracing, no keys, no BPF, no io_uring, and nothing
-that is counted for each user of the machine (inotify, POSIX timers). 32-bit calls kill the process.
-"""
+that is counted for each user of the machine (inotify, POSIX timers). 32-bit calls kill the process."""
 
 import ctypes
 import errno
@@ -76,8 +75,7 @@ class _Comparison(Structure):
 def program() -> bytes:
     """The filter as BPF instructions (struct sock_filter), for ``bwrap --seccomp`` or the kernel.
 
-    Raises SandboxUnavailable where libseccomp is missing or does not know this processor.
-    """
+    Raises SandboxUnavailable where libseccomp is missing or does not know this processor."""
     return _build_filter(_ERRNO | errno.ENOSYS, _fill)
 
 

@@ -87,8 +87,7 @@ def files_in(pid: int, folder: str, size: int) -> int:
 def end(pidfd: int, seconds: float) -> bool:
     """Kills a process and waits until it is gone. The first of a PID namespace is gone only after all others in it.
 
-    False when it is still there after ``seconds``.
-    """
+    False when it is still there after ``seconds``."""
     with suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     poll = select.poll()
@@ -142,8 +141,7 @@ class Watch:
 
     def follow(self, *streams: Stream, until: Stream) -> None:
         """To the end of all, which is when the last process that holds them is gone. ``until`` ends with the program: then
-        what it left behind is killed.
-        """
+        what it left behind is killed."""
         now = time.monotonic()
         deadline, next_look = now + self.limits.wall_seconds, now + WATCH_SECONDS
         with selectors.DefaultSelector() as selector:

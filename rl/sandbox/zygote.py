@@ -6,8 +6,7 @@ has used before. It ends with this process, is started anew when somebody has ki
 from this one starts its own.
 
 One thing is not new for each program: the seed of ``hash()``, which Python draws when it starts. So a zygote is replaced
-after ``JOBS_PER_ZYGOTE`` programs.
-"""
+after ``JOBS_PER_ZYGOTE`` programs."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ descriptor that only its box reads. So a box, which is a copy of it, has nothing
 
     zygote ── fork into new namespaces ──► first process: sets up the box, waits, reports ── fork ──► the program
 
-The first process of a PID namespace takes everything in it along when it ends, and cannot be signalled from within.
-"""
+The first process of a PID namespace takes everything in it along when it ends, and cannot be signalled from within."""
 
 import builtins
 import fcntl

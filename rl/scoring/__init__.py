@@ -1,4 +1,3 @@
 """Rewards of stored answers, and of answers that a run has just generated.
 
-Imports: auto_labels, base, collect, config, data_formatter, models, rewards, versions; Django.
-"""
+Imports: auto_labels, base, collect, config, data_formatter, models, rewards, versions; Django."""

@@ -2,8 +2,7 @@
 
 A trace waits (``reward_pending``) from its arrival, and again after everything that is said about it. Rewards are computed
 outside of any transaction and written in short ones, only onto traces that still are what the rewards saw: what is said
-meanwhile is never lost, its trace goes on waiting. A trace whose reward breaks is reported and does not wait any more.
-"""
+meanwhile is never lost, its trace goes on waiting. A trace whose reward breaks is reported and does not wait any more."""
 
 import json
 import time

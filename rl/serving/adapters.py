@@ -2,8 +2,7 @@
 which it is for (``upstreams``).
 
 The server has its adapters from its start on, so that one more begins it anew: what served until then goes on until the new
-process answers. What is taken away is gone from it at its next start.
-"""
+process answers. What is taken away is gone from it at its next start."""
 
 from rl.base.errors import ExportFailed, UsageError
 from rl.base.records import Report

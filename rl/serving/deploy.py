@@ -95,8 +95,7 @@ def deploy(
     ``target`` ADAPTER: on the llama.cpp server of the base model, which is deployed first where today's is not.
     What was not trained is served where its weights are. Whatever had the name before is no longer served. A version that
     was served elsewhere too keeps that, and its alias moves here. Raises UsageError, or ExportFailed for all that breaks on
-    the way: what was served goes on as it was then.
-    """
+    the way: what was served goes on as it was then."""
     target = Target.LLAMA_CPP.value if target == Target.ADAPTER and version is None else target
     name = model_name.removesuffix(":latest") or ("" if target == Target.OPENAI else default_name(agent, version))
     destination = Destination(target, name, url, api_key_env)

@@ -1,7 +1,6 @@
 """An agent that is answered for by a model on somebody else's server, until one of its own is better.
 
-The server is asked which models it has; nothing else is sent to it before a user asks something.
-"""
+The server is asked which models it has; nothing else is sent to it before a user asks something."""
 
 from dataclasses import asdict
 from http import HTTPStatus

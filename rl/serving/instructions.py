@@ -1,8 +1,7 @@
 """What an agent's model is told with every question: an instruction makes a version of what is in use, without a training.
 
 It answers at once, by the server of the version whose weights it has; nothing is in use of it before it is promoted, and
-taking it back is a rollback as of any version. What is trained while it is in use learns under it.
-"""
+taking it back is a rollback as of any version. What is trained while it is in use learns under it."""
 
 from django.db import transaction
 

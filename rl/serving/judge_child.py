@@ -6,8 +6,7 @@ comes on standard input: ``name`` (of the base model, as the agent has it), ``ba
 
 It listens on the Unix socket FOLDER/NUMBER.sock. One connection is one request: the client writes ``{"head": path, "prompt":
 messages, "answers": texts}`` and closes its half; it gets ``{"ratings": numbers}``, the larger the better, or ``{"error":
-text}``. Requests wait for each other in the socket's queue.
-"""
+text}``. Requests wait for each other in the socket's queue."""
 
 from __future__ import annotations
 

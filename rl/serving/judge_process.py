@@ -1,8 +1,7 @@
 """The process of an agent's judge: its folder, starting and ending it, and what is remembered of it.
 
 Of each judge the folder ``DATA_DIR/judges`` holds, under the agent's number: a lock that the process has for as long as it
-lives, what it was started with (JSON), its log, and its socket.
-"""
+lives, what it was started with (JSON), its log, and its socket."""
 
 import json
 import os

@@ -1,8 +1,7 @@
 """Judges of agents whose answers are the best of several: one process for each, which the queue looks after every minute.
 
 A judge is wanted for an agent with a deployment, or an arm of a running experiment, of which several answers are asked, and
-with a label model that may be used.
-"""
+with a label model that may be used."""
 
 import logging
 import socket

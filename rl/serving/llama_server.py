@@ -1,7 +1,6 @@
 """llama.cpp servers: one process for each deployment, detached, on 127.0.0.1. The queue looks after them every minute.
 
-A row whose target is llama.cpp and that has a process number is meant to run. Servers of other machines are left alone.
-"""
+A row whose target is llama.cpp and that has a process number is meant to run. Servers of other machines are left alone."""
 
 import http.client
 import logging

@@ -4,8 +4,7 @@ Run it as ``python -m rl.serving.llama_server_child FOLDER NUMBER``; the two onl
 of servers, and the deployment. One JSON object comes on standard input: ``path``, ``sha256``, ``name``, ``key``, ``port``,
 ``slots``, ``context`` (tokens of a slot), ``threads``, ``gpu_layers`` (-1: as fit), ``kv_cache_type``, ``adapters`` (paths;
 a request says by its ``lora`` which one it wants). Its log is standard error, an open file that only grows and is cut here.
-A malformed file may kill the process, so nothing else lives here.
-"""
+A malformed file may kill the process, so nothing else lives here."""
 
 import hashlib
 import json

@@ -1,8 +1,7 @@
 """What is served now, what a deployment would do, and the environment that leads applications to the version in use.
 
 A page may ask for a deployment from a file that is there already; the queue does it. An export takes minutes and all the
-memory of a training, so that it is left to ``deploy_model``.
-"""
+memory of a training, so that it is left to ``deploy_model``."""
 
 import re
 from typing import Any

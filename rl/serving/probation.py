@@ -6,8 +6,7 @@ an experiment does ends it.
 
 The ratings of the new version's answers are compared with those of the version before until then, or the shares of right
 answers where they are right or wrong, by intervals that hold at all looks together (rl/serving/experiments/sequential.py).
-Other users at another time gave them, which no interval knows of; hence the margin.
-"""
+Other users at another time gave them, which no interval knows of; hence the margin."""
 
 import logging
 from collections.abc import Iterable, Iterator

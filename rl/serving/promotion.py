@@ -1,8 +1,7 @@
 """Which version an agent uses: promotion and one-step rollback. A command, the admin and experiments come here.
 
 The alias ``champion`` moves in the database, and the agent's own name at Ollama (``support-chat``) moves with it, so that
-applications that use Ollama directly switch at once.
-"""
+applications that use Ollama directly switch at once."""
 
 import time
 from collections.abc import Iterator

@@ -2,8 +2,7 @@
 
 The version in use and a candidate answer the other's prompts; without a candidate the version in use answers its own again.
 Which prompts is drawn at random: what is cleverer gains little here (https://arxiv.org/abs/2604.02766); the second answer is
-what gains.
-"""
+what gains."""
 
 import asyncio
 import logging

@@ -1,7 +1,6 @@
 """Taking deployments away again: from the target first, then from the records; and old versions with their exports.
 
-The adapter, or the whole model that was trained, stays for ever: everything else can be made from it again.
-"""
+The adapter, or the whole model that was trained, stays for ever: everything else can be made from it again."""
 
 from datetime import datetime
 

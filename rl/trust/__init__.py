@@ -3,5 +3,4 @@
 - ``reading``: agreement and raters of one queue; versions by the comparisons of their answers
 - ``quarantine``: holds back what no person does by hand, until a person decides
 
-Imports: base, collect, config, models, operations, raters; Django.
-"""
+Imports: base, collect, config, models, operations, raters; Django."""

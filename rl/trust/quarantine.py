@@ -6,8 +6,7 @@ once a minute, so what a burst says may count for a minute before it is held bac
 
 Names cost nothing, so a look goes through the raters, then the addresses that several raters share, then the answers that
 several judged by a token. A quarantine of such a group is of a rater ``address:…`` or ``answer:…``: nobody who rates by hand
-can be named so.
-"""
+can be named so."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,3 @@
 """What runs made, and where it lies.
 
-Imports: base, config, lm, models; Django.
-"""
+Imports: base, config, lm, models; Django."""

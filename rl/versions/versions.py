@@ -76,8 +76,7 @@ def register(run: TrainingRun, base_model: str) -> ModelVersion:
     """Names the version by the next free number of its agent (``v1``, ``v2``, …; a reward model's ``reward-v1``, …) and ties
     it to the run, in one transaction. ``base_model``: what ``base_models.resolve`` gave.
 
-    Raises RunConflict when the run has been taken over: two attempts must not make two versions.
-    """
+    Raises RunConflict when the run has been taken over: two attempts must not make two versions."""
     assert run.training_set is not None  # noqa: S101  frozen before training
     count = run.training_set.feedback_count or _count_of_reward_model(run)
     names = _names(run, count)
@@ -196,8 +195,7 @@ def place_weights(run: TrainingRun, version: ModelVersion) -> None:
     """Moves the finished adapter or model from the run to its version; does nothing when an earlier attempt has. The
     run's checkpoints go: those of a whole model are many times its size.
 
-    What another database has left behind under the same name gives way.
-    """
+    What another database has left behind under the same name gives way."""
     folder = version_directory(version)
     if source := _weights_in(run.directory):
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,8 +18,7 @@ def client_address(request: HttpRequest | Request) -> str:
 def client_network(request: HttpRequest | Request) -> str | None:
     """The IPv4 address, or the /64 of an IPv6 one: whoever has one of these has all 2⁶⁴ of them.
 
-    What is not an address counts as that of the connection itself; None where that has none, as behind a Unix socket.
-    """
+    What is not an address counts as that of the connection itself; None where that has none, as behind a Unix socket."""
     return network(client_address(request)) or network(request.META.get("REMOTE_ADDR") or "")
 
 

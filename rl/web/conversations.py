@@ -1,7 +1,6 @@
 """What a page may ask of an agent: the turns of a conversation, and nothing else.
 
-The model, the parameters, the system prompt and whom the question counts for are the site's to choose.
-"""
+The model, the parameters, the system prompt and whom the question counts for are the site's to choose."""
 
 import json
 import re

@@ -2,8 +2,7 @@
 which is a comparison of their traces, and what came of both.
 
 The ids of both answers are in the AnswerPair before anything is asked. Which versions give them waits in the session, on
-this side of the connection; afterwards the traces have it.
-"""
+this side of the connection; afterwards the traces have it."""
 
 import secrets
 from collections.abc import Iterable

@@ -2,8 +2,7 @@
 
 Reading Markdown and colouring code can take quadratic time, and a regular expression holds the whole process while it
 matches. So a child does it (``rl.web.formatting_child``), where the kernel ends what takes too long. What came of a text is
-kept by its digest. Each web process has a child, and results, of its own.
-"""
+kept by its digest. Each web process has a child, and results, of its own."""
 
 import atexit
 import hashlib

@@ -2,8 +2,7 @@
 
 HTML in a text is shown as text. What markdown-it makes of the rest goes through nh3, which lets only TAGS through, so that a
 mistake here cannot become a script. ``static/rl/markdown.css`` has the looks. Lexers take quadratic time on some texts: for
-pages ``rl.web.formatting`` does this in a process that can be ended.
-"""
+pages ``rl.web.formatting`` does this in a process that can be ended."""
 
 import re
 from collections.abc import Sequence

@@ -6,8 +6,7 @@ and an address with whatever names have numbers of their own.
 
 Browsers that somebody has signed in with before are known by a signed cookie for each name. Their wrong passwords are
 counted apart (https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies), so that whoever
-guesses somebody's password from elsewhere locks himself out, and not the owner.
-"""
+guesses somebody's password from elsewhere locks himself out, and not the owner."""
 
 import hashlib
 import secrets

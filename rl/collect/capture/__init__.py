@@ -1,7 +1,6 @@
 """Recording what an agent does, from inside its process: the standard library alone, no Django, no torch.
 
-Imports: base.
-"""
+Imports: base."""
 
 # ruff: noqa: F401  for others to import from here
 from rl.collect.capture.cleaning import Redact

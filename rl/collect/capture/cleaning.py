@@ -1,8 +1,7 @@
 """Anything that an agent passes around, as JSON that every database can store, cut to a size.
 
 It runs on the agent's thread, because the agent may change a value after the call, so the work is bounded: so many
-characters, so many items, so many levels, whatever the value is.
-"""
+characters, so many items, so many levels, whatever the value is."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

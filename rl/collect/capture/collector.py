@@ -2,8 +2,7 @@
 
 Which run a record belongs to is known by context: each thread, asyncio task and generator sees the run that it is part
 of. A thread that the agent starts itself does not inherit it; give it ``trace=``. Nothing here raises into the agent or
-does input and output on its thread, except ``flush`` and ``close``, and what reads the files.
-"""
+does input and output on its thread, except ``flush`` and ``close``, and what reads the files."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +29,7 @@ RUN = "run"
 class TraceCollector:
     """To dated files below ``data_dir``, to the API at ``api_url`` as answers of ``agent``, or both.
 
-    ``redact(name, value)`` sees every text and number before it is kept. Raises UsageError for wrong settings.
-    """
+    ``redact(name, value)`` sees every text and number before it is kept. Raises UsageError for wrong settings."""
 
     def __init__(
         self,

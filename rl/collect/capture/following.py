@@ -2,8 +2,7 @@
 
 The wrapper is of the same kind as the function (``inspect`` cannot tell them apart), gives back what it gives back and
 raises the very exception that it raises. Generators are driven step by step, and the observer is entered for each step
-alone: between the steps the code of whoever iterates runs, which is not part of the call.
-"""
+alone: between the steps the code of whoever iterates runs, which is not part of the call."""
 
 import inspect
 from asyncio import CancelledError

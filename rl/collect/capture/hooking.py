@@ -1,7 +1,6 @@
 """Finds what there is to observe of an agent, and has it observed.
 
-The names are those that agents use, FlowAgent's among them; what is called otherwise can be named.
-"""
+The names are those that agents use, FlowAgent's among them; what is called otherwise can be named."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
@@ -65,8 +64,7 @@ def hook_into_agent(
     """From now on each run of ``agent`` becomes a trace. Hooking twice records once.
 
     ``entry``, ``tools`` and ``llm`` name methods; ``client.chat.completions.create`` reaches into parts of the agent.
-    ``tools`` may also be the mapping or list of callables itself. Raises UsageError when there is nothing to observe.
-    """
+    ``tools`` may also be the mapping or list of callables itself. Raises UsageError when there is nothing to observe."""
     hooking = _Hooking(agent, collector)
     try:
         runs = hooking.hook_entry(entry)

@@ -119,8 +119,7 @@ class Tool(CallObserver):
 class LlmCall(CallObserver):
     """Its usage is in the result, in the last items of a stream, or in the agent's counters.
 
-    A call within a call is counted once: the outer one counts only what the counters say beyond the inner one.
-    """
+    A call within a call is counted once: the outer one counts only what the counters say beyond the inner one."""
 
     def __init__(self, collector: TraceCollector, run: OpenTrace, counters: Counters) -> None:
         super().__init__(collector, run)

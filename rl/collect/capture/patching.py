@@ -2,8 +2,7 @@
 
 A method that a class defines is observed in the class, for the objects that were hooked and no other: the object
 itself stays as it is, so it can be copied, pickled and compared, may have ``__slots__``, and ``__call__`` works too. A
-function that the object, a mapping or a list holds is replaced there.
-"""
+function that the object, a mapping or a list holds is replaced there."""
 
 import inspect
 import threading

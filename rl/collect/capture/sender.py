@@ -4,8 +4,7 @@
   most a minute apart, or when ``Retry-After`` says). Their external ids make that safe.
 - 400, 413, 422, 500 for a batch: smaller batches, down to the one trace that is at fault. That one is given up.
 - 401, 403, 404 and other refusals, and 500 time and again, are not the trace's fault: it goes to the outbox, from where
-  the next process sends it, with the right key, to a server that knows the agent.
-"""
+  the next process sends it, with the right key, to a server that knows the agent."""
 
 import json
 import random

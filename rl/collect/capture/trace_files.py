@@ -1,7 +1,6 @@
 """Trace files in folders of their day, what they hold in numbers, and the outbox: what could not be delivered.
 
-Only the label of a file changes once it is there.
-"""
+Only the label of a file changes once it is there."""
 
 import json
 import os

@@ -1,8 +1,7 @@
 """A thread that does the work of a bounded queue, so that whoever puts something in never waits.
 
 It survives a fork: the child starts with an empty queue (what was in it is the parent's to deliver) and a thread of its
-own.
-"""
+own."""
 
 import os
 import threading

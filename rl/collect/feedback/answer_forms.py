@@ -1,7 +1,6 @@
 """What a person chooses among, or fills in, to say what an answer should have been: values of a set, or fields of JSON.
 
-A form is read from what people accepted and kept for a minute: raters send a decision every other second.
-"""
+A form is read from what people accepted and kept for a minute: raters send a decision every other second."""
 
 import json
 import time

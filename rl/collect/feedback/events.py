@@ -1,7 +1,6 @@
 """Checked feedback events that are not stored yet; ``rl.collect.feedback.write`` writes them.
 
-All raise UsageError for what they refuse.
-"""
+All raise UsageError for what they refuse."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A commit waits for the disk, whether it holds one row or fifty. The first that comes leads: it writes what waits, itself
 included, and answers everyone. What comes meanwhile waits, and its first leads the next group; so nobody waits longer than
-for two commits, and one that comes alone waits for nobody.
-"""
+for two commits, and one that comes alone waits for nobody."""
 
 import threading
 from collections import deque

@@ -2,8 +2,7 @@
 
 Right is one with a thumb up, or an edit that says the same; wrong one with a thumb down, or an edit that says something
 else. Of what one person said about one answer the newest word counts, if it stands; a rating in the middle of its scale says
-nothing.
-"""
+nothing."""
 
 from collections.abc import Iterator
 from datetime import datetime

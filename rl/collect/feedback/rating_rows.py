@@ -1,8 +1,7 @@
 """The statements of a rating, written out: composing them anew for each rating takes ten times as long as running them.
 
 On PostgreSQL, where each is a trip to the server, first ratings of somebody about a trace, as most are, take one statement.
-What it leaves out (no such trace, the rater spoke before, somebody was faster) is for the caller to write step by step.
-"""
+What it leaves out (no such trace, the rater spoke before, somebody was faster) is for the caller to write step by step."""
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext

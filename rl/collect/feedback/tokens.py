@@ -1,8 +1,7 @@
 """Tokens for answers: whoever holds one was shown the answer, or serves the page that shows it.
 
 A token names an answer, its agent and how many people may judge it, is signed with the site's SECRET_KEY, and is valid for
-TRACE_TOKEN_DAYS. The reader of the page may see it: it lets him rate this one answer.
-"""
+TRACE_TOKEN_DAYS. The reader of the page may see it: it lets him rate this one answer."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta

@@ -1,8 +1,7 @@
 """Ratings of answers that are not here yet: kept, and recorded as soon as the answer comes.
 
 Command Center's know their answer by its external id, others by the id that it will have here, as a token says. Of either
-kind a bounded number waits, for as long as a token is valid.
-"""
+kind a bounded number waits, for as long as a token is valid."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

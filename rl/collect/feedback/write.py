@@ -1,8 +1,7 @@
 """The one place that writes feedback events; the API, the rating page and the importers call it.
 
 Every function is safe to repeat: an event that says nothing new is not stored twice. All raise UsageError for what they
-refuse.
-"""
+refuse."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -65,8 +64,7 @@ class UnknownTrace(UsageError):
 def rate(trace: Trace | UnreadTrace, *, scale: str, value: float, **common: Any) -> Rated:
     """One rating; see ``record``; ``common`` as for ``new_event``. Ratings that come at the same time share a commit.
 
-    Raises UnknownTrace where no trace of this agent has this id, and TokenSpent.
-    """
+    Raises UnknownTrace where no trace of this agent has this id, and TokenSpent."""
     event = rating(trace, scale=scale, value=value, **common)
     if event.token_raters and (spent := TokenRaters([event]).refusal(event)):  # nobody need wait for that
         raise spent
@@ -77,8 +75,7 @@ def record(ratings: Iterable[Feedback]) -> list[Rated]:
     """Stores ratings in short transactions; each supersedes the current rating of its rater on its trace.
 
     The latest ``rated_at`` wins, in whatever order they arrive. Raises RunConflict when others keep winning the race for
-    the same rating, UnknownTrace where a trace was deleted, and TokenSpent.
-    """
+    the same rating, UnknownTrace where a trace was deleted, and TokenSpent."""
     return [result_of(outcome) for chunk in _chunks(ratings) for outcome in _record_chunk(chunk)]
 
 

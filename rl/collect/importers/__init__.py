@@ -1,8 +1,7 @@
 """Files of other systems, one module for each format.
 
 A module reads (``read(path)``), and ``rl.collect.ingest.importing`` stores what it yields; one whose files belong
-together has a ``run`` of its own.
-"""
+together has a ``run`` of its own."""
 
 # ruff: noqa: F401  for others to import from here
 from collections.abc import Callable, Iterator, Sequence

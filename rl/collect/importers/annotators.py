@@ -1,8 +1,7 @@
 """Two answers that several people compared, each with a pick of their own: PandaLM's columns ``annotator1`` and on,
 Argilla's records (as ``to_list`` writes them, nested or flat), Label Studio's tasks with ``annotations``.
 
-A pick names an answer by its column, or says left, right, a, b, 1, 2, tie; a ranking gives both a rank.
-"""
+A pick names an answer by its column, or says left, right, a, b, 1, 2, tie; a ranking gives both a rank."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

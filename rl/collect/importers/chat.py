@@ -1,8 +1,7 @@
 """Chat messages as OpenAI and TRL write them: what was asked, what was answered, and which tools were called on the way.
 
 The prompt goes to the last user message before the last answer. What comes after it is what the model did: tool calls with
-their results, thoughts, remarks, the answer.
-"""
+their results, thoughts, remarks, the answer."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

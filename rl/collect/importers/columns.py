@@ -2,8 +2,7 @@
 
 Also chats that are one text, with marks of who speaks, cut between turns, and never inside one: Anthropic's ``Human:`` and
 ``Assistant:`` after an empty line, the same after one line break or ``###``, Open-Assistant's ``<|prompter|>``, ChatML's
-``<|im_start|>user``, HelpSteer's ``<extra_id_1>User``.
-"""
+``<|im_start|>user``, HelpSteer's ``<extra_id_1>User``."""
 
 import re
 from collections.abc import Mapping, Sequence

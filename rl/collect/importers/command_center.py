@@ -3,8 +3,7 @@
 The files are read to their end before anything is written: one that is damaged leaves the database as it was. Entry ids and
 question ids are unique within one simulation run only, so an id that stands for something else in the database is skipped,
 never overwritten: import another run into another agent. Ratings follow the rules of all ratings (the latest ``rated_at`` of
-a rater wins, what was withdrawn stays withdrawn), so a second run changes nothing.
-"""
+a rater wins, what was withdrawn stays withdrawn), so a second run changes nothing."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -63,8 +62,7 @@ def run(
     """``agent`` may be new: it is saved once the files have turned out to be readable. One without answers gets the defaults
     of those who come from there.
 
-    A rating inside an entry counts where the ratings file has none for it. Raises BadFile.
-    """
+    A rating inside an entry counts where the ratings file has none for it. Raises BadFile."""
     data, ratings = Path(data_file), Path(ratings_file) if ratings_file else None
     report("stage", {"name": f"checking {data.name}"})
     ledger = Ledger()

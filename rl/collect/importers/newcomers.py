@@ -11,8 +11,7 @@ AGENT_DEFAULTS: dict[str, dict[str, Any]] = {"command_center": {"pair_type": Age
 def settle_in(agent: Agent, form: str, *, keep: bool = True) -> list[str]:
     """Gives an agent that has neither answers nor training sets these fields, where it has what every new agent has.
 
-    ``keep``: saves it, where it is stored. Names of the fields that changed.
-    """
+    ``keep``: saves it, where it is stored. Names of the fields that changed."""
     if agent.pk is not None and (agent.traces.exists() or agent.training_sets.exists()):
         return []
     usual, changed = Agent(), {}

@@ -3,8 +3,7 @@
 
 Each reply of the assistant is an answer to the way that leads to it. The one with the best rank is better than each of the
 others. What people deleted or marked as spam is left out with all that follows it. A single message, as the files of
-messages have them, says nothing of what it answers, and is refused.
-"""
+messages have them, says nothing of what it answers, and is refused."""
 
 from collections.abc import Iterator
 from functools import partial

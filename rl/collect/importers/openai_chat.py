@@ -1,8 +1,7 @@
 """OpenAI's fine-tuning chats: ``{"messages": [...], "tools": [...]}``, one to a line. The last answer is the response.
 
 A ``system`` message may stand beside them, and a ``label`` (KTO), which is a thumb. A ``weight`` on a message, and whatever
-else one says beside role and content, is kept with the messages in the details.
-"""
+else one says beside role and content, is kept with the messages in the details."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,6 @@
 """OpenAI's preference data: ``{"input": {"messages", "tools"}, "preferred_output": [...], "non_preferred_output": [...]}``.
 
-Two answers to one prompt, and a comparison of them.
-"""
+Two answers to one prompt, and a comparison of them."""
 
 from functools import partial
 from typing import Any

@@ -1,8 +1,7 @@
 """The records of a file, one at a time and in constant memory: JSON lines, JSON, CSV, each also packed with gzip; Parquet.
 
 What a file is shows in its first character; only CSV and Parquet go by the ending. A file that cannot be read
-raises BadFile, a damaged line is Rejected.
-"""
+raises BadFile, a damaged line is Rejected."""
 
 import csv
 import gzip
@@ -56,8 +55,7 @@ def records(
     """What ``parse`` makes of each record. A JSON object with one of ``lists`` in it is a file of that list's elements.
 
     ``columns``: what a column is read as, where that is the same in every record. Raises BadFile, also where none of the
-    first records could be read.
-    """
+    first records could be read."""
     outcomes = (_parse(row, where, parse, columns or {}) for where, row in rows(path, lists, cell))
     wrong: list[Rejected] = []
     for outcome in outcomes:

@@ -2,8 +2,7 @@
 
 ``system`` and ``tools`` may stand beside the conversation; ``function_call`` turns hold a call or several as JSON,
 ``observation`` turns their results; ``chosen`` and ``rejected`` are two answers to the conversation; a ``label`` or a
-``kto_tag`` is a thumb.
-"""
+``kto_tag`` is a thumb."""
 
 import json
 from dataclasses import replace

@@ -1,8 +1,7 @@
 """The trace files that Ratchet's collector writes: ``rl_traces/YYYY-MM-DD/{trace_id}.json``, one object each.
 
 A label becomes a thumb: a person's where one reviewed the trace, else a program's. A score that came with it is kept in the
-details.
-"""
+details."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -9,8 +9,7 @@
   picked: ``rl.collect.importers.annotators``
 
 A ``label`` of one answer (KTO) is a thumb. ``columns`` has the other names that columns may have, and what stands beside
-them. An answer may be the whole chat.
-"""
+them. An answer may be the whole chat."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -2,8 +2,7 @@
 
 Everything is read to its end before anything is written, so a damaged file leaves the database as it was. Then it is read
 again, unless it is small, and stored in short transactions: an import that is stopped has stored its first part, and the
-next one goes on there.
-"""
+next one goes on there."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,7 @@
 """Finished episodes as traces, so that people can rate them and every method can learn from them.
 
 A trace has the first messages as its prompt and the last thing that was said as its response; ``details["episode"]`` has
-the turns between. Texts of any size and kind come: they are cut and cleaned, and no episode is refused for its words.
-"""
+the turns between. Texts of any size and kind come: they are cut and cleaned, and no episode is refused for its words."""
 
 import hashlib
 import json

@@ -3,8 +3,7 @@
 A loop of tools calls its model again with the results, and each call is a span, often in a trace of its own. A call goes on
 with the run whose tool calls it was given the results of: by their ids, in the same trace, else in the same conversation,
 else after the same prompt. The run is known by its last call; ``details["otel"]["parts"]`` has all of them, so that the
-order in which they arrive does not matter.
-"""
+order in which they arrive does not matter."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,6 @@
 """Stored traces as the records that rewards and datasets read, and records as a trace stores them.
 
-What other systems stored is read leniently: an item that is not an object, or lacks its name, is left out.
-"""
+What other systems stored is read leniently: an item that is not an object, or lacks its name, is left out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields

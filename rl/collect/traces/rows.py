@@ -1,8 +1,7 @@
 """The one place that finds answers by their external ids, decides whether they have the same words, and writes them.
 
 An answer is known by its agent and its external id. Two who store the same one at the same moment meet at the unique index,
-and the second looks again.
-"""
+and the second looks again."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Stores what OpenTelemetry brings of one agent. Spans come in any order, in any batch, and some come twice.
 
 Whenever something new of an OpenTelemetry trace arrives, its tool calls are dealt out to its answers anew, so that the order
-of arrival does not matter. What has no answer yet waits as PendingSpan.
-"""
+of arrival does not matter. What has no answer yet waits as PendingSpan."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

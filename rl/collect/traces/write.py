@@ -2,8 +2,7 @@
 
 An answer is known by its agent and its external id. The same one again changes nothing. New facts about it (tool calls,
 figures, details) are added, and what the newcomer does not mention stays. Other words under the same id are refused, because
-people may have judged the first ones. Transactions are short: whatever was taken stays when a long import stops.
-"""
+people may have judged the first ones. Transactions are short: whatever was taken stays when a long import stops."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class TraceStore:
     """Takes records as they come and counts in ``report`` what became of them.
 
     ``agent`` owns the records that name none; a new one is saved with its first answer, and so are agents that only records
-    name. A dry run does the same work and takes every transaction back.
-    """
+    name. A dry run does the same work and takes every transaction back."""
 
     def __init__(self, source: str, *, agent: Agent | None = None, dry_run: bool = False) -> None:
         self.report = ImportReport()

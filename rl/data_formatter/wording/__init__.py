@@ -3,8 +3,7 @@
 What a model learns is what it is asked later, so an agent may have the templates of the application that asks it:
 Ratchet's own are ``plain``, other systems bring theirs when the app starts, and the operator writes more in files.
 
-Imports: base.
-"""
+Imports: base."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

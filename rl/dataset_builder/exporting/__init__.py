@@ -1,7 +1,6 @@
 """Training data as files for other tools. A format is one class of a small file: a RowFormat.
 
-Imports: base, data_formatter, models.
-"""
+Imports: base, data_formatter, models."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,7 @@ conversational prompt-completion format, which its SFTTrainer loads as it is, an
 in the turns ``function_call`` and ``observation``. ``tools`` stand beside them where the agent has some.
 
 All answers that are not known to be bad are worth it, edited ones as they were edited: who edits an answer says that it
-should not be imitated as it was, whatever others think of it.
-"""
+should not be imitated as it was, whatever others think of it."""
 
 import json
 from collections import Counter

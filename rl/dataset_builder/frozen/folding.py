@@ -3,8 +3,7 @@
 To hold out a fifth of 25 corrections would take from the little that there is to learn, and a verdict on five prompts
 decides nothing. So all rows are trained on, and the run is cross-fitted: each tested prompt is answered by an adapter that
 was trained in the same way and has not learned from it. What the version in use has learned from cannot test it, so every
-correction is a test of the first version that comes after it.
-"""
+correction is a test of the first version that comes after it."""
 
 import json
 from collections.abc import Iterator

@@ -60,8 +60,7 @@ def freeze(
     took part in at least one row, train or held-out. All feedback that was read, used or not, stops waiting for the next
     run; what arrives meanwhile keeps waiting. The answers whose text is in a row become members of the set.
     ``report`` gets ``waiting`` now and then. Raises NotEnoughData, BadFile, UsageError for a method that the source has no
-    rows for, or what ``report`` raises, and then leaves nothing behind.
-    """
+    rows for, or what ``report`` raises, and then leaves nothing behind."""
     if isinstance(source, TaskSource):
         options = replace(options, val_split=source.held_out_share)
     source, tally = source or DatabaseSource(agent, sessions=options.sessions), Tally()

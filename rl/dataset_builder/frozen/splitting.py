@@ -7,8 +7,7 @@ empty: then the set says so, and nothing is moved across to fill it. A smaller s
 larger one does, so lowering it lets prompts into training but raising it holds out prompts that earlier versions may
 have learned from; the evaluation leaves those out.
 
-Beside these, prompts are held out whose traces say so (``details["split"]`` is ``heldout``), whatever the share.
-"""
+Beside these, prompts are held out whose traces say so (``details["split"]`` is ``heldout``), whatever the share."""
 
 import hashlib
 from functools import cached_property

@@ -2,8 +2,7 @@
 
 Of more than REWARDED rewarded answers and RATINGS ratings only so many are looked at, so that the time stays under a second.
 Rows are never read here; so equal texts, which only reading finds, are not known. As in rows, an answer that broke off is
-neither good nor better than another.
-"""
+neither good nor better than another."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -37,8 +37,7 @@ def task_source(
     without a folder are of the agent's own traces; ``val_split``: share of their prompts that is held out.
     ``curriculum``: those to train on by how often the agent solved them, else in the order of the file.
 
-    Raises UsageError where there are none, BadFile for one that cannot be read, NotEnoughData without traces to replay.
-    """
+    Raises UsageError where there are none, BadFile for one that cannot be read, NotEnoughData without traces to replay."""
     if settings.type == REPLAY and not dataset_dir:
         source = replay_source(agent, settings, val_split)
     else:

@@ -1,7 +1,6 @@
 """An agent's answers with all that tells how good they are, prompt by prompt, in one pass over one query.
 
-As in ``ratings``: one statement sees one moment, and the rows come through a cursor, so that one answer is in memory.
-"""
+As in ``ratings``: one statement sees one moment, and the rows come through a cursor, so that one answer is in memory."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """An agent's current feedback, prompt by prompt, in one pass over one query.
 
 One statement sees one moment, so what arrives while the rows are written is neither read nor marked as read. The rows come
-through a cursor in chunks; only the group at hand is in memory, and eight bytes for each event that was read.
-"""
+through a cursor in chunks; only the group at hand is in memory, and eight bytes for each event that was read."""
 
 from __future__ import annotations
 
@@ -164,8 +163,7 @@ def thoughts_of(agent: Agent, prefix: str = "") -> Any:
 
 def plan_for_all_rows() -> None:
     """PostgreSQL plans a cursor for its first tenth. Just after an import, before it has looked at the new rows, that plan
-    compares each answer with each rating: 6 s for 7,000 ratings, and growing with the square. Planned to its end: 0.2 s.
-    """
+    compares each answer with each rating: 6 s for 7,000 ratings, and growing with the square. Planned to its end: 0.2 s."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET cursor_tuple_fraction = 1.0")

@@ -1,8 +1,7 @@
 """Who rated, without a name, and which raters are right: learned from all of an agent's answers that several people rated,
 and from its pairs of answers that several people compared.
 
-Training sets are copied and shared, and nobody should learn from them who somebody is.
-"""
+Training sets are copied and shared, and nobody should learn from them who somebody is."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ Where each rating is the wrong way round with probability e, whatever the answer
 
     e = (1 - sqrt(1 - 2 D)) / 2
 
-Picks between the same two answers count as ratings of those two. Ties say nothing.
-"""
+Picks between the same two answers count as ratings of those two. Ties say nothing."""
 
 import math
 from collections import Counter

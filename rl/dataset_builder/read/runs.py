@@ -1,8 +1,7 @@
 """What an agent did between a prompt and its last words, as chat messages with tool calls.
 
 A stored trace has its tool calls one after another, and where that says too little the messages themselves
-(``details["messages"]``) or the turns of an episode (``details["episode"]``).
-"""
+(``details["messages"]``) or the turns of an episode (``details["episode"]``)."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """MPO: pairs where there are two answers to compare, and every other answer that is known to be good or bad alone.
 
-SFT learns from the same, of which the accepted answers are imitated; the others are there to be measured by.
-"""
+SFT learns from the same, of which the accepted answers are imitated; the others are there to be measured by."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,6 @@
 """Small tasks for the two environments, train and eval: new members of the same families. Names and facts are made up.
 
-Imports: nothing.
-"""
+Imports: nothing."""
 
 from pathlib import Path
 from typing import Final

@@ -2,8 +2,7 @@
 
 YAML without what a configuration has no use for: tags, anchors, aliases, dates, numbers to the base of 60 or 8.
 
-Plain numbers are those of YAML 1.2, which has 1e-5; PyYAML follows 1.1, where that is a text.
-"""
+Plain numbers are those of YAML 1.2, which has 1e-5; PyYAML follows 1.1, where that is a text."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping

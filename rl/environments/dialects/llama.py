@@ -2,8 +2,7 @@
 perhaps after ``<|python_tag|>``.
 
 Nothing but that tag tells a call from an answer that is JSON: an object with a name and parameters (or arguments) is a
-call, and so is text that begins like one and is not JSON.
-"""
+call, and so is text that begins like one and is not JSON."""
 
 import json
 import re

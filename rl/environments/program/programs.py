@@ -1,8 +1,7 @@
 """Many programs at once, and the model that answers all of them.
 
 Each episode's program runs in a thread of ours, which waits for its end and judges it. What programs ask arrives in other
-threads, and is answered by whoever holds the model, in one: ``calls`` gives what is to be answered, all of it together.
-"""
+threads, and is answered by whoever holds the model, in one: ``calls`` gives what is to be answered, all of it together."""
 
 from __future__ import annotations
 

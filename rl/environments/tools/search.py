@@ -104,8 +104,7 @@ class SearchDocuments(BaseTool):
 
         Args:
             query: Words to look for.
-            top_k: How many passages.
-        """
+            top_k: How many passages."""
         words = _WORD.findall(query)
         if not words:
             return "nothing found: the query has no words"

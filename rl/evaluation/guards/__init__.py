@@ -1,4 +1,3 @@
 """Guard rails: what a version must keep to, however well it ranks.
 
-Imports: base, config, data_formatter, models, rewards.
-"""
+Imports: base, config, data_formatter, models, rewards."""

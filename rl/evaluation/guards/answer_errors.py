@@ -1,7 +1,6 @@
 """What can be wrong with an answer whatever it says: kinds of errors, for guard rails and reports.
 
-A refusal is known by how it opens, in English only: other languages are not recognised.
-"""
+A refusal is known by how it opens, in English only: other languages are not recognised."""
 
 import re
 from collections.abc import Mapping, Sequence

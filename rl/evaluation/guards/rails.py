@@ -4,8 +4,7 @@ Few answers tell whether one is broken, so each rule leaves room for chance: of 
 of reward, of accuracy on a task or of likelihood must lie beyond its 95 % interval; lengths, words and what fits a question
 must be far from those of the version in use and from those of the answers that people prefer. What people want is the
 measure, and not where the base model stands: how far a version has moved from it is shown, and breaks nothing. Degenerate
-answers have a limit of their own, whatever the version in use does: where that is broken too, no other rail would mind.
-"""
+answers have a limit of their own, whatever the version in use does: where that is broken too, no other rail would mind."""
 
 import math
 import re

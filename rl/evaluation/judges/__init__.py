@@ -2,8 +2,7 @@
 registered. Both are checked on people's labels in the same way.
 
 - ``servers``: the operator's JUDGES_FILE
-- ``asking``: what a model on a server is asked, and what its reply means
-"""
+- ``asking``: what a model on a server is asked, and what its reply means"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,7 @@
 
     p = (1 for "A" + 1 for "B" of the swapped question) / 2,     a tie is half
 
-so p is 0, 1/4, 1/2, 3/4 or 1; how often people agree with that is measured on their labels (``measures/fresh``).
-"""
+so p is 0, 1/4, 1/2, 3/4 or 1; how often people agree with that is measured on their labels (``measures/fresh``)."""
 
 import re
 import time

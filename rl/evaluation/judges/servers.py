@@ -1,7 +1,6 @@
 """Models that may judge answers: the operator's JUDGES_FILE.
 
-Any server that speaks OpenAI's chat completions will do: https://platform.openai.com/docs/api-reference/chat/create
-"""
+Any server that speaks OpenAI's chat completions will do: https://platform.openai.com/docs/api-reference/chat/create"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -8,8 +8,7 @@ whose answers it has never seen.
 
 In the worst case all its errors were made in favour of one version. Then people prefer the new one in no less than
 
-    lower end of the share - (1 - lower end of its agreement)
-"""
+    lower end of the share - (1 - lower end of its agreement)"""
 
 import math
 import re

@@ -1,8 +1,7 @@
 """Where answers are right or wrong, versions are measured by how many are right: it comes before all other evidence.
 
 No judge is asked: an answer is right if it says what people accepted. Every prompt, which no version has learned from, is
-asked once of each model, so the versions are compared pair by pair, by an exact test.
-"""
+asked once of each model, so the versions are compared pair by pair, by an exact test."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,3 @@
 """Intervals and tests.
 
-Imports: base.
-"""
+Imports: base."""

@@ -8,8 +8,7 @@ Stat. Soc. B 86:1-27). The stake that is best depends on the share that nobody k
 
     E = mean over c of the product of 1 + c y over the prompts,     c = 0.05, 0.10, … 0.65
 
-Against another share q than one half, y = (x - q) / q for who bets on more, and (q - x) / (1 - q) for who bets on less.
-"""
+Against another share q than one half, y = (x - q) / q for who bets on more, and (q - x) / (1 - q) for who bets on less."""
 
 import math
 from collections.abc import Sequence

@@ -12,8 +12,7 @@ Both series telescope to 1: after K looks, 1 - 1 / (K + 1) of the first is used,
 People's picks have a budget of their own, as money that is staked: a new version that they are asked about is promoted
 when its stake times its E (``bets``) is 1. What a version that was not promoted has not lost goes back. While none is
 better, the money that is left and the stakes times E together are not expected to grow; they begin at TOTAL, and so are ever
-1 in no more than TOTAL of all cases (Ville's inequality), however many versions there are.
-"""
+1 in no more than TOTAL of all cases (Ville's inequality), however many versions there are."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -8,8 +8,7 @@ Letters: n prompts, z and t the two-sided critical values at the confidence.
 
 Fisher's randomisation test of paired changes is exact for any number of prompts, at any level, where the two versions could
 change names; intervals promise too much where few prompts have to show 99.9 %: eight gains of eight prompts are one case in
-256 of mere chance.
-"""
+256 of mere chance."""
 
 import math
 from collections import defaultdict
@@ -46,8 +45,7 @@ def prompt_accuracy(scores: Sequence[PairScore], confidence: float = 0.95) -> In
 def mean_interval(values_by_prompt: Mapping[str, Sequence[float]], confidence: float = 0.95) -> Interval | None:
     """Student's t interval for the mean of the prompts' means.
 
-    None where there is none to give: fewer than two prompts with values, or a value that is not a finite number.
-    """
+    None where there is none to give: fewer than two prompts with values, or a value that is not a finite number."""
     means = [fmean(values) for values in values_by_prompt.values() if values]
     if len(means) < 2 or not all(map(math.isfinite, means)):
         return None
@@ -60,8 +58,7 @@ def mean_interval(values_by_prompt: Mapping[str, Sequence[float]], confidence: f
 def prompt_changes(new: Sequence[PairScore], current: Sequence[PairScore]) -> list[float]:
     """For each prompt, the share of right pairs under the new model less that under the current one, -1 to 1.
 
-    Raises ValueError unless both scored the same pairs in the same order.
-    """
+    Raises ValueError unless both scored the same pairs in the same order."""
     if [score.prompt_key for score in new] != [score.prompt_key for score in current]:
         raise ValueError("the two models must have scored the same pairs in the same order")
     return _means((n.prompt_key, n.credit - c.credit) for n, c in zip(new, current, strict=True))
@@ -78,8 +75,7 @@ def difference_interval(counts: PairedCounts, confidence: float = 0.95) -> Inter
     """The adjusted Wald interval for paired proportions of Bonett and Price (2012, J. Educ. Behav. Stat. 37:479-488).
 
     One is added to each of the two discordant counts and two to the total, so it never shrinks to a point: two models that
-    agree everywhere on few prompts are not proven equal. The value is the plain difference, without that addition.
-    """
+    agree everywhere on few prompts are not proven equal. The value is the plain difference, without that addition."""
     n = counts.prompts + 2
     gained, lost = (counts.gained + 1) / n, (counts.lost + 1) / n
     # the variance of a difference of paired shares: (gained + lost - (gained - lost)^2) / n

@@ -1,4 +1,3 @@
 """Runs the models that are measured.
 
-Imports: base, config, environments, judge, lm, training; torch.
-"""
+Imports: base, config, environments, judge, lm, training; torch."""

@@ -44,8 +44,7 @@ def answer_versions(
     A row has a ``prompt``, a list of messages, and ``tools`` where they are offered; each list has one place for each row,
     in their order, with None where the prompt leaves no room for ``max_new_tokens``. ``also`` is called for each model while
     it is loaded. Raises UsageError for a base model that is none, and TrainingFailed for a model or an adapter that cannot
-    be loaded.
-    """
+    be loaded."""
     tokenizer, model = loading.open_model(base_model, report, manner=manner)
     room = min(max_length, loading.context_length(model.config)) - max_new_tokens
     prompts = _fitting(encode(tokenizer, rows, len(rows), report, ()), room)

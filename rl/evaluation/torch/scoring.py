@@ -2,8 +2,7 @@
 
 A score is log p(answer | prompt) in nats, of the whole answer; a pair is ranked rightly where that of the chosen one is
 larger. Lists of answers have 2N places for N pairs: all chosen ones, then all rejected ones. And a judge that learns from
-people's labels, and compares answers that it has no label of.
-"""
+people's labels, and compares answers that it has no label of."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -52,8 +51,7 @@ def score_versions(
     ``rejected_prompt`` where the rejected answer is one to another prompt; each list has one place for each pair, in their
     order. Answers are cut at ``max_length`` tokens as in training, and a pair with a prompt that is that long alone has None
     for a score. ``also`` is called for each model while it is loaded. Raises UsageError for a base model that is none, and
-    TrainingFailed for a model or an adapter that cannot be loaded.
-    """
+    TrainingFailed for a model or an adapter that cannot be loaded."""
     tokenizer, model = loading.open_model(base_model, report, precision=precision, manner=manner)
     use_compact_head()
     add_fused_lm_head(model)

@@ -34,8 +34,7 @@ def solve_versions(
 ) -> dict[str, list[PlayedEpisode]]:
     """An episode of each task under each adapter or whole model, None being the base model, which is loaded once; in the
     order of the tasks. Raises UsageError for a base model that is none or an environment that cannot be made, and
-    TrainingFailed for a model or an adapter that cannot be loaded.
-    """
+    TrainingFailed for a model or an adapter that cannot be loaded."""
     loading.use_device(config.device)
     tokenizer, model = loading.open_model(base_model, report, precision=config.precision, manner=config.manner)
     # room of an episode: its tokens in all, of which a turn needs max_new_tokens

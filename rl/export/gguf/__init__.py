@@ -1,4 +1,3 @@
 """GGUF files, for llama.cpp and what is built on it.
 
-Imports: base, config, lm; torch.
-"""
+Imports: base, config, lm; torch."""

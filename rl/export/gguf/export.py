@@ -2,8 +2,7 @@
 
 Who makes a GGUF file: our converter or the script of a llama.cpp checkout, and which program rounds to k-levels.
 
-``requantize`` rounds the tensors of a GGUF file that another program made; everything else in the file stays.
-"""
+``requantize`` rounds the tensors of a GGUF file that another program made; everything else in the file stays."""
 
 from collections import Counter
 from contextlib import closing

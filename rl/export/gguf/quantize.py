@@ -2,8 +2,7 @@
 
 The plain types come from the ``gguf`` package. The others come from ggml's own ``ggml_quantize_chunk``, called through
 ctypes in a library that llama-cpp-python or xllamacpp ships: no compiler, and the same bytes as ``llama-quantize``. It is
-a pure function on buffers; no llama.cpp model is ever loaded here.
-"""
+a pure function on buffers; no llama.cpp model is ever loaded here."""
 
 import ctypes
 import importlib.util

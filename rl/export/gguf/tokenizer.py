@@ -1,8 +1,7 @@
 """A Hugging Face tokenizer as GGUF metadata: vocabulary, merges, special tokens, chat template.
 
 Two kinds can be expressed: byte-level BPE (GPT-2, Qwen, Llama 3), whose splitting rule llama.cpp knows by name, and
-SentencePiece-like BPE (Llama 2, Mistral, Gemma). Any other would be tokenised differently by llama.cpp, and is refused.
-"""
+SentencePiece-like BPE (Llama 2, Mistral, Gemma). Any other would be tokenised differently by llama.cpp, and is refused."""
 
 import json
 from pathlib import Path

@@ -1,8 +1,7 @@
 """Which GGUF type each tensor gets at each level.
 
 The levels below q8_0 follow the mixtures of llama.cpp's ``llama-quantize`` (MIT licence) for dense models, so that a file
-made here equals one made there: the tensors that hurt most when rounded get more bits.
-"""
+made here equals one made there: the tensors that hurt most when rounded get more bits."""
 
 import math
 import re

@@ -1,8 +1,7 @@
 """A GGUF file as a folder with safetensors that can be trained: the way back from what ``convert`` writes.
 
 What was lost when the file was quantised stays lost. transformers' own reader is not used for weights and configuration:
-it forgets Llama 3's stretched rope, shifts Gemma's norms twice and refuses heads that are wider than usual.
-"""
+it forgets Llama 3's stretched rope, shifts Gemma's norms twice and refuses heads that are wider than usual."""
 
 import json
 from contextlib import redirect_stderr

@@ -1,4 +1,3 @@
 """Files as transformers, PEFT and ONNX Runtime read them.
 
-Imports: base, lm; torch.
-"""
+Imports: base, lm; torch."""

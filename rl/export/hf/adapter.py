@@ -1,6 +1,5 @@
 """A LoRA adapter as what it adds to each layer. Shapes, places and scales are those that PEFT itself gives it, on a model
-without weights: a pattern or an option that PEFT reads is read here too.
-"""
+without weights: a pattern or an option that PEFT reads is read here too."""
 
 import itertools
 import json

@@ -1,7 +1,6 @@
 """Loads what an export starts from: the base model with the adapter folded in, its configuration, its tokenizer.
 
-All of it raises UsageError for a path at which there is no model, and ExportFailed for one that cannot be used.
-"""
+All of it raises UsageError for a path at which there is no model, and ExportFailed for one that cannot be used."""
 
 import re
 from pathlib import Path

@@ -3,8 +3,7 @@
 Writes safetensors files one tensor at a time; the library's own writer wants a whole file in memory.
 
 The format: eight bytes with the length of the header, little-endian; the header, JSON padded by spaces; the tensors.
-https://github.com/huggingface/safetensors
-"""
+https://github.com/huggingface/safetensors"""
 
 from __future__ import annotations
 

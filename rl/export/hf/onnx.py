@@ -1,8 +1,7 @@
 """Exports an ONNX model, for ONNX Runtime and what is built on it: token ids and attention mask in, logits out.
 
 Computed in float32, whatever the model is stored in: onnxruntime has few routines for bfloat16. The graph keeps no cache
-of earlier tokens; it is for scoring, and for generating short answers.
-"""
+of earlier tokens; it is for scoring, and for generating short answers."""
 
 import io
 import logging

@@ -1,4 +1,3 @@
 """llama.cpp, asked about a file.
 
-Imports: base.
-"""
+Imports: base."""

@@ -3,8 +3,7 @@ given text.
 
 Only the child process (``llama_child``) imports this: a bad file may end the process. The structures of parameters are
 written down as far as they are set here (``llama.h`` of llama.cpp 0.6.0); the defaults are read back first, and a build
-whose defaults are others is refused, since its structures are others too.
-"""
+whose defaults are others is refused, since its structures are others too."""
 
 import ctypes as c
 import importlib.util

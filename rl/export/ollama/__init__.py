@@ -1,4 +1,3 @@
 """Registering with an Ollama server.
 
-Imports: base, lm.
-"""
+Imports: base, lm."""

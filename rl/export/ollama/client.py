@@ -1,7 +1,6 @@
 """The official client of Ollama, and what each way of failing means to the person who reads of it.
 
-Redirects are not followed and proxies not used: what is sent goes to the configured address or nowhere.
-"""
+Redirects are not followed and proxies not used: what is sent goes to the configured address or nowhere."""
 
 import re
 import ssl

@@ -5,8 +5,7 @@ as the family, character for character, for chats with and without a system mess
 is refused, because a model that is prompted differently than it was trained answers worse and nobody is told why.
 
 Ollama gives a template ``.Messages``, in which neighbours of the same role are one already, and ``.System``, the system
-messages together. It shows tools only to templates that ask for them; these do not.
-"""
+messages together. It shows tools only to templates that ask for them; these do not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Who may use Command Center's addresses: an API key, or without any key a page of an origin that the operator switched on.
 
 A page sends its origin by itself, and no other page can send it; a program can claim any. Whoever names an origin in
-COMMAND_CENTER_ORIGINS so lets every program that reaches this server read and write these ratings.
-"""
+COMMAND_CENTER_ORIGINS so lets every program that reaches this server read and write these ratings."""
 
 from typing import Any, NamedTuple
 

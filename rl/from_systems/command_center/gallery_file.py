@@ -2,8 +2,7 @@
 
 ``{"widgets": [{id, scenario, variant, rating 0 … 5, tags, notes, timestamp}], "dashboards": […], "pages": […]}``. A widget's
 variant becomes an answer to the question how to draw its scenario, so that variants of one scenario can be compared. 0 stars
-mean that it was not rated. Dashboards and pages name no answer, and are skipped with that reason.
-"""
+mean that it was not rated. Dashboards and pages name no answer, and are skipped with that reason."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,7 @@
 """How Command Center's production system asks for widgets and how it is answered: JSON with a heading and a list of widgets,
 and JSON with a list of fixtures. The sections are those of its prompt and the words are ours: where an evolved prompt is in
 use, a template taken from what the gateway recorded says exactly what is asked. And its pair builders: entries are
-dictionaries, and what comes out is what is trained here.
-"""
+dictionaries, and what comes out is what is trained here."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

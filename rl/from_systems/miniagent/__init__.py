@@ -1,7 +1,6 @@
 """Miniagent: agents that call tools, trained on tasks from a YAML file and a folder of JSON lines.
 
-Imports: base, environments.
-"""
+Imports: base, environments."""
 
 from typing import Any, Final
 

@@ -1,8 +1,7 @@
 """N3: scored answers, and policies that are numbered by how many of them they learned from; and the Python names that its
 users call, which are imported when they are asked for.
 
-Imports: base, collect, config, evaluation, hardware, lm, models, runs, scoring, training, versions, web; Django.
-"""
+Imports: base, collect, config, evaluation, hardware, lm, models, runs, scoring, training, versions, web; Django."""
 
 from typing import Any, Final
 

@@ -3,8 +3,7 @@ the weights of each version of an agent that N3's clients score lies N3's ``trai
 
 What policies earn, N3 calls ``rewardMean`` and ``rewardStd``: of a version's fresh answers by the newest reward model, which
 compares versions of all methods; where there is none, of the steps of a training that was rewarded. They rise where training
-helps, while the scores that people gave do not change by training, so those are ``scoreMean`` and ``scoreStd`` here.
-"""
+helps, while the scores that people gave do not change by training, so those are ``scoreMean`` and ``scoreStd`` here."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,3 @@
 """OCD: decisions of agents, rewarded by what came of them, with a formula for each type of agent.
 
-Imports: base, collect, config, data_formatter, dataset_builder, models, rewards, scoring, web; Django.
-"""
+Imports: base, collect, config, data_formatter, dataset_builder, models, rewards, scoring, web; Django."""

@@ -3,8 +3,7 @@
 Names and numbers are those of its reward calculator. Its rows of items are not here: what it reads of an item comes from the
 outcomes that its tracker writes, else from ``item.status`` of the record. Two things are counted otherwise, on purpose:
 PRIORITIZER's ``timeEfficiency``, which there is worth 0.5 whatever it is, is worth it only where the time was about as
-expected; and ``editedContent``, the one key of a correction by its pages, is compared with the text that it edits.
-"""
+expected; and ``editedContent``, the one key of a correction by its pages, is compared with the text that it edits."""
 
 from __future__ import annotations
 

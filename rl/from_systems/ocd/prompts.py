@@ -1,7 +1,6 @@
 """How OCD asks FILER and PRIORITIZER: a system text, and what the state says, line by line.
 
-The lines are OCD's. The system text is the agent's own, where it has one, such as OCD's word for word; else it is ours.
-"""
+The lines are OCD's. The system text is the agent's own, where it has one, such as OCD's word for word; else it is ours."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -2,8 +2,7 @@
 
 Names are imported when they are asked for: recording needs the standard library alone.
 
-Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards.
-"""
+Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -33,8 +33,7 @@ async def start_rl_training(
         base_model: A folder or a hub id.
         method: grpo or kto.
         agent_name: Whose traces to learn from.
-        num_epochs: Passes over the data.
-    """
+        num_epochs: Passes over the data."""
     answer = await asyncio.to_thread(manager().start_training, model_name, base_model, method, agent_name, num_epochs)
     if not answer["success"]:
         return f"✗ No training was started: {answer['error']}"
@@ -45,8 +44,7 @@ async def stop_rl_training(deploy: bool = True) -> str:
     """Stops the training after its step, saves the model, and deploys it.
 
     Args:
-        deploy: Whether Ollama gets the model.
-    """
+        deploy: Whether Ollama gets the model."""
     answer = await asyncio.to_thread(manager().stop_training, deploy)
     if not answer["success"]:
         return f"✗ {answer['error']}"
@@ -72,8 +70,7 @@ async def switch_rl_model(model_name: str) -> str:
     """Makes a trained model the one in use; deploys it where that was not done.
 
     Args:
-        model_name: Its name.
-    """
+        model_name: Its name."""
     answer = await asyncio.to_thread(manager().switch_model, model_name)
     if answer["success"]:
         return f"✓ Switched to model: {answer['ollama_model']}\nTry it: ollama run {answer['ollama_model']}"

@@ -1,7 +1,6 @@
 """ToolBoxV2's checkpoints: a folder of agents, the folder of one agent, or one file.
 
-``rl.from_systems.toolbox.checkpoints`` reads them.
-"""
+``rl.from_systems.toolbox.checkpoints`` reads them."""
 
 from collections.abc import Iterator
 from dataclasses import replace

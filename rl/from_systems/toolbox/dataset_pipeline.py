@@ -1,7 +1,6 @@
 """From the traces of one agent, in files and in checkpoints, to data sets.
 
-Checkpoints by ToolBoxV2's calls. They are read as data, in a process of their own, and never executed.
-"""
+Checkpoints by ToolBoxV2's calls. They are read as data, in a process of their own, and never executed."""
 
 import re
 from collections.abc import Iterator

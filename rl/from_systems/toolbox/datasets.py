@@ -2,8 +2,7 @@
 their rewards, for GRPO. A prompt is one text, ``System\\n\\nUser: query``.
 
 ToolBoxV2 invents a worse answer where there is only one, and writes the prompt of a group in small letters. Neither is done
-here: a group needs two real answers, and its prompt is as it was asked.
-"""
+here: a group needs two real answers, and its prompt is as it was asked."""
 
 import json
 import random

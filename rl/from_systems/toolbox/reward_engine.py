@@ -1,8 +1,7 @@
 """ToolBoxV2's RewardEngine over Ratchet's: a weighted mean over the rewards that apply.
 
 Rewards as ToolBoxV2 has them: ``compute(trace)`` gives a ``RewardResult(score, is_binary, details)``. The built-in ones
-are Ratchet's own, so one that does not apply abstains, where ToolBoxV2 gives 0.5.
-"""
+are Ratchet's own, so one that does not apply abstains, where ToolBoxV2 gives 0.5."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """ToolBoxV2's trace files: ``rl_traces/YYYY-MM-DD/{trace_id}.json``, one object each, in the form of Ratchet's own.
 
-What its old hook recorded of a tool, ``{"args": [...], "kwargs": {...}}``, becomes the arguments that the tool got.
-"""
+What its old hook recorded of a tool, ``{"args": [...], "kwargs": {...}}``, becomes the arguments that the tool got."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

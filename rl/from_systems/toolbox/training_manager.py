@@ -1,7 +1,6 @@
 """Trains in a thread, while the agent goes on; one training at a time.
 
-Sessions and their history are in ``session_history.json``, as the tools of ToolBoxV2's agent keep them.
-"""
+Sessions and their history are in ``session_history.json``, as the tools of ToolBoxV2's agent keep them."""
 
 from __future__ import annotations
 

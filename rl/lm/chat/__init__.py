@@ -1,4 +1,3 @@
 """Chats as text and tokens: the model's template, what a turn is, where an answer and its calls begin and end.
 
-Imports: base, environments; torch.
-"""
+Imports: base, environments; torch."""

@@ -2,8 +2,7 @@
 
 Standard input is ``{"template", "variables", "clock", "chats": [{"messages", "tools", "add_generation_prompt"}]}``, standard
 output a list of ``{"text"}`` and ``{"refused"}``, one for each chat, or ``{"excess"}`` in place of the list. It is started
-by its path, without this package: jinja2 and the standard library alone.
-"""
+by its path, without this package: jinja2 and the standard library alone."""
 
 import json
 import resource

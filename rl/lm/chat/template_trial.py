@@ -1,7 +1,6 @@
 """Tries a chat template before it is used, in a child with limits: one may loop for days, or write until memory is full.
 
-A template that behaves here and not later is not found out: where it is used, a process is lost that may be ended.
-"""
+A template that behaves here and not later is not found out: where it is used, a process is lost that may be ended."""
 
 import json
 import subprocess

@@ -3,8 +3,7 @@
 A marker is an added token that is special or that the chat template writes. In a copy of the tokenizer every marker has a
 secret name. The template is rendered with stand-ins for the markers in foreign text; then the template's own markers get
 their secret names, the stand-ins become what they stood for, and the copy reads all of it at once. So foreign text is
-tokenised as the text around it asks for, and holds no marker.
-"""
+tokenised as the text around it asks for, and holds no marker."""
 
 import json
 import re

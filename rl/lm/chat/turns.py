@@ -2,8 +2,7 @@
 
 A chat is only ever continued, never rendered again: templates drop what was thought in earlier turns, and the tokens that
 were generated must stay as they are. So an observation is rendered in a conversation of its own, and what stands there
-behind the end of the assistant's turn is what comes next (the way of TRL's GRPOTrainer).
-"""
+behind the end of the assistant's turn is what comes next (the way of TRL's GRPOTrainer)."""
 
 import json
 import re

@@ -5,8 +5,7 @@ FlashAttention does (Dao et al., 2022): what is kept of them is one number a que
 exponentials are powers of two, which PyTorch computes three times as fast as those of e on a CPU.
 
 Shapes: N tokens of the tree, H heads in K groups that share keys and values, G = H / K, D numbers a head; a stretch has
-C queries and M keys.
-"""
+C queries and M keys."""
 
 import math
 from collections.abc import Sequence

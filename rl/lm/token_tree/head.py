@@ -5,8 +5,7 @@ For a state h, logits z = s h W^T and p = softmax(z), the gradient of log p[labe
 no later layer but for one factor, so the forward pass computes it while it has p, and the backward pass needs none of the
 products with W again: two instead of TRL's three.
 
-Shapes: N scored tokens, H the width of the states, V the vocabulary, C tokens of a chunk.
-"""
+Shapes: N scored tokens, H the width of the states, V the vocabulary, C tokens of a chunk."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

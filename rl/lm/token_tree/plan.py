@@ -1,7 +1,6 @@
 """The tree that the rows of a forward pass make: each beginning that several rows share stands in it once.
 
-Shapes: R rows of at most L tokens, N tokens of the tree.
-"""
+Shapes: R rows of at most L tokens, N tokens of the tree."""
 
 from __future__ import annotations
 

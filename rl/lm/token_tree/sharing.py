@@ -5,8 +5,7 @@ Two calls are taken over, and give the same output, to rounding; every other cal
 - ``model(input_ids, attention_mask, labels, fused_lm_head=True)``, by which TRL 1.16 scores answers in all its trainers;
 - ``model(input_ids, attention_mask)`` of a model with a head that scores whole rows, by its last token.
 
-Shapes: R rows of at most L tokens, N tokens of the tree, H the width of the model.
-"""
+Shapes: R rows of at most L tokens, N tokens of the tree, H the width of the model."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

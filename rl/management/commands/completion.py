@@ -1,8 +1,7 @@
 """Scripts that complete ``manage.py`` in a shell.
 
 They hold the commands, options and choices of the day they were made, so that pressing Tab starts no Python. Each completes
-``manage.py``, ``./manage.py`` and ``python3 manage.py``, and leaves other programs to the shell's own completion.
-"""
+``manage.py``, ``./manage.py`` and ``python3 manage.py``, and leaves other programs to the shell's own completion."""
 
 import shlex
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,7 @@
 A worker that is killed while it waits for a task holds the lock of the queue inside the cluster, and nobody gets it again:
 the other workers and the one that takes its place wait for ever. And what a killed cluster leaves behind would go on beside
 the next one. So the death of one is the end of all, and the service manager starts them again. Tasks that were being
-delivered come again; runs are started and looked after once a minute anyway.
-"""
+delivered come again; runs are started and looked after once a minute anyway."""
 
 import logging
 import multiprocessing

@@ -1,8 +1,7 @@
 """Attacks on the sandbox, as data: small programs that try to harm this machine and say so when they could. They stand in
 ``programs``, a file an area.
 
-``manage.py sandbox check`` tries all of them here; the tests try them with every backend.
-"""
+``manage.py sandbox check`` tries all of them here; the tests try them with every backend."""
 
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,6 @@
 """Requests of Anthropic's Messages API as chat completions (https://platform.claude.com/docs/en/api/messages).
 
-Tools without a schema of their own, which Anthropic runs or its models know, are left out.
-"""
+Tools without a schema of their own, which Anthropic runs or its models know, are left out."""
 
 import hashlib
 import json

@@ -1,8 +1,7 @@
 """Requests of OpenAI's Responses API as chat completions (https://platform.openai.com/docs/api-reference/responses).
 
 Tools that OpenAI runs itself, such as a search of the web, are left out: nobody here would run them. A tool whose input is
-any text becomes a function with that text as its only argument.
-"""
+any text becomes a function with that text as its only argument."""
 
 import re
 from collections.abc import Callable

@@ -4,8 +4,7 @@ Where they do not, something loses, adds or moves users of one arm, and those wh
 (Fabijan et al. 2019, KDD, "Diagnosing Sample Ratio Mismatch in Online Controlled Experiments"). The test may be repeated
 as often as one likes (Lindon and Malek 2022, "Anytime-Valid Inference for Multinomial Count Data", arXiv 2011.03567). Where
 the right shares hold, the Bayes factor of others, drawn from a Dirichlet distribution around them, is a martingale: it ever
-exceeds 1 / alpha with a probability of at most alpha (Ville 1939), and its inverse is a p-value.
-"""
+exceeds 1 / alpha with a probability of at most alpha (Ville 1939), and its inverse is a p-value."""
 
 import hashlib
 import math

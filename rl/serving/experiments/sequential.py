@@ -19,8 +19,7 @@ That is exact for the model above. Ratings are neither normal nor of known varia
 sequence is asymptotic (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024, Ann. Statist. 52:2613): the level is reached
 in the limit of a late first look, not from the first user on. ``VALID_FROM`` says from when on it is used here, and
 benchmarks/experiments.py measures what it keeps. The intervals are not intersected with earlier ones: an intersection is
-narrower, but it becomes empty when the truth moves.
-"""
+narrower, but it becomes empty when the truth moves."""
 
 import math
 from collections.abc import Hashable

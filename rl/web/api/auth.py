@@ -1,7 +1,6 @@
 """Who is calling, and may they: API keys in ``Authorization: Bearer sk_…`` (servers) or ``pk_…`` (browsers).
 
-Each view says which scope each of its methods needs; a method that says nothing is refused.
-"""
+Each view says which scope each of its methods needs; a method that says nothing is refused."""
 
 import re
 import threading
@@ -172,8 +171,7 @@ def allow_origin_of_publishable_key(sender: Any, request: HttpRequest, **kwargs:
     """For corsheaders' ``check_request_enabled``.
 
     A preflight carries no key, so any publishable key that is valid vouches for its origins; which key works from
-    which page is checked when the request itself comes. Answers for no other path: True would open it.
-    """
+    which page is checked when the request itself comes. Answers for no other path: True would open it."""
     origin = request.headers.get("Origin")
     if not origin or not re.match(settings.CORS_URLS_REGEX, request.path_info):
         return False

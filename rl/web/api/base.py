@@ -36,8 +36,7 @@ class RequestsPerMinute(BaseThrottle):
 
     Counts in Django's default cache. Where that is local memory, each web process counts for itself (n processes let n
     times as much through), and forgets the rarest callers when there are more than the cache holds (MAX_ENTRIES). An
-    address is taken from X-Forwarded-For only as far as NUM_PROXIES says that it can be trusted.
-    """
+    address is taken from X-Forwarded-For only as far as NUM_PROXIES says that it can be trusted."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         window = int(time.time()) // WINDOW_SECONDS
@@ -138,8 +137,7 @@ class OriginCheck(APIView):
     """Whether a page may rate at all, in words that its widget can read.
 
     A browser hides the refusal of an origin that no key names: to the widget it looks like a network that is down. This one
-    answer is readable from every page, and says of the asking page alone what its browser would find out anyway.
-    """
+    answer is readable from every page, and says of the asking page alone what its browser would find out anyway."""
 
     schema = None
     authentication_classes = ()

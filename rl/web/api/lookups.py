@@ -38,8 +38,7 @@ def by_id(traces: QuerySet[Trace], pk: UUID) -> Trace | None:
 def by_external_id(traces: QuerySet[Trace], external_ids: Iterable[str], agent: str | None = None) -> QuerySet[Trace]:
     """The traces of all agents, or of the named one, that have these external ids.
 
-    Naming the agents lets SQLite use the index on (agent, external id): 0.5 instead of 130 ms among 30,000 traces.
-    """
+    Naming the agents lets SQLite use the index on (agent, external id): 0.5 instead of 130 ms among 30,000 traces."""
     return traces.filter(agent__in=_agents(agent), external_id__in=external_ids)
 
 

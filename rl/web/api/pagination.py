@@ -120,8 +120,7 @@ class NewestFirst(CursorPagination):
     """Pages of ``limit`` rows (50 unless said, at most 200, and fewer where these are large) linked by ``next`` and
     ``previous``.
 
-    A cursor stays right while rows are added, and costs the same on the thousandth page as on the first.
-    """
+    A cursor stays right while rows are added, and costs the same on the thousandth page as on the first."""
 
     ordering = ("-created_at", "id")
     page_size = 50

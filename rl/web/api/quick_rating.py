@@ -3,8 +3,7 @@
 ``POST /api/v1/feedback/`` with one valid rating in JSON and a key that may send it. Keys, checks, limits and writing are
 those of the API's view (rl/web/api/feedback.py); everything that is not such a rating goes on to that view, which says what
 is wrong. What is saved, sessions, routing and content negotiation, costs more than the rating itself
-(docs/decisions/ratings.md).
-"""
+(docs/decisions/ratings.md)."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -2,8 +2,7 @@
 WSGI handler, in a bounded pool of threads.
 
 Django's own ASGI handler starts a thread for each request, and with it a connection to the database
-(docs/decisions/front.md).
-"""
+(docs/decisions/front.md)."""
 
 import asyncio
 import contextvars

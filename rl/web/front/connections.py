@@ -1,7 +1,6 @@
 """Connections that cost a stranger more than they cost us: uvicorn's protocol with a deadline and limits for heads.
 
-uvicorn waits for the head of a request as long as it takes, and takes it however long it is.
-"""
+uvicorn waits for the head of a request as long as it takes, and takes it however long it is."""
 
 import asyncio
 import socket

@@ -1,8 +1,7 @@
 """``/healthz`` and ``/readyz``, for load balancers and container engines: whether this process can do its work.
 
 Both answer in plain text, under any host name, and say nothing to strangers but yes or no and why. Ready is where the
-database is complete and takes a write, and so does DATA_DIR.
-"""
+database is complete and takes a write, and so does DATA_DIR."""
 
 import asyncio
 import tempfile

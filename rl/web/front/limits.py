@@ -1,8 +1,7 @@
 """What strangers may cost, before Django is asked: how often they come in a minute, by address (anonymous ones, those with
 wrong keys, those who sign in), how much their bodies may hold together, and by which names the site is called.
 
-Each process counts for itself, in memory, and looks at no database: whoever is above a limit costs next to nothing.
-"""
+Each process counts for itself, in memory, and looks at no database: whoever is above a limit costs next to nothing."""
 
 import logging
 import time

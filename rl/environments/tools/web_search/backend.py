@@ -1,8 +1,7 @@
 """How a search service is asked: what tells Tavily, Serper and Bing from another, what of their answers are results, and one
 HTTP exchange with the configured host, and no other.
 
-Redirects are not followed and proxies not used: the key goes to that host or nowhere.
-"""
+Redirects are not followed and proxies not used: the key goes to that host or nowhere."""
 
 from __future__ import annotations
 

@@ -61,8 +61,7 @@ class WebSearch(BaseTool):
 
         Args:
             query: Words to look for.
-            top_k: At most so many results.
-        """
+            top_k: At most so many results."""
         query = plain(query, LONGEST_QUERY + 1)
         if not query:
             raise ToolFailed("the query is empty")

@@ -112,8 +112,7 @@ class AgentsFolder:
     """``base_dir`` is ToolBoxV2's data folder, or the folder ``Agents/checkpoint`` in it, with one folder for each agent.
 
     What cannot be read is left out; ``rejected`` says which, and why. Raises UsageError for what is not a folder, and for a
-    name that no agent can have.
-    """
+    name that no agent can have."""
 
     def __init__(self, base_dir: Path | str) -> None:
         inner = Path(base_dir) / "Agents" / "checkpoint"

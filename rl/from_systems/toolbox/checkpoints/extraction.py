@@ -3,8 +3,7 @@ says of the agent as a whole. Nobody promises the shape of the data: what does n
 out whole.
 
 Version 2.0, which ToolBoxV2 writes since January 2026, is other: ``sessions_data`` has the sessions one level deeper, their
-messages have no time, and ``agent_config`` knows the system prompt. Only what is named here is looked at.
-"""
+messages have no time, and ``agent_config`` knows the system prompt. Only what is named here is looked at."""
 
 import hashlib
 import json

@@ -1,7 +1,6 @@
 """Harmless types that pickles are full of, rebuilt from checked arguments; everything else becomes an inert record.
 
-Nothing is looked up by a name of the file except in the table at the end, and nothing of the file is called.
-"""
+Nothing is looked up by a name of the file except in the table at the end, and nothing of the file is called."""
 
 import re
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """The checkpoints of one agent hold the same conversations again and again, each time a few more. Here they become one.
 
 Conversations without a time, in histories that are windows: each checkpoint holds the newest messages of a session, and
-the next one begins somewhere in the middle of it. Here they get ids, so that the same conversation has the same one.
-"""
+the next one begins somewhere in the middle of it. Here they get ids, so that the same conversation has the same one."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -134,8 +133,7 @@ def merge_checkpoints(checkpoints: Iterable[CheckpointContents]) -> list[Convers
     The newest checkpoint's words count. A list of tool calls that an older one has more of stays as it was there, because
     histories are shortened with time. A task belongs to the conversation during which it was made; a task without a time,
     and reasoning, to the last conversation of the first checkpoint that knows of it. The newest totals, which count from
-    the agent's beginning, are spread evenly.
-    """
+    the agent's beginning, are spread evenly."""
     agent = _Agent()
     for checkpoint in checkpoints:
         _identify(agent, checkpoint)

@@ -15,8 +15,7 @@ seen on the way     ``{"$cycle": true}``: the object contains itself here
 ==================  ====================================================================================================
 
 What several places of the pickle share is converted once and shared here too, so a file of "ten times the last list, ten
-times" stays small until somebody writes it out.
-"""
+times" stays small until somebody writes it out."""
 
 import gc
 import json
