@@ -2,8 +2,8 @@
 
 Imports: base, config, data_formatter, rewards, sandbox."""
 
+from functools import partial
 from importlib import import_module
-from typing import Any
 
 from rl.base.errors import UsageError
 from rl.base.leaves import lazy_name
@@ -19,10 +19,7 @@ ENVIRONMENTS: dict[str, str] = {
 }
 _CLASSES = {path.partition(":")[2]: path.replace(":", ".") for path in ENVIRONMENTS.values()}
 __all__ = ["ENVIRONMENTS", "AgentEnv", "BaseTool", "ToolFailed", "ToolRegistry", "environment_class", *_CLASSES]
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, _CLASSES)
+__getattr__ = partial(lazy_name, __name__, paths=_CLASSES)
 
 
 def environment_class(name: str) -> type[AgentEnv]:

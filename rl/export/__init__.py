@@ -6,7 +6,8 @@ imported on first use, because it needs torch. ``GGUFExporter``, ``export_to_oll
 
 Imports: base, config, dataset_builder, lm, models, operations, versions; Django."""
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from rl.base.leaves import lazy_name
 
@@ -23,7 +24,4 @@ _LAZY = {
     "OllamaDeployer": "rl.export.ollama.deployer.OllamaDeployer",
     "OllamaHostingProfile": "rl.serving.hosting.OllamaHostingProfile",
 }
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, _LAZY)
+__getattr__ = partial(lazy_name, __name__, paths=_LAZY)

@@ -7,7 +7,8 @@ Imports: base, config, sandbox."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from rl.base.leaves import import_name, lazy_name
 from rl.base.names import require_known
@@ -42,5 +43,4 @@ def default_weights() -> dict[str, float]:
     return {name: reward_class(name).weight for name in REWARDS}
 
 
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, _EXPORTED)
+__getattr__ = partial(lazy_name, __name__, paths=_EXPORTED)

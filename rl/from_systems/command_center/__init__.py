@@ -6,7 +6,8 @@ Names are imported when they are asked for.
 Imports: base, collect, config, data_formatter, dataset_builder, export, models, online_learner, runs, serving, web; Django.
 """
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from rl.base.leaves import lazy_name
 
@@ -20,7 +21,4 @@ NAMES: Final = {
     **{name: f"rl.data_formatter.{name}" for name in ("DPOPair", "load_pairs_from_jsonl", "pairs_to_jsonl")},
 }
 """Name to dotted path."""
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, NAMES)
+__getattr__ = partial(lazy_name, __name__, paths=NAMES)

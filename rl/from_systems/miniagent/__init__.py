@@ -2,7 +2,8 @@
 
 Imports: base, environments."""
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from rl.base.leaves import lazy_name
 
@@ -11,7 +12,4 @@ NAMES: Final = {
     **{name: f"{__name__}.tasks.{name}" for name in ("CodeTaskSampler", "load_code_task_dataset")},
 }
 """Name that its users import to dotted path."""
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, NAMES)
+__getattr__ = partial(lazy_name, __name__, paths=NAMES)

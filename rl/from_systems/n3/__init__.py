@@ -3,7 +3,8 @@ users call, which are imported when they are asked for.
 
 Imports: base, collect, config, evaluation, hardware, lm, models, runs, scoring, training, versions, web; Django."""
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from rl.base.leaves import lazy_name
 
@@ -16,7 +17,4 @@ _MODULES: Final = {
 }
 NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}
 """Name to dotted path."""
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, NAMES)
+__getattr__ = partial(lazy_name, __name__, paths=NAMES)

@@ -4,8 +4,9 @@ Names are imported when they are asked for: recording needs the standard library
 
 Imports: base, collect, config, data_formatter, dataset_builder, hardware, rewards."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rl.base.leaves import lazy_name
 
@@ -56,10 +57,7 @@ _MODULES: Final = {
 }
 NAMES: Final = {name: f"{__name__}.{module}.{name}" for module, names in _MODULES.items() for name in names}
 """Name to dotted path."""
-
-
-def __getattr__(name: str) -> Any:
-    return lazy_name(__name__, name, NAMES)
+__getattr__ = partial(lazy_name, __name__, paths=NAMES)
 
 
 def data_folder() -> Path:
