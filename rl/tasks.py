@@ -175,17 +175,9 @@ def ensure_schedules(**kwargs: Any) -> None:
     from django_q.models import Schedule
 
     each_minute = (
-        "supervise_runs",
-        "consider_retraining",
-        "supervise_servers",
-        "look_at_experiments",
-        "look_at_promotions",
-        "look_at_duels",
-        "look_at_raters",
-        "make_second_answers",
-        "deliver_answers",
-        "deliver_webhooks",
-        "watch_disk",
+        *("supervise_runs", "consider_retraining", "supervise_servers", "look_at_experiments"),
+        *("look_at_promotions", "look_at_duels", "look_at_raters", "make_second_answers"),
+        *("deliver_answers", "deliver_webhooks", "watch_disk"),
     )
     for name in each_minute:
         Schedule.objects.get_or_create(

@@ -24,7 +24,6 @@ from rl.models import Agent, Feedback, QuestionStart, Trace, TrainingSet, Waitin
 SHOWN = 80
 """Characters of a question and of an answer in the list."""
 
-
 NEWEST = 20_000
 """Feedback in whose notes words are looked for."""
 MOST = 500
@@ -104,7 +103,6 @@ markup.records(  # ratings of answers that were not stored yet
     search="=entry_id =rater",
     fields="agent entry_id by_id rater api_key scale value tags notes rated_at created_at updated_at",
 )
-
 
 FORGET = "rl.delete_feedback"
 

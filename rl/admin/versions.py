@@ -147,7 +147,6 @@ markup.records(
     answers=markup.column("answers", lambda row: answer_table(row.report.get("guards", {}).get("samples", ()))),
 )
 
-
 HEADINGS = {"base": "base model", "current": "version in use", "new": "new version"}
 """In the order of their columns."""
 

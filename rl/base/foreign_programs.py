@@ -3,18 +3,8 @@
 import os
 
 _SYSTEM = (
-    "PATH",
-    "HOME",
-    "USERPROFILE",
-    "SYSTEMROOT",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "LANG",
-    "LC_ALL",
-    "OMP_NUM_THREADS",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
+    *("PATH", "HOME", "USERPROFILE", "SYSTEMROOT", "TMPDIR", "TEMP"),
+    *("TMP", "LANG", "LC_ALL", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
 )
 
 

@@ -11,17 +11,9 @@ from rl.config.base import TrainingConfig
 from rl.config.fields import within
 
 PREFERENCE_LOSSES = (
-    "sigmoid",
-    "hinge",
-    "ipo",
-    "exo_pair",
-    "nca_pair",
-    "robust",
-    "bco_pair",
-    "sppo_hard",
-    "aot",
-    "aot_unpaired",
-) + ("apo_zero", "apo_down", "discopop", "sft", "sigmoid_norm")
+    *("sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired"),
+    *("apo_zero", "apo_down", "discopop", "sft", "sigmoid_norm"),
+)
 """Losses of TRL's DPOTrainer."""
 SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
 """Those that read ``label_smoothing``."""

@@ -21,7 +21,6 @@ DECIDING_FIELDS: dict[str, str] = {}
 """Type of agent, in capitals, to the field of an answer, a JSON object, that decides whether it is right; all of them decide
 of other types. ``rl.from_systems`` adds its own when the app starts."""
 
-
 MODELS = ("new", "base", "current")
 COMPARED = 100
 """Prompts whose two answers a report keeps, so that a person can count after it."""

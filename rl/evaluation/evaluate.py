@@ -155,7 +155,6 @@ _MEASURES: dict[str, Callable[[Subject, TrainingSet, HeldOut, Report], Measured]
 }
 """By ``RowKind.measure`` of the set."""
 
-
 FIGURE: Final = "fresh_reward"
 """Where a report has ``reward_model`` (a name), ``mean`` and ``std`` (of the population, 0 to 1) and ``answers``."""
 MOST_VERSIONS: Final = 20

@@ -26,10 +26,8 @@ LOGITS_AT_ONCE = 2**25
 OTHERS = 2
 """Prompts that each answer is held against."""
 
-
 Sequences = Sequence[tuple[Ids, Ids]]
 """Token ids of prompts and answers."""
-
 
 LogProbs = dict[int, Tensor]
 """Number of a sequence to the log-probabilities of its answer's tokens under the base model, (T,)."""

@@ -67,7 +67,6 @@ class StoredAnswers:
 TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 """Padded. Larger batches need more memory and are not faster."""
 
-
 _BEGINNING = 16
 """Tokens by which texts are put in order."""
 

@@ -15,14 +15,8 @@ from rl.base.errors import UsageError
 from rl.lm.model_path import weight_files
 
 _NEEDED = (
-    "hidden_size",
-    "intermediate_size",
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "rms_norm_eps",
-    "vocab_size",
+    *("hidden_size", "intermediate_size", "max_position_embeddings", "num_attention_heads"),
+    *("num_hidden_layers", "num_key_value_heads", "rms_norm_eps", "vocab_size"),
 )
 _OPTIONAL = ("hidden_act", "head_dim", "bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype")
 

@@ -17,7 +17,6 @@ from rl.lm.chat.template_trial import require_modest
 
 minimind.register()
 
-
 INSTRUCTION = "ratchet_instruction"
 """The setting of a tokenizer that says what its model is told with every question, and where."""
 

@@ -32,15 +32,7 @@ _UNFINISHED: Final = "\ufffd"
 _MOST_IN_A_LETTER: Final = 4
 """Tokens that may be one letter together."""
 _KEPT: Final = (
-    "weight",
-    "label",
-    "label_source",
-    "score",
-    "score_source",
-    "reward",
-    "rewards",
-    "feedback",
-    "prompt_key",
+    *("weight", "label", "label_source", "score", "score_source", "reward", "rewards", "feedback", "prompt_key"),
 )
 _LIMITS: Final = {resource.RLIMIT_AS: 2**32, resource.RLIMIT_CPU: 60, resource.RLIMIT_CORE: 0}
 

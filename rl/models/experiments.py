@@ -65,14 +65,8 @@ class Experiment(models.Model):
 
     # the question
     QUESTION = (
-        "metric",
-        "minimum_effect",
-        "confidence",
-        "min_samples",
-        "max_samples",
-        "guard_metric",
-        "guard_margin",
-        "ramp",
+        *("metric", "minimum_effect", "confidence", "min_samples"),
+        *("max_samples", "guard_metric", "guard_margin", "ramp"),
     )
     """Fields that stay as they are while the answers come in."""
     metric = models.CharField(

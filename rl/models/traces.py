@@ -30,7 +30,6 @@ def prompt_key(prompt: Sequence[Message]) -> str:
 
 _as_canonical_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-
 SPLIT, NEVER, HELD_OUT = "split", "never", "heldout"
 """``details["split"]`` of a trace: ``never`` is in no row; the prompt of one with ``heldout`` is held out for testing."""
 

@@ -15,7 +15,6 @@ LANGUAGES = {
     **dict.fromkeys(("postgres", "postgresql", "mysql", "sqlite", "sqlite3", "tsql"), "sql"),
 }
 
-
 _NEW_LINE = re.compile(r"\r\n?|\n")
 """Ends of lines, as markdown-it counts them."""
 

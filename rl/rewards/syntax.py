@@ -117,7 +117,6 @@ CHECKS: Mapping[str, Callable[[str], bool | None]] = {
     "sql": is_sql,
 }
 
-
 MOST_BLOCKS = 20
 
 

@@ -44,7 +44,6 @@ ROUND_SECONDS = 30.0
 """A round of the queue begins no answer after so long: the worker has other work."""
 logger = logging.getLogger(__name__)
 
-
 SOURCE = "second_answer"
 """The source of traces that nobody asked for."""
 NEWEST = 500

@@ -135,7 +135,6 @@ def _check_text(text: str, what: str, longest: int | None = None) -> str:
 CONTENT = ("other_trace_id", "choice", "text", "metric", "scale", "raw_value", "tags", "notes")
 """What an event says, whatever its kind. The rest of its columns is who said it, when, and what became of it."""
 
-
 _read = attrgetter(*CONTENT)
 
 

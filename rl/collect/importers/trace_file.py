@@ -19,7 +19,6 @@ from rl.collect.traces.imported import ImportedFeedback, ImportedTrace, Rejected
 _Row = Mapping[str, Any]
 _Item = TypeVar("_Item")
 
-
 _READ_AS = {
     "trace_id": "the id of the answer",
     "session_id": "the session",

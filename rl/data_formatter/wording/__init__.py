@@ -59,13 +59,11 @@ def _query_lines(ask: Ask) -> Iterator[str]:
 
 PROMPTS, ANSWERS = PlainPrompts(), PlainAnswers()
 
-
 PROMPT_TEMPLATES: dict[str, str] = {"plain": "rl.data_formatter.wording.PROMPTS"}
 """Name to the dotted path of a PromptTemplate."""
 ANSWER_TEMPLATES: dict[str, str] = {"plain": "rl.data_formatter.wording.ANSWERS"}
 """Name to the dotted path of an AnswerTemplate."""
 PLAIN = Wording(PROMPTS, ANSWERS)
-
 
 DecisionPrompt = Callable[[Mapping[str, Any], str], list[Message] | None]
 """From a state and the agent's own system text, which may be empty; None for a state of another shape."""

@@ -22,7 +22,6 @@ from rl.models.traces import may_be_used
 if TYPE_CHECKING:
     from rl.raters.dawid_skene import Reliability
 
-
 DIGITS: Final = 12
 
 

@@ -23,15 +23,8 @@ _SMALLER_BLOCK = {
 """For rows whose width is not a multiple of the 256 values in a k-quant block."""
 _UNQUANTISED = ("_norm.weight", "position_embd.weight")
 _SMALL = (
-    "ffn_gate_inp",
-    "altup",
-    "laurel",
-    "per_layer_model_proj",
-    "token_types",
-    "ssm_conv1d",
-    "shortconv.conv",
-    "time_mix_",
-    "attn_rel_b",
+    *("ffn_gate_inp", "altup", "laurel", "per_layer_model_proj", "token_types"),
+    *("ssm_conv1d", "shortconv.conv", "time_mix_", "attn_rel_b"),
 )
 """Matrices of other architectures than ours that are too small, or too delicate, to be rounded."""
 _LAYER = re.compile(r"blk\.(\d+)\.")

@@ -165,7 +165,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
 )
 
-
 _SYSTEM = "Speak as the probe's system message."
 _TURNS = [
     Message(role="user", content="What does the first probe ask?"),

@@ -93,13 +93,8 @@ COMPLETIONS: Mapping[str, Sequence[str]] = {
     "LIBRARIAN": ("findings", "reasoning"),
     "PRIORITIZER": ("recommended_item_id", "confidence", "reasoning", "alternativeItems"),
     "STORER": (
-        "integrationDecision",
-        "location",
-        "method",
-        "newSectionHeading",
-        "suggestedContent",
-        "confidence",
-        "reasoning",
+        *("integrationDecision", "location", "method", "newSectionHeading"),
+        *("suggestedContent", "confidence", "reasoning"),
     ),
     "RETRIEVER": ("generatedContent", "sourceCitations", "confidence", "reasoning"),
 }

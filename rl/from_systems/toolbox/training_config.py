@@ -177,15 +177,8 @@ OUR_NAMES: Final[Mapping[str, str]] = {
 }
 """ToolBoxV2's name to ours, of fields that mean the same."""
 WITHOUT_EFFECT: Final = (
-    "lora_target_modules",
-    "desirable_weight",
-    "undesirable_weight",
-    "use_cpu",
-    "use_fp16",
-    "weight_decay",
-    "logging_steps",
-    "eval_steps",
-    "early_stopping_patience",
+    *("lora_target_modules", "desirable_weight", "undesirable_weight", "use_cpu", "use_fp16"),
+    *("weight_decay", "logging_steps", "eval_steps", "early_stopping_patience"),
 )
 """Ratchet chooses these itself: the device and the precision by the machine, KTO's weights by how many of each there are."""
 

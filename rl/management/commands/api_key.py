@@ -100,18 +100,8 @@ def _find_or_make_agent(name: str | None, *, make: bool) -> tuple[Agent | None, 
 
 
 _SHOWN: Final = (
-    "id",
-    "name",
-    "kind",
-    "scopes",
-    "start",
-    "agent",
-    "allowed_origins",
-    "needs_tokens",
-    "created_at",
-    "last_used_at",
-    "expires_at",
-    "revoked_at",
+    *("id", "name", "kind", "scopes", "start", "agent"),
+    *("allowed_origins", "needs_tokens", "created_at", "last_used_at", "expires_at", "revoked_at"),
 )
 
 

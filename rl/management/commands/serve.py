@@ -24,7 +24,6 @@ OTHER_FILES = 500
 KEEP_ALIVE_SECONDS = 65
 """Longer than clients and proxies keep an idle connection, so that none sends into one that is being closed."""
 
-
 _NO_PAGE_OPENS = (
     "no page opens: HTTPS=1 redirects each to https, which this server does not speak. Set BEHIND_PROXY=1 behind a proxy "
     "that encrypts, or HTTPS=0 in a network of your own"

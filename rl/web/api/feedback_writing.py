@@ -88,7 +88,6 @@ OUT = FeedbackOut()
 IN = {kind: serializer() for kind, serializer in FEEDBACK_IN.items()}
 """Made once: making a serializer takes longer than using it, and using it changes nothing in it."""
 
-
 Outcome = write.Rated | Kept
 WAITS: Final = status.HTTP_202_ACCEPTED
 

@@ -120,19 +120,8 @@ class RunOut(serializers.ModelSerializer):
     class Meta:
         model = TrainingRun
         fields = [
-            "id",
-            "agent",
-            "method",
-            "state",
-            "stage",
-            "step",
-            "total_steps",
-            "cancel_requested",
-            "version",
-            "error",
-            "created_at",
-            "started_at",
-            "finished_at",
+            *("id", "agent", "method", "state", "stage", "step", "total_steps"),
+            *("cancel_requested", "version", "error", "created_at", "started_at", "finished_at"),
         ]
         read_only_fields = fields
 

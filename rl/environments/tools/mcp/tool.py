@@ -173,7 +173,6 @@ def _forget() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
-
 LARGEST_SCHEMA = 8000
 """Characters of its parameters as JSON."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

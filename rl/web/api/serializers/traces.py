@@ -111,25 +111,8 @@ class FeedbackOut(serializers.ModelSerializer):
     class Meta:
         model = Feedback
         fields = [
-            "id",
-            "kind",
-            "agent",
-            "trace",
-            "rater",
-            "source",
-            "scale",
-            "value",
-            "normalised",
-            "other_trace",
-            "choice",
-            "text",
-            "metric",
-            "tags",
-            "notes",
-            "rated_at",
-            "created_at",
-            "is_current",
-            "retracts",
+            *("id", "kind", "agent", "trace", "rater", "source", "scale", "value", "normalised", "other_trace"),
+            *("choice", "text", "metric", "tags", "notes", "rated_at", "created_at", "is_current", "retracts"),
         ]
         read_only_fields = fields
 
