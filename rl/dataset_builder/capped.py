@@ -176,7 +176,8 @@ class Owners:
 
     def _count(self, waiting: list[PromptRows]) -> list[PromptRows]:
         trained = [row for part in waiting if not part.held_out for row in part.rows]
-        names = _raters(sorted({number for row in trained for number in evidence(row)}))
+        ids = sorted({number for row in trained for number in evidence(row)})
+        names = dict(chain.from_iterable(some.values_list("pk", "rater") for some in Feedback.by_ids(ids)))
         for part in waiting:
             owner = NOBODY if part.held_out else self._owner(part.rows, names)
             weights = (round(row["weight"] * UNITS) if self._weighed else 1 for row in part.rows)
@@ -207,7 +208,3 @@ def evidence(row: Mapping[str, Any]) -> list[int]:
     source = row.get("label_source", row.get("score_source", "person"))
     by_reward = "difference" in row or "reward" in row or "rewards" in row
     return [] if by_reward or source != "person" else row["feedback"]
-
-
-def _raters(ids: list[int]) -> dict[int, str]:
-    return dict(chain.from_iterable(part.values_list("pk", "rater") for part in Feedback.by_ids(ids)))

@@ -70,8 +70,7 @@ def evaluate_pairs(
     subject, origin = _find_unstored(agent, measured, options, report)
     labels = Labels(PAIRS.name, sample_rows(held_out.rows))
     measured_on = measure_preference(subject, held_out, labels, report, own_data=True)
-    outcome = _complete(measured_on, subject, held_out)
-    return {**origin, **_as_document(outcome)}
+    return {**origin, **_as_document(_complete(measured_on, subject, held_out))}
 
 
 def evaluate_answers(

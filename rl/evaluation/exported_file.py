@@ -83,9 +83,7 @@ def _why_not_judged(version: ModelVersion, artifact: Artifact, training_set: Tra
     newest = version.evaluations.filter(training_set=training_set, artifact=None).first()
     if newest and newest.report.get("measure") == "right":
         return f"{version} is measured by how many answers are right, not by pairs"
-    if not llama_process.is_available():
-        return "the package xllamacpp is not installed"
-    return ""
+    return "" if llama_process.is_available() else "the package xllamacpp is not installed"
 
 
 def _evaluation_of_weights(version: ModelVersion, training_set: TrainingSet) -> Evaluation | None:

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from rl.base.errors import UsageError
+from rl.base.errors import ExportFailed, UsageError
 from rl.base.locks import device_lock
 from rl.base.names import require_known
 from rl.base.records import Report, silent
@@ -18,10 +18,49 @@ from rl.lm import base_models
 from rl.models import Agent, Deployment, ModelVersion, version_name
 from rl.operations import audit
 from rl.operations.webhooks.events import deployment_changed
-from rl.serving import adapters, judge_server, llama_server, on_ollama, promotion, withdrawal
+from rl.serving import judge_server, llama_server, on_ollama, promotion, withdrawal
 from rl.serving.hosting import OllamaHostingProfile, hosting_profile
 from rl.serving.instructions import share_server
 from rl.serving.model_file import ModelFile, model_file
+from rl.serving.upstreams import adapters_of, find_host
+
+
+def has_host(version: ModelVersion | None, report: Report) -> bool:
+    """Whether llama.cpp serves the agent's base model as it is now; None, the base model, needs no host. Raises UsageError
+    for a version of another one."""
+    if version is None:
+        return True
+    agent = version.agent
+    base_model = base_models.resolve(agent.base_model, report)
+    if version.base_model != base_model:
+        reason = f"{version.name} was trained from {version.base_model}, and {agent.name} begins with {base_model} now"
+        raise UsageError(f"{reason}: deploy it to llama_cpp")
+    host = find_host(agent)
+    return host is not None and host.settings.get("base_model") == base_model and llama_server.is_alive(host)
+
+
+def put_on_host(row: Deployment, file: ModelFile, report: Report) -> None:
+    """Saves the row once the server of the base model has its adapter too: it has its adapters from its start on, so that
+    one more begins it anew, and what served until then goes on until the new process answers. What is taken away is gone
+    from it at its next start. Raises ExportFailed with what llama.cpp says; all is then as it was."""
+    before = None if row.pk is None else Deployment.objects.get(pk=row.pk)
+    row.target, row.url, row.settings = Deployment.Target.ADAPTER, "", {}
+    row.path, row.sha256 = file.stored_path, file.sha256
+    row.save()
+    try:
+        host = find_host(row.agent)
+        if host is None:
+            raise ExportFailed(f"the server of {row.agent.name}'s base model was stopped meanwhile")
+        llama_server.start(host, report=report)
+        if row.pk not in adapters_of(host):
+            raise ExportFailed(f"{file.path} was changed meanwhile; export it again")
+    except BaseException:
+        if before:
+            before.save()
+        else:
+            row.delete()
+        raise
+
 
 Target = Deployment.Target
 TARGETS: Final = (Target.OLLAMA.value, Target.LLAMA_CPP.value, Target.ADAPTER.value, Target.OPENAI.value)
@@ -106,7 +145,7 @@ def deploy(
         if version.is_worded:
             return share_server(version)
     _require_takes(target, agent, version, best_of)
-    if target == Target.ADAPTER and not adapters.has_host(version, report):
+    if target == Target.ADAPTER and not has_host(version, report):
         deploy(agent, None, target=target, quantization=level, profile=profile, report=report)
     with device_lock(settings.DATA_DIR / "locks", f"deploy-{agent.pk}", llama_server.waiting(report)):
         file = None if target == Target.OPENAI else model_file(agent, version, target, level, report)
@@ -158,7 +197,7 @@ def _serve(
         row.save()
         return
     if destination.target == Target.ADAPTER:
-        adapters.put_on_host(row, file, report)
+        put_on_host(row, file, report)
         return
     if destination.target == Target.LLAMA_CPP:
         if new:

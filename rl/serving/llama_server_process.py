@@ -127,11 +127,8 @@ def find_adapters(host: Deployment) -> list[Deployment]:
         return []
     rows = Deployment.objects.filter(agent=host.agent_id, target=Deployment.Target.ADAPTER).order_by("pk")
     own = rows.filter(version__base_model=host.settings.get("base_model", ""))
-    return [row for row in own if _is_whole(settings.DATA_DIR / row.path, row.sha256)]
-
-
-def _is_whole(path: Path, sha256: str) -> bool:
-    return path.is_file() and sha256_of(path) == sha256
+    files = ((row, settings.DATA_DIR / row.path) for row in own)
+    return [row for row, file in files if file.is_file() and sha256_of(file) == row.sha256]
 
 
 def spawn_child(

@@ -26,17 +26,14 @@ def take_down(deployment: Deployment, report: Report = silent) -> None:
     """Ends the serving of one row. An alias stays with its version, which nothing serves then; a row without one goes.
     Raises ExportFailed when the target does not answer; nothing changes then."""
     if deployment.target == Target.LLAMA_CPP:
-        if names := _names_on(deployment):
-            report("log", {"text": f"nothing answers for {names} until the base model is served again"})
+        names = Deployment.objects.filter(pk__in=adapters_of(deployment)).values_list("model_name", flat=True)
+        if names:
+            report("log", {"text": f"nothing answers for {', '.join(names)} until the base model is served again"})
         llama_server.stop(deployment)
     elif deployment.target == Target.OLLAMA:
         on_ollama.remove(deployment, report)
     forget(deployment)
     judge_server.end_unwanted()
-
-
-def _names_on(host: Deployment) -> str:
-    return ", ".join(Deployment.objects.filter(pk__in=adapters_of(host)).values_list("model_name", flat=True))
 
 
 def rows_of(agent: Agent, version: ModelVersion | None) -> QuerySet[Deployment]:

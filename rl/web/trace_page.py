@@ -129,7 +129,10 @@ def episode_context(trace: Trace, excerpt: Excerpt) -> dict[str, Any] | None:
         "reward": episode.get("reward"),
         "reason": excerpt.value(episode.get("reason")),
         "info": excerpt.value(episode.get("info")),
-        "tests": [{name: excerpt.text(_text(test.get(name))) for name in names} for test in excerpt.first(documents)],
+        "tests": [
+            {name: excerpt.text(trace_records.text(test.get(name))) for name in names}
+            for test in excerpt.first(documents)
+        ],
         "task": _values(((name, part) for name, part in parts if part and name not in (*_ASKED, "tests")), excerpt),
         "tries": _other_tries(trace),
     }
@@ -137,11 +140,11 @@ def episode_context(trace: Trace, excerpt: Excerpt) -> dict[str, Any] | None:
 
 def _turn(turn: Mapping[str, Any], calls: dict[int, ToolCall], excerpt: Excerpt) -> dict[str, Any]:
     """Takes its calls out of ``calls``: each was made in one turn only."""
-    text, observation = (_text(turn.get(name)) for name in ("said", "observation"))
+    text, observation = (trace_records.text(turn.get(name)) for name in ("said", "observation"))
     numbers = turn.get("calls")
     listed = (number for number in (numbers if isinstance(numbers, list) else ()) if isinstance(number, int))
     turn_calls = [calls.pop(number) for number in listed if number in calls]
-    results = (f"error: {call.error}" if call.error else _text(call.result) for call in turn_calls)
+    results = (f"error: {call.error}" if call.error else trace_records.text(call.result) for call in turn_calls)
     read_results = observation.strip() == "\n\n".join(results).strip()
     pieces = excerpt.first(_FENCE.split(excerpt.text(read_action(text).text if turn_calls else text)))
     parts = (fold(piece.strip("\n"), is_code=n % 2 == 1) for n, piece in enumerate(pieces) if piece.strip())
@@ -166,7 +169,7 @@ def _call(call: ToolCall, excerpt: Excerpt) -> dict[str, Any]:
 
 def _values(items: Iterable[tuple[Any, Any]], excerpt: Excerpt) -> list[tuple[str, str]]:
     """Those that have one."""
-    shown = ((_text(name), excerpt.value(value)) for name, value in excerpt.first(items))
+    shown = ((trace_records.text(name), excerpt.value(value)) for name, value in excerpt.first(items))
     return [(name, text) for name, text in shown if text]
 
 
@@ -188,7 +191,3 @@ def _other_tries(trace: Trace) -> list[Episode]:
     same = Episode.objects.filter(run=row.run_id, split=row.split, task_id=row.task_id)
     tries = list(same.order_by("-step", "-id").only("trace", "step", "sample", "success", "reward")[:TRIES])
     return tries if len(tries) > 1 else []
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else str(value)

@@ -53,7 +53,7 @@ def tool_calls(stored: object) -> Iterator[ToolCall]:
     for item in _objects(stored):
         name = item.get("tool_name") or item.get("name")
         if isinstance(name, str):
-            error = _text(item.get("error"))
+            error = text(item.get("error"))
             yield ToolCall(
                 tool_name=name,
                 arguments=item.get("arguments"),
@@ -61,15 +61,15 @@ def tool_calls(stored: object) -> Iterator[ToolCall]:
                 success=bool(item.get("success", not error)),
                 duration_ms=_number(item.get("duration_ms")),
                 error=error,
-                timestamp=_text(item.get("timestamp")),
+                timestamp=text(item.get("timestamp")),
             )
 
 
 def reasoning_steps(stored: object) -> Iterator[ReasoningStep]:
     for item in _objects(stored):
         yield ReasoningStep(
-            content=_text(item.get("content")),
-            step_type=_text(item.get("step_type")),
+            content=text(item.get("content")),
+            step_type=text(item.get("step_type")),
             confidence=_number(item.get("confidence")),
             insights=_texts(item.get("insights")),
             issues=_texts(item.get("issues")),
@@ -79,7 +79,7 @@ def reasoning_steps(stored: object) -> Iterator[ReasoningStep]:
 def task_events(stored: object) -> Iterator[TaskEvent]:
     for item in _objects(stored):
         if item.get("status") in _STATUSES:
-            texts = {name: _text(item.get(name)) for name in ("task_id", "type", "description", "timestamp", "error")}
+            texts = {name: text(item.get(name)) for name in ("task_id", "type", "description", "timestamp", "error")}
             yield TaskEvent(status=item["status"], result=item.get("result"), **texts)
 
 
@@ -92,12 +92,12 @@ def _objects(value: object) -> Iterator[Mapping[str, Any]]:
     yield from (item for item in (value if isinstance(value, (list, tuple)) else ()) if isinstance(item, Mapping))
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else str(value)
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(_text(item) for item in value) if isinstance(value, (list, tuple)) else ()
+    return tuple(text(item) for item in value) if isinstance(value, (list, tuple)) else ()
 
 
 def _number(value: object) -> float | None:

@@ -54,8 +54,7 @@ class RewardModelRows:
         yield from self._rows_of_single_answers()
 
     def problem(self, train: int, held_out: int) -> str:
-        rows = self._single or self._from_people
-        return rows.problem(train, held_out)
+        return (self._single or self._from_people).problem(train, held_out)
 
     def _rows_from_rewards(self) -> Iterator[PromptRows]:
         own = Tally()

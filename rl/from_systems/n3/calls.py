@@ -25,7 +25,7 @@ from rl.models import ModelVersion, TrainingRun
 from rl.web.api.auth import INGEST, READ, TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.pagination import flag, row_limit
-from rl.web.api.problems import BAD_BODY, BadRequest, operation
+from rl.web.api.problems import BAD_BODY, BAD_CHANGE, BadRequest, operation
 from rl.web.api.serializers.fields import NumberField, StrictSerializer, TextField
 from rl.web.front.answers import LONGEST_WAIT, Later
 
@@ -180,9 +180,7 @@ class TrainPolicy(ApiView):
         "train_policy",
         "Train an agent on what was said about its answers",
         {200: TrainPolicyDone, 202: PolicyRunOut, 500: PolicyRunOut},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         parameters=[WAIT],
         description=f"Fewer than {policies.FEWEST} scored answers are refused, with how many are missing. Beside the fields "
         "below, any hyper-parameter of the method in camelCase. The queue does the training, and the answer waits for it; "

@@ -26,7 +26,7 @@ from rl.web.api.auth import INGEST, RATE, READ, ApiKeyAuthentication, find_key, 
 from rl.web.api.base import ApiView, success
 from rl.web.api.pagination import FeedbackFilter
 from rl.web.api.parsers import StrictJSONParser, parse_json
-from rl.web.api.problems import BAD_BODY, TooLarge, operation, problem_response
+from rl.web.api.problems import BAD_BODY, BAD_CHANGE, TooLarge, operation, problem_response
 from rl.web.api.serializers.fields import ObjectField, StrictSerializer
 from rl.web.api.serializers.traces import FEEDBACK_IN, FeedbackOut, RetractById, Retracted, RetractOwn, token_field
 from rl.web.client_address import address_digest
@@ -96,9 +96,7 @@ class FeedbackList(ApiView):
         "send_feedback",
         "Rate, compare, correct, or report an outcome",
         {200: FeedbackOut, 201: FeedbackOut, 202: writing.Waits, 207: FeedbackLines},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         request={"application/json": ANY_KIND, LinesParser.media_type: OpenApiTypes.STR},
         description="`kind` is rating unless given; publishable keys may send all but outcomes, and those that need "
         "tokens send a `token` with each. 202: the answer is not here yet, and the rating waits for it. 201: the rater "

@@ -81,6 +81,8 @@ def operation(name: str, summary: str, answers: Mapping[Any, Any], *refused: int
 
 BAD_BODY = (400, 408, 413, 415, 507)
 """Refusals of calls that bring something to be stored."""
+BAD_CHANGE = (*BAD_BODY, 404, 409)
+"""Those of calls that bring it to something that is there."""
 
 
 class MayRead(MayCall):

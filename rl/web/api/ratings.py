@@ -17,7 +17,7 @@ from rl.serving.gateway import pending
 from rl.web.api.auth import DEVICE, RATE, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id, runs_with
-from rl.web.api.problems import BAD_BODY, BadRequest, TooLarge, operation, summary
+from rl.web.api.problems import BAD_BODY, BAD_CHANGE, BadRequest, TooLarge, operation, summary
 from rl.web.api.serializers.fields import NameField, ObjectField, ShortListField, TextField
 
 THUMBS = {"up": 1.0, "down": 0.0}
@@ -95,7 +95,7 @@ class RatingList(ApiView):
     scopes = {"POST": RATE}
     serializer_class = RatingUpsert
 
-    @operation("rate_entry", "Rate an entry", {200: RatingEcho, 201: RatingEcho}, *BAD_BODY, 404, 409, tags=["ratings"])
+    @operation("rate_entry", "Rate an entry", {200: RatingEcho, 201: RatingEcho}, *BAD_CHANGE, tags=["ratings"])
     def post(self, request: Request) -> Response:
         data = self.check_body(RatingUpsert)
         entry_id = data["entry_id"]

@@ -26,7 +26,7 @@ from rl.web.api.auth import INGEST, READ
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_id
 from rl.web.api.pagination import TraceFilter, keys_within
-from rl.web.api.problems import BAD_BODY, operation, problem
+from rl.web.api.problems import BAD_CHANGE, operation, problem
 from rl.web.api.serializers.traces import Batch, TraceDetailOut, TraceIn, TraceOut, TraceStored, TraceWithFeedback
 
 MAX_BATCH = 1000
@@ -51,9 +51,7 @@ class TraceList(ApiView):
         "store_traces",
         "Store one trace, or a list",
         {200: TraceStored, 201: TraceStored, 207: Batch},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         tags=["traces"],
         request=ONE_OR_MANY,
         description=f"A list holds at most {MAX_BATCH} traces and is answered with 207 and what became of each. "

@@ -12,7 +12,7 @@ from rl.serving import instructions, overview, promotion
 from rl.web.api.auth import DEPLOY, READ
 from rl.web.api.base import ApiView, success
 from rl.web.api.pagination import OfAgent
-from rl.web.api.problems import BAD_BODY, operation
+from rl.web.api.problems import BAD_CHANGE, operation
 from rl.web.api.serializers.fields import NameField, StrictSerializer, TextField
 
 
@@ -136,9 +136,7 @@ class RollBack(ApiView):
         "roll_back",
         "Go back to the version before",
         {200: InUse},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         tags=["versions"],
         description="In one step; twice changes nothing. 400 where the agent has used its base model only.",
     )
@@ -163,9 +161,7 @@ class InstructionList(VersionView):
         "instruct",
         "Tell an agent something with every question",
         {200: VersionOut, 201: VersionOut},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         tags=["versions"],
         description="Makes a version of what is in use, without a training, and serves it by the same server. 200: the same "
         "words on the same weights are a version already.",

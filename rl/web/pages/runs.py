@@ -85,8 +85,7 @@ def learned_rows(request: HttpRequest, pk: int) -> HttpResponse:
     """The first rows of a run as the model sees them, and some that were left out."""
     check_permission(request, "view")
     run = get_object_or_404(TrainingRun.objects.select_related("agent", "training_set"), pk=pk)
-    context = {"page": "runs", "run": run, **run_lists.read(run)}
-    return render(request, "rl/run_rows.html", context)
+    return render(request, "rl/run_rows.html", {"page": "runs", "run": run, **run_lists.read(run)})
 
 
 @for_users

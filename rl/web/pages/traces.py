@@ -29,8 +29,7 @@ from rl.web.api.serializers.traces import TraceWithFeedback
 from rl.web.pages import guards
 from rl.web.rating_filters import tags_of
 from rl.web.trace_page import trace_context
-from rl.web.trace_ratings import ratings_of
-from rl.web.trace_statistics import read_statistics
+from rl.web.trace_statistics import ratings_of, read_statistics
 
 SOURCE = "trace_page"
 AGENTS = 200

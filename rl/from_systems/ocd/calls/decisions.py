@@ -24,7 +24,7 @@ from rl.models import ApiKey, Feedback, Trace
 from rl.web.api.auth import INGEST, visible_to
 from rl.web.api.base import ApiView, success
 from rl.web.api.lookups import by_external_id
-from rl.web.api.problems import BAD_BODY, BadRequest, Conflict, problem
+from rl.web.api.problems import BAD_BODY, BAD_CHANGE, BadRequest, Conflict, problem
 from rl.web.api.traces import Stored
 
 MAX_BATCH = 1000
@@ -38,9 +38,7 @@ class DecisionList(ApiView):
         "store_decision",
         "Store one decision",
         {200: base.DecisionOut, 201: base.DecisionOut},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         description="The same id again adds what is new: details, feedback, outcomes. Another state or action under it is "
         "refused with 409. Without an id, the same decision is known by its content.",
     )
@@ -124,9 +122,7 @@ class DecisionFeedback(FollowUp):
         "judge_decision",
         "Say what a person made of a decision",
         {200: base.Recorded, 201: base.Recorded},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         description="`userFeedback` becomes a rating, and a newer one of the same user supersedes it; `userCorrection` "
         "becomes a correction. The id is Ratchet's or your own.",
     )
@@ -145,9 +141,7 @@ class DecisionOutcomes(FollowUp):
         "observe_decision",
         "Report outcomes of a decision",
         {200: base.Recorded, 201: base.Recorded},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         description="Each number, true (1) or false (0) becomes an outcome. The id is Ratchet's or your own.",
     )
     def post(self, request: Request, pk: str) -> Response:

@@ -22,7 +22,7 @@ from rl.scoring import stored as rewarding
 from rl.web.api.auth import INGEST, READ, TRAIN, visible_to
 from rl.web.api.lookups import by_external_id
 from rl.web.api.pagination import row_limit
-from rl.web.api.problems import BAD_BODY
+from rl.web.api.problems import BAD_BODY, BAD_CHANGE
 from rl.web.api.serializers.fields import ShortListField, StrictSerializer, TextField
 from rl.web.api.training import Nothing
 
@@ -35,9 +35,7 @@ class OcdFeedback(base.OcdView, FollowUp):
         "confirm_decision",
         "Confirm, correct or override a decision, as OCD's pages do",
         {200: OpenApiTypes.OBJECT},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         description="`correction` names the fields of the action that change; `editedContent` is its text.",
     )
     def patch(self, request: Request, pk: str) -> Response:
@@ -61,9 +59,7 @@ class StatusChangeFeedback(OcdFeedback):
         "confirm_filing",
         "Confirm, correct or override the filing of an item, by its change of status",
         {200: OpenApiTypes.OBJECT},
-        *BAD_BODY,
-        404,
-        409,
+        *BAD_CHANGE,
         description="The decision that was stored with this id as its `statusChangeId`, the newest where there are several; "
         "else the one with this id.",
     )
