@@ -21,7 +21,14 @@ PROMPT = {"messages": CHAT["messages"][:1], "answer": ADDRESS}
 GRADERS = [string_check(), similarity("bleu"), label_model(), score_model(), multi("right * 2", right=string_check())]
 METHODS = [
     {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 1, "learning_rate_multiplier": 0.5}}},
-    {"type": "reinforcement", "reinforcement": {"grader": string_check(), "hyperparameters": {"eval_interval": 2}}},
+    {
+        "type": "reinforcement",
+        "reinforcement": {
+            "grader": string_check(),
+            "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}},
+            "hyperparameters": {"eval_interval": 2, "eval_samples": 3},
+        },
+    },
 ]
 
 
