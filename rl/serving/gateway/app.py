@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final
 from uuid import uuid4
 
@@ -64,15 +65,16 @@ async def answer(request: Request) -> Response:
     except Refusal as refusal:
         exchange.failed = refusal.blames_version
         gateway.recorder.record(exchange)
-        refusal = _without_names(request, refusal.where_sent(chat_request.form))
+        refusal = _without_names(request, refusal.where_sent(chat_request.form), of_page=not key.is_secret)
         return refusal.response(exchange.side_headers(), chat_request.dialect)
 
 
-def _without_names(request: Request, refusal: Refusal) -> Refusal:
-    """Errors of a version name it; in a blind comparison the log alone does."""
-    if BLIND_ID not in request.scope:
+def _without_names(request: Request, refusal: Refusal, *, of_page: bool = False) -> Refusal:
+    """Errors of a version name it, and what the operator can do; in a blind comparison, and for visitors of a page, the log
+    alone does."""
+    if BLIND_ID not in request.scope and not (of_page and refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR):
         return refusal
-    log.warning("a blind answer did not come: %s", refusal.message)
+    log.warning("an answer did not come: %s", refusal.message)
     return refusal.without_names()
 
 

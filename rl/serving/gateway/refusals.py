@@ -52,7 +52,7 @@ class Refusal(Exception):
 
     def without_names(self) -> Refusal:
         """What is told of it where nobody may know which version was asked."""
-        return Refusal(self.status, NAMELESS, code="no_answer", kind="upstream_error")
+        return Refusal(self.status, NAMELESS, code="no_answer", kind="upstream_error", headers=self.headers)
 
     def response(self, headers: Mapping[str, str] | None = None, dialect: ApiDialect = CHAT) -> Response:
         body = dialect.error(self.status, self.error)

@@ -85,8 +85,8 @@ class EventStream(Response):
         except Refusal as fault:
             answer.error = fault.message
             self._exchange.failed = fault.blames_version
-            if self._exchange.is_blind:
-                log.warning("a blind answer broke off: %s", fault.message)
+            if self._exchange.is_blind or not self._exchange.key.is_secret:
+                log.warning("an answer broke off: %s", fault.message)
                 fault = fault.without_names()
             return self._fail(fault)
         answer.complete = True

@@ -85,6 +85,10 @@ keys = {{
     "chatting page": ApiKey.create(
         name="chat", kind="publishable", agent=chat, allowed_origins=["https://shop.example"], scopes=["chat"]
     )[1],
+    "page of the dead": ApiKey.create(
+        name="dead", kind="publishable", agent=Agent.objects.get(name="dead"), scopes=["chat"],
+        allowed_origins=["https://shop.example"],
+    )[1],
     "asking server": ApiKey.create(name="asks", kind="secret", scopes=["chat"])[1],
 }}
 print(json.dumps({{"keys": keys, "arms": arms}}))

@@ -78,6 +78,14 @@ def test_another_agent_is_not_there_for_a_page(ask: Any):
     assert "support-chat" in refused.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_visitors_are_not_told_which_server_is_down(ask: Any, stream: bool):
+    refused = ask(key="page of the dead", model="dead", stream=stream)
+    assert refused.status_code >= 500
+    assert refused.json()["error"]["message"] == "this answer did not come; the log of the site says why"
+    assert "v1" in ask(key="asking server", model="dead", origin="").json()["error"]["message"]
+
+
 def test_a_page_sees_its_agent_and_no_version(gateway: Gateway):
     headers = {"Authorization": f"Bearer {gateway.keys['chatting page']}", "Origin": SHOP}
     listed = httpx.get(f"{gateway.url}/v1/models", headers=headers, timeout=60).json()
