@@ -287,7 +287,8 @@ SPECTACULAR_SETTINGS = {
         "system makes them, stand last."
     ),
     "TAGS": [
-        {"name": name} for name in ("traces", "feedback", "training", "versions", "ratings", "decisions", "policies")
+        {"name": name}
+        for name in ("traces", "feedback", "training", "versions", "agents", "ratings", "decisions", "policies")
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

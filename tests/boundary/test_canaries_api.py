@@ -17,7 +17,7 @@ from rl.collect.feedback.tokens import TokenSubject, sign
 from rl.collect.feedback.write import rate
 from rl.config import METHODS, authority
 from rl.config.authority import DATA_OPTIONS, HYPER_PARAMETERS, RUN_OPTIONS
-from rl.models import Agent, Deployment, TrainingRun
+from rl.models import Agent, Deployment, Experiment, TrainingRun
 from rl.web.api import serializers
 from tests.admin.records import make_run, make_version
 from tests.boundary import api, canaries
@@ -47,6 +47,7 @@ def known(rated: Agent, settings: Any) -> dict[str, Any]:
     Deployment.objects.create(**served, version=version)
     Deployment.promote(version)
     make_run(rated, pk=rating.event.pk)
+    Experiment.objects.create(agent=rated, name="trial", pk=rating.event.pk)
     return {
         "agent": rated.name,
         "agentType": rated.name,

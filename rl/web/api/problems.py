@@ -24,7 +24,7 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
-from rl.base.errors import BadFile, RunConflict, UsageError
+from rl.base.errors import BadFile, NotEnoughData, RunConflict, UsageError
 from rl.collect.feedback.tokens import TokenSpent
 from rl.faults import Fault, fault_of
 from rl.web.api.auth import READ, ApiKeyAuthentication, MayCall
@@ -206,7 +206,7 @@ def _as_api_exception(error: Exception) -> exceptions.APIException | None:
             return TooLarge()
         case TokenSpent():
             return TokenRefused(str(error))
-        case SuspiciousOperation() | UsageError() | BadFile():
+        case SuspiciousOperation() | UsageError() | BadFile() | NotEnoughData():
             return BadRequest(str(error))
         case RunConflict():
             return Conflict(str(error))

@@ -12,17 +12,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rl.collect.traces import records as trace_records
+from rl.config import PRESETS
 from rl.models import Trace, TrainingRun
 from rl.runs import supervisor
+from rl.runs.dry_run import require_data
 from rl.scoring import stored as rewarding
 from rl.serving.dialects.dialect import event
 from rl.web.api.auth import READ, TRAIN
 from rl.web.api.base import ApiView
 from rl.web.api.events import EventRenderer, EventResponse
-from rl.web.api.pagination import keys_within
-from rl.web.api.problems import BAD_BODY, operation
-from rl.web.api.serializers.fields import StrictSerializer
+from rl.web.api.pagination import OfAgent, keys_within
+from rl.web.api.problems import BAD_BODY, BAD_CHANGE, operation
+from rl.web.api.serializers.fields import NameField, StrictSerializer
 from rl.web.kept_figures import training_stats
+from rl.web.run_wishes import METHOD_WORDS, read_wish
 
 NEWEST, MOST_TOOLS = 1000, 500
 """Traces that are read for what no index knows, fewer where they are large; names of tools that are listed."""
@@ -133,6 +136,44 @@ class RunView(ApiView):
     def get_queryset(self) -> QuerySet:
         self.refuse_unknown_parameters()
         return super().get_queryset()
+
+
+class RunFilter(OfAgent):
+    class Meta:
+        model = TrainingRun
+        fields = ["state"]
+
+
+class RunIn(StrictSerializer):
+    agent = NameField(help_text="Its name.")
+    method = serializers.ChoiceField(sorted(METHOD_WORDS), default=next(iter(METHOD_WORDS)))
+    preset = serializers.ChoiceField(sorted(PRESETS), required=False, help_text="The agent's settings, if left out.")
+
+
+class RunList(ApiView):
+    scopes = {"GET": READ, "POST": TRAIN}
+    queryset = TrainingRun.objects.select_related("agent", "version")
+    serializer_class = RunIn
+    filterset_class = RunFilter
+
+    @operation("list_runs", "List training runs, newest first", {200: RunOut(many=True)}, 400, 404, tags=["training"])
+    def get(self, request: Request) -> Response:
+        return self.list_rows(RunOut)
+
+    @operation(
+        "start_run",
+        "Start a training run",
+        {202: RunOut},
+        *BAD_CHANGE,
+        tags=["training"],
+        description="As the button of the pages does: the queue trains, measures, and does with the version what the "
+        "agent's settings say. 400 says what is missing, such as ratings; 409: the agent has a run that is not over.",
+    )
+    def post(self, request: Request) -> Response:
+        asked = self.check_body(RunIn)
+        wish = read_wish(self.find_agent(asked["agent"]), asked["method"], preset=asked.get("preset", ""))
+        require_data(wish.agent, wish.config, wish.options, wish.method)
+        return Response(RunOut(wish.start()).data, status=status.HTTP_202_ACCEPTED)
 
 
 class RunDetail(RunView):

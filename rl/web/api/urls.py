@@ -2,6 +2,7 @@
 
 from django.urls import path, re_path, register_converter
 
+from rl.web.api.agents import AgentDetail, AgentList, ExperimentDetail, ExperimentList
 from rl.web.api.base import OriginCheck, UnknownAddress
 from rl.web.api.feedback import ChoiceList, FeedbackDetail, FeedbackList, FeedbackRetract, OwnRatingRetract
 from rl.web.api.feedback_writing import TokenList
@@ -9,7 +10,7 @@ from rl.web.api.lookups import AnswerConverter
 from rl.web.api.problems import Description, DescriptionPage
 from rl.web.api.ratings import RatingBulkSync, RatingList
 from rl.web.api.traces import TraceDetail, TraceList
-from rl.web.api.training import CalculatePending, RunCancel, RunDetail, RunEvents, TrainingStats
+from rl.web.api.training import CalculatePending, RunCancel, RunDetail, RunEvents, RunList, TrainingStats
 from rl.web.api.versions import InstructionList, RollBack, VersionDetail, VersionList, VersionPromote, VersionServe
 
 register_converter(AnswerConverter, "answer")
@@ -25,6 +26,11 @@ urlpatterns = [
     path("v1/feedback/<int:pk>/retract/", FeedbackRetract.as_view(), name="api-feedback-retract"),
     path("v1/ratings/", RatingList.as_view(), name="api-ratings"),
     path("v1/ratings/sync/", RatingBulkSync.as_view(), name="api-ratings-sync"),
+    path("v1/agents/", AgentList.as_view(), name="api-agents"),
+    path("v1/agents/<str:agent>/", AgentDetail.as_view(), name="api-agent"),
+    path("v1/experiments/", ExperimentList.as_view(), name="api-experiments"),
+    path("v1/experiments/<int:pk>/", ExperimentDetail.as_view(), name="api-experiment"),
+    path("v1/runs/", RunList.as_view(), name="api-runs"),
     path("v1/runs/<int:pk>/", RunDetail.as_view(), name="api-run"),
     path("v1/runs/<int:pk>/events/", RunEvents.as_view(), name="api-run-events"),
     path("v1/runs/<int:pk>/cancel/", RunCancel.as_view(), name="api-run-cancel"),

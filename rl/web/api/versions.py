@@ -61,7 +61,9 @@ class VersionList(VersionView):
     queryset = ModelVersion.objects.all()
     filterset_class = VersionFilter
 
-    @operation("list_versions", "List versions, newest first", {200: VersionOut(many=True)}, 400, tags=["versions"])
+    @operation(
+        "list_versions", "List versions, newest first", {200: VersionOut(many=True)}, 400, 404, tags=["versions"]
+    )
     def get(self, request: Request) -> Response:
         return self.list_rows(VersionOut)
 

@@ -1,44 +1,24 @@
 """A new run: what to choose, what that would do and cost, and the button that queues it."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 
 from rl import registered
 from rl.base.errors import RatchetError
-from rl.base.names import require_known
-from rl.config import PRESETS, TrainingConfig
-from rl.dataset_builder import DataOptions
+from rl.config import PRESETS
 from rl.models import Agent, TrainingRun
-from rl.runs import choosing, supervisor
-from rl.runs import run as runs
 from rl.runs.dry_run import dry_run
 from rl.runs.preview import preview
 from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.runs import check_permission
 from rl.web.run_lists import with_ratings
+from rl.web.run_wishes import METHOD_WORDS, RunWish, read_wish
 
 AGENTS = 200
-METHOD_WORDS = {
-    "mpo": gettext_lazy("all that waits: pairs, thumbs, stars, corrections"),
-    "dpo": gettext_lazy("pairs of a better and a worse answer"),
-    "kto": gettext_lazy("thumbs, up or down"),
-    "grpo": gettext_lazy("groups of answers with their rewards"),
-    "ppo": gettext_lazy("rewards of answers that it gives while it learns"),
-    "reward_model": gettext_lazy("a model that scores answers, for other runs"),
-}
-"""What people choose from, in this order; runs on tasks come from a file of the operator's (``train_agent``)."""
-
-
-class Wish(NamedTuple):
-    agent: Agent
-    method: str
-    config: TrainingConfig
-    options: runs.RunOptions
 
 
 @for_users_who_post
@@ -47,9 +27,7 @@ def new_run(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _show(request, request.GET)
     try:
-        wish = _read_wish(request.POST)
-        run = runs.create(wish.agent, method_name=wish.method, config=wish.config, options=wish.options)
-        supervisor.enqueue(run)
+        run = _read_wish(request.POST).start()
     except RatchetError as error:
         return _show(request, request.POST, gettext("No run was queued: {problem}.").format(problem=error))
     return redirect("run", pk=run.pk)
@@ -99,22 +77,10 @@ def planned_rows(request: HttpRequest) -> HttpResponse:
     return render(request, "rl/run_plan_rows.html", context)
 
 
-def _read_wish(form: Mapping[str, str]) -> Wish:
-    """As the admin's button makes a run, with what the person chose. Raises UsageError."""
-    agent = Agent.by_name(form.get("agent", ""))
+def _read_wish(form: Mapping[str, str]) -> RunWish:
+    """Raises UsageError."""
     method, base_model, preset = (form.get(name, "") for name in ("method", "base_model", "preset"))
-    method = method or next(iter(METHOD_WORDS))
-    require_known("training method", method, METHOD_WORDS)
-    if preset:
-        require_known("preset", preset, PRESETS)
-    chosen = choosing.choose(agent, method, base_model=base_model, preset=preset)
-    options = runs.RunOptions(
-        data=DataOptions(pair_type=agent.pair_type, min_samples=1),
-        export=agent.auto_export,
-        quantization=agent.export_quantization,
-        deploy=agent.deploy_target if agent.auto_deploy else "",
-    )
-    return Wish(agent, method, chosen.config, chosen.apply_to(options))
+    return read_wish(Agent.by_name(form.get("agent", "")), method, base_model=base_model, preset=preset)
 
 
 def _active_run(agent: Agent) -> TrainingRun | None:

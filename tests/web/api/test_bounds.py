@@ -20,7 +20,7 @@ from rl.collect.feedback import waiting
 from rl.from_systems.command_center import api as command_center
 from rl.from_systems.n3 import calls as n3
 from rl.from_systems.ocd.calls import base as ocd
-from rl.models import Agent, Feedback, ModelVersion, Trace, TrainingRun, WaitingRating
+from rl.models import Agent, Experiment, Feedback, ModelVersion, Trace, TrainingRun, WaitingRating
 from rl.models.tuning import TuningJob, UploadedFile
 from rl.serving.dialects.known import DIALECTS
 from rl.serving.gateway import app as gateway
@@ -153,6 +153,22 @@ def list_versions(world: World) -> None:
     fields = {"agent": world.agent, "base_model": "tiny", "feedback_count": 1}
     ModelVersion.objects.bulk_create(ModelVersion(name=f"v{at}", **fields) for at in range(201))
     assert len(pages_of(world, "/api/v1/versions/?limit=999999", 200)) == 201
+
+
+def list_agents(world: World) -> None:
+    Agent.objects.bulk_create(Agent(name=f"agent-{at}") for at in range(200))
+    world.server = Caller(key_for(None))
+    assert len(pages_of(world, "/api/v1/agents/?limit=999999", 200)) == Agent.objects.count()
+
+
+def list_experiments(world: World) -> None:
+    Experiment.objects.bulk_create(Experiment(agent=world.agent, name=f"trial {at}") for at in range(201))
+    assert len(pages_of(world, "/api/v1/experiments/?limit=999999", 200)) == 201
+
+
+def list_runs(world: World) -> None:
+    TrainingRun.objects.bulk_create(TrainingRun(agent=world.agent, method="dpo", state="failed") for _ in range(201))
+    assert len(pages_of(world, "/api/v1/runs/?limit=999999", 200)) == 201
 
 
 def list_policies(world: World) -> None:
@@ -405,6 +421,9 @@ BOUNDS: dict[str, Callable[[World], None]] = {
     "GET RunHistory": list_history,
     "GET PolicyList": list_policies,
     "GET VersionList": list_versions,
+    "GET AgentList": list_agents,
+    "GET ExperimentList": list_experiments,
+    "GET RunList": list_runs,
     "POST DecisionList": store_decision,
     "POST DecisionBulk": store_decisions,
     "POST DecisionOutcomes": observe_decision,
@@ -433,6 +452,9 @@ SINGLE: dict[str, str] = {
     "GET ChoiceList": "the values of one agent: answer_values and listed answers have a bound",
     "POST RatingList": "one rating",
     "GET RunDetail": "one run",
+    "POST RunList": "one run",
+    "GET AgentDetail": "one agent",
+    "GET ExperimentDetail": "one experiment: its arms are few, each made by hand",
     "GET RunEvents": "one run, once a second for an hour at most",
     "GET VersionDetail": "one version",
     "POST VersionServe": "one version",

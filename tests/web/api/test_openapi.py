@@ -76,6 +76,7 @@ def test_every_call_is_described(document: dict):
         "get_trace",
         "get_run",
         "follow_run",
+        *("list_agents", "get_agent", "list_experiments", "get_experiment", "list_runs", "start_run"),
         "cancel_run",
         "list_versions",
         "get_version",
