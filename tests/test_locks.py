@@ -8,7 +8,13 @@ from importlib.metadata import distributions
 import pytest
 from django.conf import settings
 
-LOCKS = ["requirements", "requirements-rl", "tests/requirements"]
+LOCKS = [
+    "requirements",
+    "requirements-rl",
+    "tests/requirements",
+    "tests/requirements-clients",
+    "tests/requirements-llama-index",
+]
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;]+)", re.MULTILINE)
 
 

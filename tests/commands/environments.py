@@ -13,8 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment_of(name: str) -> Path:
-    """The interpreter of ``.venv-<name>``, with the packages of ``tests/requirements-<name>.txt``; made once."""
-    packages, home = ROOT / f"tests/requirements-{name}.txt", ROOT / f".venv-{name}"
+    """The interpreter of ``.venv-<name>``, with the packages of ``tests/requirements-<name>.lock``, or ``.txt`` where
+    there is no lock; made once."""
+    packages, home = ROOT / f"tests/requirements-{name}.lock", ROOT / f".venv-{name}"
+    packages = packages if packages.exists() else packages.with_suffix(".txt")
     made_for = home / "packages.sha256"
     digest = hashlib.sha256(packages.read_bytes()).hexdigest()
     if not made_for.exists() or made_for.read_text() != digest:

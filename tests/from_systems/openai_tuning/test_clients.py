@@ -20,7 +20,7 @@ from rl.from_systems.openai_tuning import event_stream
 from rl.models import Agent, ApiKey, TuningJob
 from rl.web.front import following
 from tests.from_systems.openai_tuning.callers import CHATS
-from tests.serving.gateway.test_node_clients import run, with_clients
+from tests.serving.gateway.node_clients import run, with_clients
 from tests.waiting import until
 from tests.web.front.in_thread import front_in_thread
 

@@ -14,7 +14,7 @@ from openai.types.fine_tuning import FineTuningJob
 
 from tests.commands.conftest import prepared_site
 from tests.commands.site import Site, kill_servers, kill_session, serving
-from tests.serving.gateway.test_node_clients import run, with_clients
+from tests.serving.gateway.node_clients import run, with_clients
 from tests.waiting import until
 
 __all__ = ["prepared_site"]

@@ -56,6 +56,8 @@ figures = dict(labels=40, heldout_labels=20, heldout_accuracy=0.8, majority_shar
 learned = LabelModel.objects.create(agent=judged, **figures)
 learned.path.parent.mkdir(parents=True, exist_ok=True)
 learned.path.touch()
+for clients in ("python", "llama_index", "node", "codex"):  # what is rated there shapes what is answered there
+    deployed(Agent.objects.create(name=f"in_{{clients}}"), "v1", "champion")
 nobody_judges = Agent.objects.create(name="unjudged")
 deployed(nobody_judges, "v1", "champion")
 Deployment.objects.filter(agent=nobody_judges).update(best_of=3)

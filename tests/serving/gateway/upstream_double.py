@@ -1,4 +1,4 @@
-"""A model server that does what the last message says; its answers name the model that was asked for."""
+"""A model server that does what the last message says, up to `` # ``; its answers name the model that was asked for."""
 
 import asyncio
 import json
@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 STREAMS = Path(__file__).with_name("streams")
 ODD_CHOICES: dict[str, dict[str, Any]] = {
+    "answer in JSON": {"message": {"role": "assistant", "content": '{"number": "4711"}'}, "finish_reason": "stop"},
     "fail with 200": {"message": {"content": "half"}, "finish_reason": "error", "error": {"message": "died"}},
     "answer in parts": {
         "message": {
@@ -64,7 +65,7 @@ def upstream_double() -> Iterator[UpstreamDouble]:
         double.bodies.append(body)
         double.heads.append(dict(request.headers))
         content = body["messages"][-1]["content"]
-        order = content if isinstance(content, str) else ""
+        order = content.partition(" # ")[0] if isinstance(content, str) else ""
         if order.startswith("status "):
             error = {"error": {"message": "too long", "type": "bad", "param": "messages", "code": "context"}}
             return JSONResponse(error, int(order.split()[1]), {"Retry-After": "7"})

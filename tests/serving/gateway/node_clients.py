@@ -1,0 +1,36 @@
+"""Clients in JavaScript, as their users install them."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.missing import missing
+from tests.once import made_once
+
+HERE = Path(__file__).parent
+
+
+def with_clients(script: Path, folder: Path) -> str:
+    """The name of a copy of the script in the folder, which may import all of them."""
+    with_packages(folder, "node")
+    shutil.copy(script, folder)
+    return script.name
+
+
+def with_packages(folder: Path, kind: str) -> None:
+    """``node``, or ``codex``, which is large: those that the folder beside this file names."""
+    if shutil.which("npm") is None:
+        missing("npm", "nodejs npm")
+    made = made_once(f"packages-of-{kind}", lambda path: _install(HERE / kind, path))
+    (folder / "node_modules").symlink_to(made / "node_modules")
+
+
+def _install(listed: Path, folder: Path) -> None:
+    shutil.copytree(listed, folder)
+    run("npm", "ci", "--ignore-scripts", "--prefer-offline", cwd=folder)
+
+
+def run(*command: str, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
