@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rl.base.messages import as_data, requested_calls, without_calls
+from rl.base.messages import as_data, requested_calls, without_calls, write_call
 from rl.base.records import Message, ToolCall
 from rl.collect.importers.chat import BESIDE, ROLES
 from rl.collect.traces.records import reasoning_steps, tool_calls
@@ -62,7 +62,7 @@ def _read_run(
     recorded = list(tool_calls(json.loads(calls)))
     episode = details.get("episode")
     turns = episode.get("turns") if isinstance(episode, dict) else None
-    steps = _of_turns(turns, recorded) if isinstance(turns, list) else _of_calls(recorded)
+    steps = _of_turns(turns, recorded) if isinstance(turns, list) else _of_calls(_before(response, recorded))
     return RunMessages(prompt, tuple(steps))
 
 
@@ -100,6 +100,14 @@ def result_text(call: ToolCall) -> str:
 
 
 # --- from tool calls ---------------------------------------------------------------------------------------------------
+
+
+def _before(response: str, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+    """Without the last ones that stand in the response: they are what it says, and no turn of the model followed them."""
+    words = response.rstrip()
+    while calls and words.endswith(written := write_call(calls[-1].tool_name, calls[-1].arguments or {})):
+        words, calls = words.removesuffix(written).rstrip(), calls[:-1]
+    return calls
 
 
 def _of_calls(calls: Sequence[ToolCall]) -> Iterator[Message]:

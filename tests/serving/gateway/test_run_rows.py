@@ -228,3 +228,13 @@ def test_earlier_turns_of_a_prompt_have_their_calls_as_data(agent: Agent, data_d
     assert trace.prompt[1] == {"role": "assistant", "content": words}
     run = read_run(tuple(trace.prompt), trace.response, "[]", trace.details)
     assert prompt_messages(run.prompt)[1] == calling("c1", "Bonn")
+
+
+@pytest.mark.parametrize("text", ["", "Let me look.\n"])
+def test_calls_that_an_answer_ends_with_stand_in_its_row_once(text: str):
+    """As when a client asks for a typed answer by a tool, and is never told what came of it."""
+    written = [write_call("weather", {"city": city}) for city in ("Bonn", "Köln")]
+    calls = [{"tool_name": "weather", "arguments": {"city": city}} for city in ("Ulm", "Bonn", "Köln")]
+    run = read_run(tuple(ASKED), text + "\n".join(written), json.dumps(calls), {})
+    assert [message["role"] for message in run.steps] == ["assistant", "tool"]
+    assert run.steps[0]["tool_calls"][0]["function"]["arguments"] == {"city": "Ulm"}
