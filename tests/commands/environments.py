@@ -1,12 +1,12 @@
 """Virtual environments of their own for what only a test needs, and what must not be beside the product's packages."""
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from rl.base.locks import exclusive_lock
 from tests.missing import missing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,12 +19,11 @@ def environment_of(name: str) -> Path:
     packages = packages if packages.exists() else packages.with_suffix(".txt")
     made_for = home / "packages.sha256"
     digest = hashlib.sha256(packages.read_bytes()).hexdigest()
-    if not made_for.exists() or made_for.read_text() != digest:
-        building = home.with_name(f"{home.name}-{os.getpid()}")
-        _install(building, packages)
-        (building / made_for.name).write_text(digest)
-        shutil.rmtree(home, ignore_errors=True)
-        building.rename(home)
+    with exclusive_lock(home.with_name(f"{home.name}.lock")):
+        if not made_for.exists() or made_for.read_text() != digest:
+            shutil.rmtree(home, ignore_errors=True)
+            _install(home, packages)
+            made_for.write_text(digest)
     return home / "bin/python"
 
 
