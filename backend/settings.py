@@ -327,6 +327,7 @@ LM_EVAL_PYTHON = text("LM_EVAL_PYTHON")
 
 # --- serving ----------------------------------------------------------------------------------------------------------
 OLLAMA_URL = address("OLLAMA_URL", "http://127.0.0.1:11434")
+EMBEDDING_MODELS = addresses("EMBEDDING_MODELS")
 GATEWAY_TIMEOUT = integer("GATEWAY_TIMEOUT", 600, 1, 86_400)
 TRAINING_HOURS = hours("TRAINING_HOURS")
 PAUSE_TRAINING_SECONDS = integer("PAUSE_TRAINING_SECONDS", 5, 0, 3600)

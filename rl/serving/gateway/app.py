@@ -20,6 +20,7 @@ from rl.base import disk_space, logs
 from rl.models import ApiKey
 from rl.serving.dialects.known import DIALECTS, dialect_at
 from rl.serving.gateway.best_of import answer_all, answer_best, as_events, asks_for_several, wants_several
+from rl.serving.gateway.embeddings import embeddings
 from rl.serving.gateway.exchange import Exchange
 from rl.serving.gateway.gateway import Gateway, not_served
 from rl.serving.gateway.page_origins import PageOrigins
@@ -192,6 +193,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 ROUTES: Final = (
     *((dialect.path, answer, "POST") for dialect in DIALECTS),
     ("/v1/messages/count_tokens", count_tokens, "POST"),
+    ("/v1/embeddings", embeddings, "POST"),
     ("/v1/conversations", new_conversation, "POST"),
     ("/v1/responses/{name}", one_response, "GET"),
     ("/v1/responses/{name}", delete_response, "DELETE"),

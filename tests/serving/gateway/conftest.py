@@ -183,7 +183,12 @@ def serving(site: Site, known: dict[str, Any], upstream: UpstreamDouble) -> Iter
     log = (site.data / "serve.log").open("a")
     process = subprocess.Popen(
         [sys.executable, str(MANAGE), "serve", "--port", str(port)],
-        env=site.environment(GATEWAY_TIMEOUT="2", OLLAMA_URL=upstream.url, MAX_REQUEST_BYTES="100000"),
+        env=site.environment(
+            GATEWAY_TIMEOUT="2",
+            OLLAMA_URL=upstream.url,
+            EMBEDDING_MODELS=f"lengths={upstream.url}",
+            MAX_REQUEST_BYTES="100000",
+        ),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

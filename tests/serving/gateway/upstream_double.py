@@ -85,7 +85,18 @@ def upstream_double() -> Iterator[UpstreamDouble]:
             return Response("<html>", media_type="text/html")
         return JSONResponse(_completion(body, order))
 
-    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
+    async def embed(request: Request) -> Response:
+        """Vectors of each text's length, the last one first; too few where a text says so."""
+        body = await request.json()
+        double.bodies.append(body)
+        if "too long" in body["input"]:
+            return JSONResponse({"error": {"message": "too long", "type": "bad", "code": "context"}}, 400)
+        rows = [{"index": at, "embedding": [len(text), 0.5]} for at, text in enumerate(body["input"])]
+        data = rows[:0:-1] if "too few" in body["input"] else rows[::-1]
+        return JSONResponse({"object": "list", "data": data, "usage": USAGE})
+
+    routes = {"/v1/chat/completions": complete, "/v1/embeddings": embed}
+    app = Starlette(routes=[Route(path, view, methods=["POST"]) for path, view in routes.items()])
     with running(app) as double.url:
         yield double
 

@@ -498,6 +498,7 @@ SINGLE: dict[str, str] = {
     **{f"POST {dialect.path}": "one answer" for dialect in DIALECTS},
     "POST /v1/messages/count_tokens": "a number",
     "POST /v1/conversations": "a name",
+    "POST /v1/embeddings": "as many vectors as there are texts, at most 256: tests/serving/gateway/test_embeddings.py",
     "GET /v1/responses/{name}": "one answer",
     "DELETE /v1/responses/{name}": "one answer",
     "GET /v1/models/{name}": "one model",
