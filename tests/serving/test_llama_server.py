@@ -1,8 +1,11 @@
 """Real llama.cpp servers, in processes of their own, on a tiny model."""
 
+import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -22,12 +25,17 @@ from rl.export.gguf.export import convert
 from rl.models import Agent, Artifact, Deployment, ModelVersion, TrainingRun
 from rl.serving import llama_server
 from rl.serving.deploy import deploy
+from rl.serving.gateway.embeddings import write_vectors
+from rl.serving.gateway.refusals import Refusal
+from rl.serving.gateway.routing import Served
+from rl.serving.gateway.upstream import call, new_client
 from rl.serving.llama_server_process import is_stuck, spawn
 from rl.serving.machine import memory_for_training
-from rl.serving.upstreams import server_key, upstream_of
+from rl.serving.upstreams import Upstream, server_key, upstream_of
 from rl.serving.withdrawal import take_down
 from rl.versions.versions import artifact_fields
 from tests.export.tiny_models import FAMILIES, build_model
+from tests.ports import reserve_port
 from tests.waiting import stand_still, until
 
 pytestmark = pytest.mark.learn
@@ -435,3 +443,40 @@ def send_and_leave(deployment: Deployment, body: bytes) -> None:
     request = urllib.request.Request(f"{upstream.base_url}/chat/completions", body, headers)
     with suppress(TimeoutError, urllib.error.URLError):
         urllib.request.urlopen(request, timeout=0.5)
+
+
+EMBEDDING = """
+import sys, time, xllamacpp
+parameters = xllamacpp.CommonParams()
+parameters.model.path, parameters.port, parameters.hostnames = sys.argv[1], int(sys.argv[2]), ["127.0.0.1"]
+parameters.embedding, parameters.n_gpu_layers, parameters.n_ctx = True, 0, 128
+parameters.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+parameters.cpuparams.n_threads = 1
+server = xllamacpp.Server(parameters)
+time.sleep(600)
+"""
+
+
+def test_what_llama_cpp_says_of_texts_becomes_their_vectors(gguf_file: Path):
+    port = reserve_port()
+    served = Served(None, "tiny", Upstream(f"http://127.0.0.1:{port}/v1", "tiny"))
+
+    async def ask() -> dict[str, Any]:
+        async with new_client() as client:
+            return await call(client, served, f"{served.reached.base_url}/embeddings", {"input": ["Where?", "Here."]})
+
+    def answered() -> dict[str, Any] | None:
+        with suppress(Refusal):
+            return asyncio.run(ask())
+        return None
+
+    with subprocess.Popen([sys.executable, "-c", EMBEDDING, str(gguf_file), str(port)]) as process:
+        try:
+            response = write_vectors("tiny", until(answered), 2, "float")
+        finally:
+            process.kill()
+    document = json.loads(response.body)
+    first, second = (row["embedding"] for row in document["data"])
+    assert first != second
+    assert len(first) == len(second) > 1
+    assert document["usage"]["prompt_tokens"] > 1

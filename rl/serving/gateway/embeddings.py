@@ -1,4 +1,4 @@
-"""Vectors of texts in OpenAI's form, by the servers of EMBEDDING_MODELS. They are not answers, and nothing is stored of them."""
+"""Vectors of texts in OpenAI's form, by the servers of EMBEDDING_MODELS. Nothing of them is stored."""
 
 import asyncio
 import math
@@ -33,7 +33,7 @@ async def embeddings(request: Request) -> Response:
     note_request()
     asked = {"model": served.reached.model, "input": texts, "encoding_format": "float"}
     document = await call(gateway.client, served, f"{served.reached.base_url}/embeddings", asked)
-    return await asyncio.to_thread(_write, served.version, document, len(texts), encoding)
+    return await asyncio.to_thread(write_vectors, served.version, document, len(texts), encoding)
 
 
 def _server_of(model: object) -> Served:
@@ -66,7 +66,7 @@ def _wrong(field: str, problem: str) -> Refusal:
     return Refusal(400, f"{field} {problem}", param=field, code="invalid_value")
 
 
-def _write(model: str, document: dict[str, Any], count: int, encoding: str) -> Response:
+def write_vectors(model: str, document: dict[str, Any], count: int, encoding: str) -> Response:
     """Raises Refusal where the server has not given a vector for each text."""
     try:
         rows = sorted(document["data"], key=lambda row: row["index"])
