@@ -282,7 +282,7 @@ def test_addresses_may_end_with_a_slash_and_unknown_ones_are_told_in_json(gatewa
     key = {"Authorization": f"Bearer {gateway.keys['all']}"}
     body = {"model": "support-chat", "input": "hello"}
     assert httpx.post(f"{gateway.url}/v1/responses/", json=body, headers=key).status_code == 200
-    for path in ("/v1", "/v1/embeddings", "/v1/responses/a/b", "/v1/metrics"):
+    for path in ("/v1", "/v1/images", "/v1/responses/a/b", "/v1/metrics"):
         answer = httpx.post(f"{gateway.url}{path}", json=body, headers=key)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
         assert "/v1/responses" in json.dumps(answer.json())
