@@ -1,5 +1,5 @@
 """OpenTelemetry spans as answers, tool calls and feedback. Knows the dialects that instrumentations speak: OpenTelemetry's
-own ``gen_ai.*``, OpenInference's ``llm.*`` and ``ai.*`` of Vercel's AI SDK.
+own ``gen_ai.*``, which Traceloop speaks too, OpenInference's ``llm.*``, ``ai.*`` of Vercel's AI SDK, and Langfuse's.
 
 Imports: base.
 """

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from rl.base.errors import UsageError
 from rl.collect.otlp.messages import (
+    as_result,
     as_text,
     as_value,
     message,
@@ -20,8 +21,10 @@ from rl.collect.otlp.messages import (
     schema,
     with_calls,
 )
-from rl.collect.otlp.spans import Span, SpanAnswer, SpanEvent, ToolRun, count, number, text
+from rl.collect.otlp.spans import Span, SpanAnswer, SpanEvent, ToolRun, count, items, number, text, tree
 
+_AI_SDK: Final = "gen_ai"
+"""The scope of Vercel's AI SDK since its version 7."""
 _CALLS_BESIDE: Final = {name: f"gen_ai.completion.{{}}.function_call.{name}" for name in ("name", "arguments")}
 _TOOLS_BESIDE: Final = {name: f"llm.request.functions.{{}}.{name}" for name in ("name", "description", "parameters")}
 
@@ -29,8 +32,8 @@ _TOOLS_BESIDE: Final = {name: f"llm.request.functions.{{}}.{name}" for name in (
 def read(span: Span) -> SpanAnswer | ToolRun | None:
     """None: a span of another dialect, or one that says nothing to learn from. Raises UsageError for messages that are
     not messages."""
-    operation = span.attributes.get("gen_ai.operation.name")
-    if operation in ("chat", "text_completion", "generate_content"):
+    operation = span.attributes.get("gen_ai.operation.name") or span.attributes.get("llm.request.type")
+    if operation in ("chat", "text_completion", "completion", "generate_content"):
         return _answer(span, "model")
     if operation == "invoke_agent":
         return _answer(span, "agent")
@@ -38,7 +41,7 @@ def read(span: Span) -> SpanAnswer | ToolRun | None:
 
 
 def _answer(span: Span, kind: Literal["model", "agent"]) -> SpanAnswer:
-    attributes = {**messages_on_events(span.events), **span.attributes}
+    attributes = {**messages_on_events(span.events), **_read_numbered_messages(span.attributes), **span.attributes}
     messages = _messages(attributes, CONTENT[1])
     before, last = _split_run(messages) if kind == "agent" else ([], messages[0] if messages else {})
     parts = parts_of(last)
@@ -99,6 +102,14 @@ def _read_numbered(attributes: Mapping[str, Any], names: Mapping[str, str]) -> I
         number += 1
 
 
+def _read_numbered_messages(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """By the attribute of CONTENT in which they would stand: older ones of Traceloop are ``gen_ai.prompt.0.content``."""
+    found = {name: items(tree(attributes, NUMBERED[name])) for name in NUMBERED}
+    for entry in (entry for entries in found.values() for entry in entries if "tool_calls" in entry):
+        entry["tool_calls"] = items(entry["tool_calls"])
+    return {name: entries for name, entries in found.items() if entries}
+
+
 def _messages(attributes: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [entry for entry in _list(attributes, name) if isinstance(entry, dict)]
 
@@ -123,7 +134,7 @@ def _tool_run(span: Span) -> ToolRun:
         name=text(attributes, "gen_ai.tool.name") or span.name.removeprefix("execute_tool "),
         call_id=text(attributes, "gen_ai.tool.call.id"),
         arguments=as_value(attributes.get("gen_ai.tool.call.arguments")),
-        result=as_value(attributes.get("gen_ai.tool.call.result")),
+        result=(as_result if span.scope == _AI_SDK else as_value)(attributes.get("gen_ai.tool.call.result")),
         failed=span.failed or bool(error),
         error=span.status_message or error,
     )
@@ -136,6 +147,7 @@ CONTENT: Final = (
     "gen_ai.tool.definitions",
 )
 """Attributes that hold texts."""
+NUMBERED: Final = {CONTENT[0]: "gen_ai.prompt.", CONTENT[1]: "gen_ai.completion."}
 _WHOLE: Final = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
 """Events of 2024, and the attribute that has their messages."""
 _ONE: Final = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")

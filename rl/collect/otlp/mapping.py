@@ -14,7 +14,7 @@ from rl.base.messages import has_calls
 from rl.base.records import Message, ReasoningStep, ToolCall
 from rl.base.slugs import check_slug, one_line
 from rl.collect.limits import MAX_ID_LENGTH, MAX_METRIC_LENGTH, MAX_NOTES_LENGTH, MAX_RATER_LENGTH, MAX_TAG_LENGTH
-from rl.collect.otlp import gen_ai, openinference, vercel
+from rl.collect.otlp import gen_ai, langfuse, openinference, vercel
 from rl.collect.otlp.history import History, split, turn
 from rl.collect.otlp.messages import with_calls
 from rl.collect.otlp.spans import Span, SpanAnswer, ToolRun, fit, moment, remaining_attributes, text
@@ -28,8 +28,22 @@ NO_CONTENT = (
 )
 NO_QUESTION = "the last message of its user has no text: nothing can be learned from that"
 NO_CALLS = "it ended by calling tools, and the client does not tell which: its words alone are not the answer"
+OTHERS: Mapping[str, str] = {
+    "mlflow.spanInputs": "MLflow",
+    "genkit:input": "Genkit",
+    "gcp.vertex.agent.llm_request": "Google's ADK",
+    "lk.chat_ctx": "LiveKit",
+    "pydantic_ai.all_messages": "an old Pydantic AI",
+    "langsmith.span.kind": "LangSmith",
+}
+"""Attributes of dialects that are not read, and whose they are; a span may say the same in one that is."""
+INSTEAD = "switch on its gen_ai.* attributes, or trace with an instrumentation of OpenInference or Traceloop"
 _CALLING = ("tool_calls", "tool-calls", "tool_use", "function_call")
 """Why a model ended that wants its tools' results."""
+_CONTENT = (
+    *(*gen_ai.CONTENT, *gen_ai.NUMBERED.values()),
+    *(*openinference.CONTENT, *vercel.CONTENT, *langfuse.CONTENT),
+)
 NAME = "gen_ai.evaluation.result"
 VERDICTS: Mapping[str, float] = {
     **dict.fromkeys(("pass", "passed", "correct", "relevant", "good"), 1.0),
@@ -111,12 +125,14 @@ def slug(name: str) -> str:
 
 
 def _take(span: Span, agent: str, mapped: Mapped) -> None:
-    content = vercel.read(span) or gen_ai.read(span) or openinference.read(span)
+    content = vercel.read(span) or gen_ai.read(span) or openinference.read(span) or langfuse.read(span)
     judgements = list(evaluations(span))
     empty = isinstance(content, SpanAnswer) and not (content.prompt and content.response.strip())
     if isinstance(content, SpanAnswer) and content.kind == "model" and empty:
         mapped.without_content += not (content.prompt and span.failed)
     if not judgements and (content is None or empty):
+        if content is None and (dialect := next((OTHERS[name] for name in OTHERS if name in span.attributes), "")):
+            raise UsageError(f"{dialect} tells model calls in a dialect of its own, which is not read: {INSTEAD}")
         return
     owner = agent or agent_name(span)
     if not owner:
@@ -155,7 +171,7 @@ def _record(span: Span, answer: SpanAnswer, history: History) -> ImportedTrace:
         "agent_name": answer.agent_name[:200],
         "requested": [{**asdict(call), "arguments": fit(call.arguments)} for call in answer.requested],
         "error": span.status_message[:1000] if span.failed else "",
-        "attributes": remaining_attributes(span.attributes, (*gen_ai.CONTENT, *openinference.CONTENT, *vercel.CONTENT)),
+        "attributes": remaining_attributes(span.attributes, _CONTENT),
     }
     return ImportedTrace(
         where=span.where,

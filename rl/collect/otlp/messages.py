@@ -82,6 +82,23 @@ def as_value(value: object) -> Any:
         return value
 
 
+def as_result(value: object) -> Any:
+    """As ``as_value``; of the AI SDK, which writes texts as JSON too, the text."""
+    quoted = as_value(f"[{value}]") if isinstance(value, str) and value.startswith('"') else None
+    return quoted[0] if isinstance(quoted, list) and len(quoted) == 1 else as_value(value)
+
+
+def unfold(arguments: Any) -> Any:
+    """Smolagents and Langfuse record how a function was called: ``{"args": [], "kwargs": {…}, …}``."""
+    if (
+        isinstance(arguments, dict)
+        and isinstance(arguments.get("kwargs"), dict)
+        and isinstance(arguments.get("args"), list)
+    ):
+        return {**arguments["kwargs"], **({"args": arguments["args"]} if arguments["args"] else {})}
+    return arguments
+
+
 _TEXTS: Final = ("text", "output_text", "input_text", "refusal")
 _THOUGHTS: Final = ("thinking", "reasoning", "thought", "reasoning_text", "reasoning_content", "redacted_thinking")
 _CUSTOM: Final = "custom_tool_call"

@@ -15,13 +15,13 @@ from rl.collect.otlp.messages import (
     read_answer,
     read_parts,
     schema,
+    unfold,
     with_calls,
 )
-from rl.collect.otlp.spans import Span, SpanAnswer, ToolRun, count, number, text
+from rl.collect.otlp.spans import Span, SpanAnswer, ToolRun, Tree, count, items, number, text, tree
 
 CONTENT = ("llm.input_messages.", "llm.output_messages.", "llm.tools.", "input.value", "output.value")
 """Beginnings of attributes that hold texts."""
-Tree = dict[str, Any]
 
 
 def read(span: Span) -> SpanAnswer | ToolRun | None:
@@ -41,7 +41,7 @@ def _answer(span: Span) -> SpanAnswer:
         )
     attributes = span.attributes
     given = _entries(attributes, "llm.input_messages.")
-    tools = (entry.get("tool") for entry in _items(_tree(attributes, "llm.tools.")))
+    tools = (entry.get("tool") for entry in items(tree(attributes, "llm.tools.")))
     schemas = (schema(as_value(tool.get("json_schema"))) for tool in tools if isinstance(tool, dict))
     prompt = tuple(made for fields in given for made in messages_of({**fields, "parts": _parts(fields)}))
     if not prompt and (asked := _plain(attributes, "input")):
@@ -96,17 +96,17 @@ def _read_provided(attributes: Mapping[str, Any]) -> Tree:
 
 
 def _entries(attributes: Mapping[str, Any], prefix: str) -> list[Tree]:
-    messages = (entry.get("message") for entry in _items(_tree(attributes, prefix)))
+    messages = (entry.get("message") for entry in items(tree(attributes, prefix)))
     return [fields for fields in messages if isinstance(fields, dict)]
 
 
 def _parts(fields: Tree) -> list[Any]:
     """As OpenTelemetry has them. Some clients tell a call twice: in the message, and among its contents."""
-    entries = [(part, part.get("message_content")) for part in _items(fields.get("contents"))]
+    entries = [(part, part.get("message_content")) for part in items(fields.get("contents"))]
     contents = [{**part, **content} for part, content in entries if isinstance(content, dict)]
     inner = [_call(part) if "tool_call" in part else part for part in contents]
     words = [text(fields, "content")] if text(fields, "content") else inner
-    calls = [_call(call) for call in _items(fields.get("tool_calls"))]
+    calls = [_call(call) for call in items(fields.get("tool_calls"))]
     if old := text(fields, "function_call_name"):
         calls.append({"type": "tool_call", "name": old, "arguments": fields.get("function_call_arguments_json")})
     return [*(part for part in words if part not in calls), *calls]
@@ -121,29 +121,6 @@ def _call(call: Tree) -> Tree:
     return {"type": "tool_call", **named}
 
 
-def _tree(attributes: Mapping[str, Any], prefix: str) -> Tree:
-    """``0.message.role`` and its like as nested objects."""
-    root: Tree = {}
-    for name, value in attributes.items():
-        if not name.startswith(prefix):
-            continue
-        *path, leaf = name.removeprefix(prefix).split(".")[:10]
-        node: Any = root
-        for part in path:
-            node = node.setdefault(part, {}) if isinstance(node, dict) else None
-        if isinstance(node, dict):
-            node.setdefault(leaf, value)
-    return root
-
-
-def _items(tree: Any) -> list[Tree]:
-    """What stands under 0, 1, 2 …, in this order."""
-    if not isinstance(tree, dict):
-        return []
-    indices = sorted(int(name) for name in tree if name.isascii() and name.isdigit() and len(name) < 6)
-    return [tree[str(index)] for index in indices if isinstance(tree.get(str(index)), dict)]
-
-
 def _tool_run(span: Span) -> ToolRun:
     attributes = span.attributes
     output = as_value(attributes.get("output.value"))
@@ -154,19 +131,8 @@ def _tool_run(span: Span) -> ToolRun:
     return ToolRun(
         name=text(attributes, "tool.name") or span.name,
         call_id=text(attributes, "tool_call.id", "tool.id") or text(wrapped, "tool_call_id"),
-        arguments=_arguments(as_value(attributes.get("tool_call.function.arguments", attributes.get("input.value")))),
+        arguments=unfold(as_value(attributes.get("tool_call.function.arguments", attributes.get("input.value")))),
         result=wrapped.get("content") if wrapped else output,
         failed=span.failed or wrapped.get("status") == "error",
         error=span.status_message or next(errors, ""),
     )
-
-
-def _arguments(arguments: Any) -> Any:
-    """Smolagents records how its tool objects were called: ``{"args": [], "kwargs": {…}, …}``."""
-    if (
-        isinstance(arguments, dict)
-        and isinstance(arguments.get("kwargs"), dict)
-        and isinstance(arguments.get("args"), list)
-    ):
-        return {**arguments["kwargs"], **({"args": arguments["args"]} if arguments["args"] else {})}
-    return arguments

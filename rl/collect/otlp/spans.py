@@ -97,6 +97,7 @@ def moment(nanoseconds: int) -> datetime | None:
     return datetime.fromtimestamp(nanoseconds // 1000 / 1_000_000, UTC) if nanoseconds > 0 else None
 
 
+Tree = dict[str, Any]
 LONGEST_KEPT = 1_000
 MOST_KEPT = 100
 LONGEST_RESULT = 20_000
@@ -131,3 +132,26 @@ def remaining_attributes(attributes: Mapping[str, Any], without: tuple[str, ...]
     """Attributes for the record, but those whose names start with one of ``without``: they are stored elsewhere."""
     rest = [(name, value) for name, value in attributes.items() if not name.startswith(without)]
     return {name[:200]: fit(value, LONGEST_KEPT) for name, value in rest[:MOST_KEPT]}
+
+
+def tree(attributes: Mapping[str, Any], prefix: str) -> Tree:
+    """``0.message.role`` and its like as nested objects."""
+    root: Tree = {}
+    for name, value in attributes.items():
+        if not name.startswith(prefix):
+            continue
+        *path, leaf = name.removeprefix(prefix).split(".")[:10]
+        node: Any = root
+        for part in path:
+            node = node.setdefault(part, {}) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node.setdefault(leaf, value)
+    return root
+
+
+def items(numbered: Any) -> list[Tree]:
+    """What stands under 0, 1, 2 …, in this order."""
+    if not isinstance(numbered, dict):
+        return []
+    indices = sorted(int(name) for name in numbered if name.isascii() and name.isdigit() and len(name) < 6)
+    return [numbered[str(index)] for index in indices if isinstance(numbered.get(str(index)), dict)]

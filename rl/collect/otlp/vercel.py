@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rl.base.errors import UsageError
-from rl.collect.otlp.messages import as_text, as_value, messages_of, read_answer, schema, with_calls
+from rl.collect.otlp.messages import as_result, as_text, as_value, messages_of, read_answer, schema, with_calls
 from rl.collect.otlp.spans import Span, SpanAnswer, ToolRun, count, text
 
 CONTENT: Final = (
@@ -26,15 +26,11 @@ def read(span: Span) -> SpanAnswer | ToolRun | None:
     operation = text(span.attributes, "ai.operationId")
     if operation == "ai.toolCall":
         attributes = span.attributes
-        # texts are written as JSON too
-        written = attributes.get("ai.toolCall.result")
-        is_text = isinstance(written, str) and written.startswith('"')
-        value = as_value(f"[{written}]") if is_text else None
         return ToolRun(
             name=text(attributes, "ai.toolCall.name") or span.name,
             call_id=text(attributes, "ai.toolCall.id"),
             arguments=as_value(attributes.get("ai.toolCall.args")),
-            result=value[0] if isinstance(value, list) and len(value) == 1 else as_value(written),
+            result=as_result(attributes.get("ai.toolCall.result")),
             failed=span.failed,
             error=as_text(span.status_message),
         )

@@ -1,16 +1,19 @@
-"""One answer of which two ways in tell: the gateway and a client without ids, an agent's span and those of its model."""
+"""One answer of which two ways in tell: the gateway and a client without ids, two instrumentations of one client, an agent's
+span and those of its model."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from rl.collect.otlp import FoundAnswer, LooseSpan
 from rl.collect.otlp.history import call_keys
 from rl.collect.traces.imported import ImportedTrace
-from rl.collect.traces.joining import OTEL, otel_of
-from rl.models import Agent, Feedback, Trace, prompt_key
+from rl.collect.traces.joining import OTEL, otel_of, scope_of, stored_run
+from rl.collect.traces.rows import part_id
+from rl.models import Agent, Feedback, RunPart, Trace, prompt_key
 from rl.models.traces import GATEWAY
 
 _APART: Final = timedelta(seconds=10)
@@ -83,7 +86,7 @@ def _read_answers(trace: Trace) -> Iterator[tuple[_Said, _Fetched]]:
 
 def _under_known_id(answer: FoundAnswer, here: dict[_Said, list[_Fetched]]) -> FoundAnswer:
     record = answer.record
-    same = here.get((prompt_key(record.prompt), tuple(call_keys([answer.turn])) or record.response), [])
+    same = here.get(_said(answer), [])
     if (began := record.occurred_at) is None:
         return answer
     free = [fetched for fetched in same if fetched.seen_as in ("", answer.span_id)]
@@ -92,6 +95,75 @@ def _under_known_id(answer: FoundAnswer, here: dict[_Said, list[_Fetched]]) -> F
         return answer
     same.remove(nearest)
     return replace(answer, record=replace(record, external_id=nearest.id or answer.span_id))
+
+
+class _Seen(NamedTuple):
+    """A call of a model as one instrumentation has told it."""
+
+    at: datetime
+    scope: str
+    trace: UUID | None = None
+    """None: it has come just now."""
+
+
+def without_doubles(agent: Agent, answers: Sequence[FoundAnswer]) -> tuple[list[FoundAnswer], list[FoundAnswer]]:
+    """The answers to be stored, and those that another instrumentation tells too: the same question and the same words or
+    calls, at the same time, under another scope. The one that knows the id of the response is stored."""
+    here = _seen_before(agent, answers)
+    kept: list[FoundAnswer] = []
+    doubles: list[FoundAnswer] = []
+    for answer in sorted(answers, key=has_no_id):
+        if _twin(answer, here):
+            doubles.append(answer)
+        else:
+            kept.append(answer)
+            if answer.record.occurred_at:
+                here[_said(answer)].append(_Seen(answer.record.occurred_at, _scope(answer)))
+    return kept, doubles
+
+
+def name_doubles(agent: Agent, doubles: Sequence[FoundAnswer]) -> None:
+    """Lets what was stored once be rated by the ids of both."""
+    here = _seen_before(agent, doubles)
+    found = [(answer, twin.trace) for answer in doubles if (twin := _twin(answer, here)) and twin.trace]
+    names = {
+        part_id(agent.pk, name): trace
+        for answer, trace in found
+        for name in (answer.record.external_id, answer.span_id)
+    }
+    rows = [RunPart(id=name, trace_id=trace) for name, trace in names.items()]
+    RunPart.objects.bulk_create(rows, update_conflicts=True, unique_fields=["id"], update_fields=["trace"])
+
+
+def _twin(answer: FoundAnswer, here: Mapping[_Said, Sequence[_Seen]]) -> _Seen | None:
+    began, scope = answer.record.occurred_at, _scope(answer)
+    others = [seen for seen in here.get(_said(answer), ()) if seen.scope != scope] if began else []
+    nearest = min(others, key=lambda seen: abs(seen.at - began), default=None) if began else None
+    return nearest if nearest and began and abs(nearest.at - began) <= _APART else None
+
+
+def _seen_before(agent: Agent, answers: Sequence[FoundAnswer]) -> defaultdict[_Said, list[_Seen]]:
+    here: defaultdict[_Said, list[_Seen]] = defaultdict(list)
+    times = [answer.record.occurred_at for answer in answers if answer.record.occurred_at]
+    if not times:
+        return here
+    keys = {prompt_key(answer.record.prompt) for answer in answers}
+    near = Trace.objects.filter(agent=agent, prompt_key__in=keys, details__otel__kind="model").order_by()
+    for trace in near.filter(occurred_at__range=(min(times) - _LONGEST_RUN, max(times) + _APART)):
+        own = {"at": trace.occurred_at.isoformat(), **otel_of(trace)}
+        run = stored_run(trace)
+        for part in run.parts if run else [own]:
+            key = (trace.prompt_key, tuple(part.get("asked", ())) or trace.response)
+            here[key].append(_Seen(datetime.fromisoformat(part["at"]), part.get("scope", ""), trace.pk))
+    return here
+
+
+def _said(answer: FoundAnswer) -> _Said:
+    return prompt_key(answer.record.prompt), tuple(call_keys([answer.turn])) or answer.record.response
+
+
+def _scope(answer: FoundAnswer) -> str:
+    return scope_of(answer.record.details)
 
 
 def give_way(agent: Agent, trace_ids: Iterable[str]) -> list[LooseSpan]:

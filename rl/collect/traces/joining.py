@@ -26,7 +26,8 @@ conversations."""
 _SUMS = ("tokens_in", "tokens_out", "cost", "duration_ms")
 _START = datetime.min.replace(tzinfo=UTC)
 Part = dict[str, Any]
-"""A call of the model: span_id, trace_id, at (ISO 8601), external_id, asked (keys of the calls that it asked for), sums."""
+"""A call of the model: span_id, trace_id, at (ISO 8601), external_id, asked (keys of the calls that it asked for),
+scope, sums."""
 
 
 @dataclass(eq=False, slots=True)
@@ -100,7 +101,7 @@ def part_of(answer: FoundAnswer) -> Part:
     sums = {name: value for name in _SUMS if (value := getattr(answer.record, name)) is not None}
     asked = call_keys([answer.turn])
     names = {"span_id": answer.span_id, "trace_id": answer.trace_id, "external_id": answer.record.external_id}
-    return {**names, "at": _at(answer), "asked": asked, **sums}
+    return {**names, "at": _at(answer), "asked": asked, "scope": scope_of(answer.record.details), **sums}
 
 
 def is_part(answer: FoundAnswer) -> bool:
@@ -191,9 +192,21 @@ def stored_run(trace: Trace, name: str = OTEL) -> JoinedRun | None:
     begin = len(trace.prompt)
     own = {"span_id": known.get("span_id", ""), "trace_id": known.get("trace_id", ""), "at": _text(trace.occurred_at)}
     sums = {name: getattr(trace, name) for name in _SUMS}
-    single = {**own, **sums, "external_id": trace.external_id, "asked": call_keys(messages[-1:])}
+    single = {
+        **own,
+        **sums,
+        "scope": scope_of(trace.details),
+        "external_id": trace.external_id,
+        "asked": call_keys(messages[-1:]),
+    }
     parts = known.get("parts") or [single]
     return JoinedRun(messages[:begin], messages[begin:-1], messages[-1], parts, trace.session_id, trace=trace)
+
+
+def scope_of(details: Mapping[str, Any]) -> str:
+    """The instrumentation that told an answer."""
+    otel = details.get(OTEL)
+    return str(otel.get("scope", "")) if isinstance(otel, dict) else ""
 
 
 def otel_of(trace: Trace) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rl.collect.feedback.imported_feedback import agreeing_with_last
 from rl.collect.otlp import FoundAnswer, LooseSpan, history
 from rl.collect.otlp.mapping import by_span
 from rl.collect.traces import joining
-from rl.collect.traces.doubles import as_gateway_knows_them, give_way
+from rl.collect.traces.doubles import as_gateway_knows_them, give_way, name_doubles, without_doubles
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.joining import Asker, asker_of, judged_by
 from rl.collect.traces.rows import chunks, find_traces, part_id, run_ids, same_words, take_turns
@@ -42,10 +42,13 @@ def store(agent: Agent, answers: Sequence[FoundAnswer], loose: Sequence[LooseSpa
         for chunk in chunks([answer for answer in answers if answer.kind == kind], CHUNK):
             with transaction.atomic():
                 take_turns([agent.pk])  # an answer and its tool call may come at once: the later one sees the earlier
-                chunk = as_gateway_knows_them(agent, chunk)
-                runs, others = _join_runs(agent, chunk if kind == "model" else _without_model_calls(agent, chunk))
+                trace_ids = {answer.trace_id for answer in chunk}
+                kept, doubles = without_doubles(agent, chunk) if kind == "model" else (chunk, [])
+                kept = as_gateway_knows_them(agent, kept)
+                runs, others = _join_runs(agent, kept if kind == "model" else _without_model_calls(agent, kept))
                 refused += _store_answers(agent, others)
-                trace_ids = {answer.trace_id for answer in chunk} | runs
+                name_doubles(agent, doubles)
+                trace_ids |= runs
                 _settle(agent, trace_ids, give_way(agent, trace_ids))
     for spans in chunks(loose, CHUNK):
         with transaction.atomic():
@@ -210,7 +213,8 @@ def _with_messages(trace: Trace, of_spans: list[Item]) -> list[Item]:
             left.remove(same[0])
             call = {**same[0], "arguments": call["arguments"], "call_id": call["call_id"]}
         calls.append(call)
-    return [*calls, *left]
+    told_twice = ("tool_name", "arguments", "result")  # by two instrumentations
+    return [*calls, *(span for span in left if not any(all(span[n] == call[n] for n in told_twice) for call in calls))]
 
 
 def _is_of(span: Item, call: Item) -> bool:
@@ -234,7 +238,8 @@ def _store_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[L
     for span in spans:
         for evaluation in span.evaluations:
             judged = judged_by(span.judges, span.of_agent, askers[span.trace_id])
-            trace = traces[judged.key] if judged else _by_response(agent, evaluation["response_id"], answers)
+            name = evaluation["response_id"] or span.judges
+            trace = traces[judged.key] if judged else _by_response(agent, name, answers)
             if trace is None:
                 homeless.add((span.trace_id, span.span_id))
             else:
@@ -252,7 +257,10 @@ def _by_response(agent: Agent, response_id: str, answers: Iterable[Trace]) -> Tr
         for trace in answers
         if any(part["external_id"] == response_id for part in joining.otel_of(trace).get("parts", ()))
     )
-    return find_traces([key]).get(key) or next(runs, None) if response_id else None
+    if not response_id:
+        return None
+    found = find_traces([key]).get(key) or next(runs, None)
+    return found or Trace.objects.filter(agent=agent, run_parts=part_id(agent.pk, response_id)).first()
 
 
 def _event(trace: Trace, evaluation: Item) -> Feedback:
