@@ -12,6 +12,7 @@ urlpatterns = [
     path("admin/password_change/", change_password),  # in the place of the admin's own
     path("admin/", admin.site.urls),
     path("", include("rl.from_systems.command_center.urls")),
+    path("", include("rl.from_systems.langfuse.urls")),
     path("", include("rl.from_systems.n3.urls")),
     path("", include("rl.from_systems.ocd.urls")),
     path("", include("rl.from_systems.openai_tuning.urls")),

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from rl.models import Feedback, PendingSpan, Trace
 from rl.models.traces import is_broken_off
 from tests.commands.environments import environment_of
 from tests.commands.otel.model_server import ANSWER, model_server
+from tests.serving.gateway.node_clients import with_clients
+from tests.web.front.in_thread import front_in_thread
 
 PROGRAMS = Path(__file__).parent / "otel"
 # Installing the clients takes longer than all else.
@@ -22,21 +25,33 @@ def client_python() -> Path:
 
 
 @pytest.fixture
-def run(client_python: Path, live_server, secret_key: str):
+def site(transactional_db: None, data_dir, settings) -> Iterator[str]:
+    with front_in_thread(settings) as url:
+        yield url
+
+
+@pytest.fixture
+def run(client_python: Path, site: str, secret_key: str, tmp_path: Path):
     def run(program: str, **more: str) -> str:
         with model_server() as models:
+            interpreter, script = [client_python], PROGRAMS / program
+            if script.suffix == ".mjs":
+                interpreter, script = ["node"], tmp_path / with_clients(script, tmp_path, script.parent)
             environment = {
                 "PATH": os.environ["PATH"],
                 "OPENAI_BASE_URL": models,
                 "OPENAI_API_KEY": "none",
                 "OTEL_SERVICE_NAME": "support-chat",
-                "OTEL_EXPORTER_OTLP_ENDPOINT": live_server.url,
+                "OTEL_EXPORTER_OTLP_ENDPOINT": site,
                 "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{secret_key}",
+                "LANGFUSE_BASE_URL": site,
+                "LANGFUSE_PUBLIC_KEY": "support-chat",
+                "LANGFUSE_SECRET_KEY": secret_key,
                 "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
                 **more,
             }
             done = subprocess.run(
-                [client_python, PROGRAMS / program],
+                [*interpreter, script],
                 env=environment,
                 capture_output=True,
                 text=True,
@@ -54,8 +69,9 @@ def roles(trace: Trace) -> list[str]:
 
 
 @pytest.mark.database
-def test_the_openai_sdk(run):
-    assert run("openai_sdk.py") == ""
+@pytest.mark.parametrize("program", ["openai_sdk.py", "traceloop_sdk.py"])
+def test_the_openai_sdk(run, program: str):
+    assert run(program) == ""
     plain, run_of_tool, streamed = Trace.objects.order_by("occurred_at")
     assert [one.external_id for one in (plain, run_of_tool, streamed)] == [f"chatcmpl-{n}" for n in (1, 3, 4)]
     assert {one.agent.name for one in Trace.objects.all()} == {"support-chat"}
@@ -106,3 +122,31 @@ def test_langchain_with_openinference(run):
     assert (call["tool_name"], call["result"], call["success"]) == ("track", "4711 is in Bonn", True)
     assert (call["arguments"], bool(call["call_id"])) == ({"number": "4711"}, True)
     assert call["duration_ms"] is not None
+
+
+@pytest.mark.database
+@pytest.mark.parametrize("program", ["langfuse_sdk.py", "node/langfuse.mjs"])
+def test_the_sdks_of_langfuse(run, program: str):
+    """Nothing but the address and the keys is other than for Langfuse itself."""
+    run(program)
+    plain, looped, streamed, own = Trace.objects.order_by("occurred_at")
+    assert {one.agent.name for one in Trace.objects.all()} == {"support-chat"}
+    assert (roles(plain), plain.response, plain.tokens_in, plain.tokens_out) == (["system", "user"], ANSWER, 12, 4)
+    assert (roles(looped), looped.response, looped.llm_calls, looped.session_id) == (["user"], ANSWER, 2, "talk-9")
+    (call,) = looped.tool_calls
+    assert (call["arguments"], call["result"]) == ({"number": "4711"}, "4711 is in Bonn")
+    assert (streamed.response, own.response, own.prompt[0]["content"]) == (ANSWER, "Yes.", "By hand?")
+    liked, disliked = Feedback.objects.order_by("-raw_value")
+    assert (liked.trace, liked.value, liked.notes, liked.rater) == (looped, 1, "nice", "langfuse:userfeedback")
+    assert (disliked.trace, disliked.value, disliked.rater) == (own, 0, "langfuse:thumbs")
+    assert not PendingSpan.objects.exists()
+
+
+def test_the_ai_sdk_of_vercel(run):
+    run("node/ai_sdk.mjs")
+    plain, looped, streamed = Trace.objects.order_by("occurred_at")
+    assert (roles(plain), plain.response, plain.external_id) == (["system", "user"], ANSWER, "chatcmpl-1")
+    (call,) = looped.tool_calls
+    assert (looped.response, looped.llm_calls, call["result"]) == (ANSWER, 2, "4711 is in Bonn")
+    assert call["duration_ms"] is not None
+    assert [step["content"] for step in streamed.reasoning_steps] == ["hm"]

@@ -104,10 +104,10 @@ def _read_numbered(attributes: Mapping[str, Any], names: Mapping[str, str]) -> I
 
 def _read_numbered_messages(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """By the attribute of CONTENT in which they would stand: older ones of Traceloop are ``gen_ai.prompt.0.content``."""
-    found = {name: items(tree(attributes, NUMBERED[name])) for name in NUMBERED}
-    for entry in (entry for entries in found.values() for entry in entries if "tool_calls" in entry):
+    numbered = {name: items(tree(attributes, NUMBERED[name])) for name in NUMBERED}
+    for entry in (entry for entries in numbered.values() for entry in entries if "tool_calls" in entry):
         entry["tool_calls"] = items(entry["tool_calls"])
-    return {name: entries for name, entries in found.items() if entries}
+    return {name: entries for name, entries in numbered.items() if entries}
 
 
 def _messages(attributes: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -57,7 +57,7 @@ def _answer(attributes: Mapping[str, Any]) -> SpanAnswer:
 
 
 def _only_argument(given: Any) -> Any:
-    """Of a function that is observed as a generation, where it has a single one."""
+    """The question itself where a function with one argument is observed as a generation."""
     call = unfold(given)
     if call is given or not isinstance(call, dict):
         return given

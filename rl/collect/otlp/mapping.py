@@ -209,7 +209,7 @@ def _loose(
         trace_id=span.trace_id,
         span_id=span.span_id,
         tool_call=_tool_call(span, content) if isinstance(content, ToolRun) else None,
-        evaluations=[_evaluation_to_json(response_id, feedback) for response_id, feedback in judgements],
+        evaluations=[evaluation_to_json(response_id, feedback) for response_id, feedback in judgements],
         judges=span.parent_id if separate else span.span_id,
         of_agent=span.attributes.get("gen_ai.operation.name") == "invoke_agent"
         or span.attributes.get("openinference.span.kind") == "AGENT",
@@ -230,7 +230,7 @@ def _tool_call(span: Span, run: ToolRun) -> dict[str, Any]:
     return {**asdict(call), "call_id": run.call_id, "span_id": span.span_id}
 
 
-def _evaluation_to_json(response_id: str, feedback: ImportedFeedback) -> dict[str, Any]:
+def evaluation_to_json(response_id: str, feedback: ImportedFeedback) -> dict[str, Any]:
     names = ("kind", "rater", "scale", "value", "metric", "notes")
     return {
         "response_id": response_id,

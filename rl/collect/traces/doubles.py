@@ -125,10 +125,10 @@ def without_doubles(agent: Agent, answers: Sequence[FoundAnswer]) -> tuple[list[
 def name_doubles(agent: Agent, doubles: Sequence[FoundAnswer]) -> None:
     """Lets what was stored once be rated by the ids of both."""
     here = _seen_before(agent, doubles)
-    found = [(answer, twin.trace) for answer in doubles if (twin := _twin(answer, here)) and twin.trace]
+    twins = [(answer, twin.trace) for answer in doubles if (twin := _twin(answer, here)) and twin.trace]
     names = {
         part_id(agent.pk, name): trace
-        for answer, trace in found
+        for answer, trace in twins
         for name in (answer.record.external_id, answer.span_id)
     }
     rows = [RunPart(id=name, trace_id=trace) for name, trace in names.items()]

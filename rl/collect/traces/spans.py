@@ -259,8 +259,8 @@ def _by_response(agent: Agent, response_id: str, answers: Iterable[Trace]) -> Tr
     )
     if not response_id:
         return None
-    found = find_traces([key]).get(key) or next(runs, None)
-    return found or Trace.objects.filter(agent=agent, run_parts=part_id(agent.pk, response_id)).first()
+    trace = find_traces([key]).get(key) or next(runs, None)
+    return trace or Trace.objects.filter(agent=agent, run_parts=part_id(agent.pk, response_id)).first()
 
 
 def _event(trace: Trace, evaluation: Item) -> Feedback:

@@ -81,7 +81,7 @@ class OtlpTraces(APIView):
         media_type, key = media_type_of(request), key_of(request)
         if media_type not in (PROTOBUF, JSON):
             raise exceptions.UnsupportedMediaType(media_type or "none", f"send {PROTOBUF} or {JSON}")
-        mapped = map_spans(decode(body_of(request), media_type), agent=_agent_name(request, key))
+        mapped = map_spans(decode(body_of(request), media_type), agent=self.agent_name(request, key))
         refused = [*mapped.refused, *_store(mapped, key)]
         # the partial success is empty where all is well; a warning counts nothing as rejected
         without_content = mapped.without_content
@@ -96,15 +96,14 @@ class OtlpTraces(APIView):
             log.warning("spans: %s", answer.partial_success.error_message)
         return reply(request, answer)
 
-
-def _agent_name(request: Request, key: ApiKey) -> str:
-    """The agent that the key or the header names; empty: each span says itself whose it is."""
-    if key.agent is not None:
-        return key.agent.name
-    header = request.headers.get(AGENT_HEADER, "")
-    if header and not slug(header):
-        raise exceptions.ParseError(f"{AGENT_HEADER} {header[:100]!r} is not a name that an agent can have")
-    return slug(header)
+    def agent_name(self, request: Request, key: ApiKey) -> str:
+        """The agent that the key or the header names; empty: each span says itself whose it is."""
+        if key.agent is not None:
+            return key.agent.name
+        header = request.headers.get(AGENT_HEADER, "")
+        if header and not slug(header):
+            raise exceptions.ParseError(f"{AGENT_HEADER} {header[:100]!r} is not a name that an agent can have")
+        return slug(header)
 
 
 def _store(mapped: Mapped, key: ApiKey) -> list[Rejected]:

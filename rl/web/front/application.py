@@ -168,8 +168,9 @@ async def _stay() -> Any:
     await asyncio.Event().wait()
 
 
-SPANS: Final = "/v1/traces/"
-OF_SITE: Final = (SPANS, "/v1/files/", "/v1/uploads/", "/v1/fine_tuning/")
+SPANS: Final = ("/v1/traces/", "/api/public/otel/v1/traces/")
+"""Where OpenTelemetry delivers, and Langfuse."""
+OF_SITE: Final = (*SPANS, "/v1/files/", "/v1/uploads/", "/v1/fine_tuning/")
 """Addresses below ``/v1`` that the site answers, and not the gateway."""
 _CODES: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
@@ -223,7 +224,7 @@ SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120, 600),
 )
 AREAS: Final = {
-    "/v1/traces": "otlp",
+    **dict.fromkeys(("/v1/traces", "/api/public/otel"), "otlp"),
     **dict.fromkeys(("/v1/files", "/v1/uploads", "/v1/fine_tuning"), "tuning"),
     "/v1/": "gateway",
     "/api/": "api",

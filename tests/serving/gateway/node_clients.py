@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 from tests.missing import missing
@@ -10,18 +11,17 @@ from tests.once import made_once
 HERE = Path(__file__).parent
 
 
-def with_clients(script: Path, folder: Path) -> str:
-    """The name of a copy of the script in the folder, which may import all of them."""
-    with_packages(folder, "node")
+def with_clients(script: Path, folder: Path, listed: Path = HERE / "node") -> str:
+    """The name of a copy of the script in the folder, which may import all that the ``listed`` folder's package.json names."""
+    with_packages(folder, listed)
     shutil.copy(script, folder)
     return script.name
 
 
-def with_packages(folder: Path, kind: str) -> None:
-    """``node``, or ``codex``, which is large: those that the folder beside this file names."""
+def with_packages(folder: Path, listed: Path) -> None:
     if shutil.which("npm") is None:
         missing("npm", "nodejs npm")
-    made = made_once(f"packages-of-{kind}", lambda path: _install(HERE / kind, path))
+    made = made_once(f"packages-of-{listed.parent.name}-{listed.name}", partial(_install, listed))
     (folder / "node_modules").symlink_to(made / "node_modules")
 
 

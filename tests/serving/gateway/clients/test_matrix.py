@@ -42,7 +42,7 @@ def in_node(folder: Path) -> list[str]:
 
 
 def in_codex(folder: Path) -> list[str]:
-    with_packages(folder, "codex")
+    with_packages(folder, HERE.parent / "codex")
     return [sys.executable, str(HERE / "codex_client.py")]
 
 
