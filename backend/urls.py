@@ -16,5 +16,6 @@ urlpatterns = [
     path("", include("rl.from_systems.n3.urls")),
     path("", include("rl.from_systems.ocd.urls")),
     path("", include("rl.from_systems.openai_tuning.urls")),
+    path("", include("rl.from_systems.sources.urls")),
     path("", include("rl.web.urls")),
 ]

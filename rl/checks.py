@@ -1,6 +1,6 @@
 """Start-up checks, each with an id and a hint. ``manage.py check`` prints them; Django runs them before it serves.
 
-Imports: base, config, evaluation, export, operations, rewards, sandbox; Django."""
+Imports: base, config, evaluation, export, from_systems, operations, rewards, sandbox; Django."""
 
 import importlib.util
 import os
@@ -19,6 +19,7 @@ from rl.base.errors import BadFile, JudgeFailed, SandboxUnavailable, UsageError
 from rl.config import METHODS
 from rl.evaluation.judges.servers import servers
 from rl.export import EXPORTERS
+from rl.from_systems.sources.registered import sources
 from rl.operations.webhooks.endpoints import endpoints
 from rl.rewards import REWARDS
 from rl.rewards.engine import load_rewards
@@ -119,6 +120,17 @@ def judges_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMes
         return [checks.Error(f"JUDGES_FILE: {error}.", hint=hint, id="rl.E006")]
     hint = "Evaluations need it; the other processes do not."
     return list(_without_key("JUDGES_FILE", known, hint, "rl.W006"))
+
+
+@checks.register(TAG)
+def sources_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    try:
+        known = sources()
+    except BadFile as error:
+        hint = "Correct it; see docs/coming-from/open-webui.md."
+        return [checks.Error(f"SOURCES_FILE: {error}.", hint=hint, id="rl.E007")]
+    hint = "The queue needs it; the other processes do not."
+    return list(_without_key("SOURCES_FILE", known, hint, "rl.W007"))
 
 
 def _without_key(setting: str, known: Mapping[str, Any], hint: str, code: str) -> Iterator[checks.CheckMessage]:

@@ -170,6 +170,13 @@ def deliver_webhooks() -> dict[str, int]:
     return delivering.deliver_due()
 
 
+def fetch_sources() -> dict[str, int]:
+    """Once a minute: asks the systems of SOURCES_FILE for what people said of answers there."""
+    from rl.from_systems.sources import fetching
+
+    return fetching.fetch_all()
+
+
 def ensure_schedules(**kwargs: Any) -> None:
     """Creates the periodic tasks, once; what the operator changed about them stays."""
     from django_q.models import Schedule
@@ -177,7 +184,7 @@ def ensure_schedules(**kwargs: Any) -> None:
     each_minute = (
         *("supervise_runs", "consider_retraining", "supervise_servers", "look_at_experiments"),
         *("look_at_promotions", "look_at_duels", "look_at_raters", "make_second_answers"),
-        *("deliver_answers", "deliver_webhooks", "watch_disk"),
+        *("deliver_answers", "deliver_webhooks", "fetch_sources", "watch_disk"),
     )
     for name in each_minute:
         Schedule.objects.get_or_create(

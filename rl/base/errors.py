@@ -13,6 +13,7 @@ RatchetError                exit 1
 ├── SandboxUnavailable      exit 1   this machine cannot run untrusted code safely; says how to change that
 ├── RewardFailed            exit 1   a reward broke, which says nothing about the answer; names the reward
 ├── JudgeFailed             exit 1   a model on a server cannot be asked which answer is better; names the judge
+├── SourceFailed            exit 1   a system that feedback comes from cannot be asked; names the source
 └── Interrupted             exit 130 a person or the system asked to stop; a checkpoint was kept
 
 Commands print the message of a RatchetError as one line and exit with its code; anything else is a bug and keeps its
@@ -79,6 +80,10 @@ class RewardFailed(RatchetError):
 
 
 class JudgeFailed(RatchetError):
+    pass
+
+
+class SourceFailed(RatchetError):
     pass
 
 

@@ -7,7 +7,7 @@ the same person gave the same thumb. Open WebUI gives its models the words of an
 
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -39,13 +39,13 @@ Thumbs = dict[tuple[str, str], float]
 def read(path: Path) -> Iterator[Record | Rejected]:
     """Reads the file twice: what a rating says against another answer depends on how the same person rated that. Raises
     BadFile."""
-    thumbs = _thumbs_in(path)
-    return records(path, partial(_feedback, thumbs=thumbs), lists=_LISTS, columns=_READ_AS)
+    thumbs = thumbs_in(row for _, row in rows(path, _LISTS))
+    return records(path, partial(feedback_of, thumbs=thumbs), lists=_LISTS, columns=_READ_AS)
 
 
-def _thumbs_in(path: Path) -> Thumbs:
+def thumbs_in(rows: Iterable[Any]) -> Thumbs:
     thumbs: Thumbs = {}
-    for _, row in rows(path, _LISTS):
+    for row in rows:
         with suppress(Refused, AttributeError):
             value = _THUMBS.get(text(obj(row, "data"), "rating"))
             if value is not None:
@@ -53,7 +53,7 @@ def _thumbs_in(path: Path) -> Thumbs:
     return thumbs
 
 
-def _feedback(row: dict[str, Any], where: str, thumbs: Thumbs) -> list[ImportedTrace]:
+def feedback_of(row: dict[str, Any], where: str, thumbs: Thumbs) -> list[ImportedTrace]:
     data, meta = obj(row, "data"), obj(row, "meta")
     if row.get("type") != "rating" or "rating" not in data:
         raise NotForUs("is not a rating") if "snapshot" in row else Refused("is not feedback of the type rating")

@@ -90,6 +90,12 @@ def _parse(row: Any, where: str, parse: Parser, columns: Mapping[str, str]) -> l
         return Rejected(where, str(refused))
 
 
+def parsed(row: dict[str, Any], where: str, parse: Parser) -> list[Record | Rejected]:
+    """What a record that is no file's says, or why it is refused."""
+    outcome = _parse(row, where, parse, {})
+    return [outcome] if isinstance(outcome, Rejected) else outcome
+
+
 def _unreadable(path: Path, wrong: list[Rejected]) -> BadFile:
     return BadFile(path, f"nothing in it could be read: {wrong[0].reason}", wrong[0].where)
 

@@ -1,0 +1,73 @@
+"""The operator's SOURCES_FILE: which systems are asked, with whose key, and whose answers theirs are."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from rl.base.errors import UsageError
+from rl.base.names import unknown_name
+from rl.base.slugs import VARIABLE, check_slug
+from rl.config.fields import check_fields
+from rl.environments.config_file import read_document
+
+SYSTEMS: Final = {"openwebui": "rl.from_systems.sources.openwebui"}
+"""Name of a system to the module that asks it: ``fetch`` yields pages of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    name: str
+    system: str = ""
+    url: str = ""
+    key_env: str = ""
+    """The environment variable that holds the key, in the process of the queue."""
+    agent: str = ""
+    """Whose answers these are; it is made if there is none."""
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        check_fields(self)
+        if self.system not in SYSTEMS:
+            raise UsageError(f"system: {unknown_name('system', self.system, SYSTEMS)}")
+        if not VARIABLE.fullmatch(self.key_env):
+            raise UsageError("key_env is the name of an environment variable, not the key itself")
+        check_slug(self.agent, "agent")
+        self._check_url()
+        object.__setattr__(self, "url", self.url.rstrip("/"))
+
+    def _check_url(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            host, _ = parts.hostname, parts.port
+        except ValueError as error:
+            raise UsageError(f"url: {error}") from None
+        is_web = parts.scheme in ("http", "https") and host
+        if not is_web or parts.query or parts.fragment or parts.username is not None:
+            raise UsageError(
+                f"url must look like https://chat.example.org, without user name, '?' and '#', not {self.url!r}"
+            )
+
+    def key(self) -> str:
+        """Raises UsageError where the variable is empty."""
+        if key := os.environ.get(self.key_env, "").strip():
+            return key
+        raise UsageError(f"the variable {self.key_env} of source {self.name} is empty: set it where the queue runs")
+
+
+def sources() -> dict[str, Source]:
+    """By name; none without a SOURCES_FILE. Raises BadFile."""
+    if not settings.SOURCES_FILE:
+        return {}
+    return read_document(Path(settings.SOURCES_FILE)).read_records(Source, "source")
+
+
+def find_source(name: str) -> Source:
+    """Raises UsageError for a name that is not registered, BadFile."""
+    known = sources()
+    if name not in known:
+        raise UsageError(f"{unknown_name('source', name, known)}; the operator registers sources in SOURCES_FILE")
+    return known[name]
