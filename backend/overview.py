@@ -12,6 +12,7 @@ GROUPS = {
     "Begin": ("quickstart", "serve", "qcluster", "agent", "doctor", "detect_hardware", "completion"),
     "Collect and rate": (
         "import_traces",
+        "sources",
         "api_key",
         "rating_queue",
         "second_answers",

@@ -90,8 +90,8 @@ def _parse(row: Any, where: str, parse: Parser, columns: Mapping[str, str]) -> l
         return Rejected(where, str(refused))
 
 
-def parsed(row: dict[str, Any], where: str, parse: Parser) -> list[Record | Rejected]:
-    """What a record that is no file's says, or why it is refused."""
+def read_row(row: dict[str, Any], where: str, parse: Parser) -> list[Record | Rejected]:
+    """What a record that came without a file says, or why it is refused."""
     outcome = _parse(row, where, parse, {})
     return [outcome] if isinstance(outcome, Rejected) else outcome
 

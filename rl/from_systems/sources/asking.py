@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from rl.base.errors import SourceFailed
-from rl.from_systems.sources.registered import Source
+from rl.from_systems.sources.registered import FeedbackSource
 
 SILENCE_SECONDS: Final = 15.0
 _REFUSED: Final = {
@@ -20,7 +20,7 @@ _REFUSED: Final = {
 }
 
 
-class Page(NamedTuple):
+class SourceReply(NamedTuple):
     value: Any
     asked_at: datetime | None
     """By the clock over there."""
@@ -34,25 +34,25 @@ class Gone(Exception):
     """There is no such thing any more."""
 
 
-class Asker:
-    def __init__(self, source: Source, client: httpx.Client, until: float) -> None:
-        self._source, self._client, self._until = source, client, until
+class SourceClient:
+    def __init__(self, source: FeedbackSource, connection: httpx.Client, until: float) -> None:
+        self._source, self._connection, self._until = source, connection, until
 
     @property
     def is_late(self) -> bool:
         return time.monotonic() >= self._until
 
-    def get(self, path: str, most_bytes: int) -> Page:
+    def get(self, path: str, most_bytes: int) -> SourceReply:
         """Raises SourceFailed, TooMuch, Gone."""
         url = f"{self._source.url}/{path}"
         try:
-            with self._client.stream("GET", url) as response:
+            with self._connection.stream("GET", url) as response:
                 self._check(response, path)
                 body = self._read(response, most_bytes)
         except httpx.HTTPError as error:
             raise self.failure(f"{type(error).__name__}: {error}") from None
         try:
-            return Page(json.loads(body), _moment(response.headers.get("date", "")))
+            return SourceReply(json.loads(body), _moment(response.headers.get("date", "")))
         except (ValueError, RecursionError):
             raise self.failure(f"/{path} did not answer with JSON: is {self._source.url} its address?") from None
 
@@ -80,12 +80,12 @@ class Asker:
 
 
 @contextmanager
-def asking(source: Source, seconds: float) -> Iterator[Asker]:
+def asking(source: FeedbackSource, seconds: float) -> Iterator[SourceClient]:
     """Follows neither redirects, which would carry the key to another host, nor proxies. Raises UsageError for a missing
     key."""
     headers = {"Authorization": f"Bearer {source.key()}", "Accept-Encoding": "identity"}
-    with httpx.Client(trust_env=False, follow_redirects=False, timeout=SILENCE_SECONDS, headers=headers) as client:
-        yield Asker(source, client, time.monotonic() + seconds)
+    with httpx.Client(trust_env=False, follow_redirects=False, timeout=SILENCE_SECONDS, headers=headers) as connection:
+        yield SourceClient(source, connection, time.monotonic() + seconds)
 
 
 def _moment(date: str) -> datetime | None:

@@ -21,7 +21,7 @@ from rl.base.files import write_json
 from rl.base.locks import try_lock
 from rl.collect.traces.write import TraceStore
 from rl.from_systems.sources.asking import asking
-from rl.from_systems.sources.registered import SYSTEMS, Source, sources
+from rl.from_systems.sources.registered import SYSTEMS, FeedbackSource, sources
 from rl.models import Agent
 
 ROUND_SECONDS: Final = 40.0
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SourceProgress:
     """How far a source has been read."""
 
     changed: int = 0
@@ -40,10 +40,10 @@ class Progress:
     """Opinions of people that came from it, in all."""
     refused: int = 0
     reason: str = ""
-    """Of what was refused last."""
+    """Why the last one was refused."""
     asked_at: str = ""
     error: str = ""
-    """Of the last round; empty: it went well."""
+    """What was wrong with the last round; empty: nothing."""
 
 
 def fetch_all() -> dict[str, int]:
@@ -52,7 +52,7 @@ def fetch_all() -> dict[str, int]:
     return {name: fetch(source, ROUND_SECONDS / len(known)).stored for name, source in known.items()}
 
 
-def fetch(source: Source, seconds: float = ROUND_SECONDS) -> Progress:
+def fetch(source: FeedbackSource, seconds: float = ROUND_SECONDS) -> SourceProgress:
     """What came of one round; ``stored`` counts those of the round alone."""
     before = progress_of(source)
     with _alone(source) as is_alone:
@@ -71,28 +71,28 @@ def fetch(source: Source, seconds: float = ROUND_SECONDS) -> Progress:
     return replace(progress, stored=progress.stored - before.stored)
 
 
-def progress_of(source: Source) -> Progress:
+def progress_of(source: FeedbackSource) -> SourceProgress:
     try:
-        return Progress(**json.loads(_file(source).read_text()))
+        return SourceProgress(**json.loads(_file(source).read_text()))
     except FileNotFoundError:
-        return Progress()
+        return SourceProgress()
     except (ValueError, TypeError):
         raise SourceFailed(f"{_file(source)} is damaged: delete it, and {source.name} is read anew") from None
 
 
-def _rounds(source: Source, progress: Progress, seconds: float) -> Iterator[Progress]:
+def _rounds(source: FeedbackSource, progress: SourceProgress, seconds: float) -> Iterator[SourceProgress]:
     """What is new, in short transactions, and how far that is. Raises SourceFailed, UsageError, RunConflict."""
     module = import_module(SYSTEMS[source.system])
     agent = Agent.objects.filter(name__iexact=source.agent).first() or Agent(name=source.agent)
-    with asking(source, seconds) as asker:
-        for records, (changed, last) in module.fetch(asker, (progress.changed, progress.id)):
+    with asking(source, seconds) as client:
+        for records, (changed, last) in module.fetch(client, (progress.changed, progress.id)):
             store = TraceStore(module.FORMAT, agent=agent)
             store.take(records)
-            progress = replace(progress, changed=changed, id=last, **_counted(progress, store))
+            progress = replace(progress, changed=changed, id=last, **_count_in(progress, store))
             yield progress
 
 
-def _counted(progress: Progress, store: TraceStore) -> dict[str, Any]:
+def _count_in(progress: SourceProgress, store: TraceStore) -> dict[str, Any]:
     skipped, feedback = store.report.skipped, store.report.feedback
     reason = next(iter(skipped), progress.reason)
     return {
@@ -103,23 +103,23 @@ def _counted(progress: Progress, store: TraceStore) -> dict[str, Any]:
 
 
 @contextmanager
-def _alone(source: Source) -> Iterator[bool]:
+def _alone(source: FeedbackSource) -> Iterator[bool]:
     lock = settings.DATA_DIR / "locks" / f"source-{source.name}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
         yield try_lock(handle.fileno())
 
 
-def _file(source: Source) -> Path:
+def _file(source: FeedbackSource) -> Path:
     return settings.DATA_DIR / "sources" / f"{source.name}.json"
 
 
-def _write(source: Source, progress: Progress) -> None:
+def _write(source: FeedbackSource, progress: SourceProgress) -> None:
     file = _file(source)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, asdict(progress))
 
 
-def forget(source: Source) -> None:
+def forget(source: FeedbackSource) -> None:
     with suppress(FileNotFoundError):
         _file(source).unlink()

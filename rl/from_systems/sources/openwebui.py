@@ -9,10 +9,10 @@ from itertools import chain
 from typing import Any, Final
 
 from rl.collect.importers.openwebui_feedback import feedback_of, thumbs_in
-from rl.collect.importers.rows import parsed
+from rl.collect.importers.rows import read_row
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.write import Record
-from rl.from_systems.sources.asking import Asker, Gone, TooMuch
+from rl.from_systems.sources.asking import Gone, SourceClient, TooMuch
 
 FORMAT: Final = "openwebui_feedback"
 IDS: Final = "api/v1/evaluations/feedbacks/all/ids"
@@ -29,22 +29,22 @@ Position = tuple[int, str]
 """The time of the last change, and the id, behind which all is new."""
 
 
-def fetch(asker: Asker, position: Position) -> Iterator[tuple[list[Record], Position]]:
+def fetch(client: SourceClient, position: Position) -> Iterator[tuple[list[Record], Position]]:
     """What is new, oldest first, and the position behind it. Raises SourceFailed."""
     try:
-        page = asker.get(IDS, MOST_BYTES_OF_IDS)
+        page = client.get(IDS, MOST_BYTES_OF_IDS)
     except Gone:
-        raise asker.failure(f"it has no /{IDS}: is this Open WebUI, and new enough? 0.12 has it") from None
+        raise client.failure(f"it has no /{IDS}: is this Open WebUI, and new enough? 0.12 has it") from None
     except TooMuch:
-        raise asker.failure(f"/{IDS} has more than {MOST_BYTES_OF_IDS} bytes") from None
+        raise client.failure(f"/{IDS} has more than {MOST_BYTES_OF_IDS} bytes") from None
     fetched: list[dict[str, Any] | Rejected | None] = []
-    for due in sorted(row for row in _positions(asker, page.value) if row > position):
+    for due in sorted(row for row in _positions(client, page.value) if row > position):
         position = due
-        fetched.append(_fetch_one(asker, due[1]))
-        if asker.is_late or len(fetched) == AT_ONCE:
+        fetched.append(_fetch_one(client, due[1]))
+        if client.is_late or len(fetched) == AT_ONCE:
             yield read_rows(fetched), position
             fetched.clear()
-        if asker.is_late:
+        if client.is_late:
             return
     if page.asked_at:
         position = int(page.asked_at.timestamp()) - OVERLAP_SECONDS, ""
@@ -55,22 +55,22 @@ def read_rows(rows: Sequence[dict[str, Any] | Rejected | None]) -> list[Record]:
     """Rows of Open WebUI's API, as those of its file are read."""
     whole = [row for row in rows if isinstance(row, dict)]
     parse = partial(feedback_of, thumbs=thumbs_in(whole))
-    read = [parsed(row, f"feedback {str(row.get('id'))[:100]}", parse) for row in whole]
+    read = [read_row(row, f"feedback {str(row.get('id'))[:100]}", parse) for row in whole]
     return [*(row for row in rows if isinstance(row, Rejected)), *chain.from_iterable(read)]
 
 
-def _positions(asker: Asker, entries: Any) -> Iterator[Position]:
+def _positions(client: SourceClient, entries: Any) -> Iterator[Position]:
     for entry in entries if isinstance(entries, list) else [entries]:
         changed, row_id = (entry.get("updated_at"), entry.get("id")) if isinstance(entry, dict) else (None, None)
         if not isinstance(changed, int) or not isinstance(row_id, str) or not row_id.replace("-", "").isalnum():
-            raise asker.failure(f"/{IDS} answered something else than ids with times")
+            raise client.failure(f"/{IDS} answered something else than ids with times")
         yield changed, row_id
 
 
-def _fetch_one(asker: Asker, row_id: str) -> dict[str, Any] | Rejected | None:
+def _fetch_one(client: SourceClient, row_id: str) -> dict[str, Any] | Rejected | None:
     """None for one that was deleted meanwhile."""
     try:
-        row = asker.get(ONE + row_id, MOST_BYTES).value
+        row = client.get(ONE + row_id, MOST_BYTES).value
     except Gone:
         return None
     except TooMuch:

@@ -19,7 +19,7 @@ SYSTEMS: Final = {"openwebui": "rl.from_systems.sources.openwebui"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FeedbackSource:
     name: str
     system: str = ""
     url: str = ""
@@ -58,14 +58,14 @@ class Source:
         raise UsageError(f"the variable {self.key_env} of source {self.name} is empty: set it where the queue runs")
 
 
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, FeedbackSource]:
     """By name; none without a SOURCES_FILE. Raises BadFile."""
     if not settings.SOURCES_FILE:
         return {}
-    return read_document(Path(settings.SOURCES_FILE)).read_records(Source, "source")
+    return read_document(Path(settings.SOURCES_FILE)).read_records(FeedbackSource, "source")
 
 
-def find_source(name: str) -> Source:
+def find_source(name: str) -> FeedbackSource:
     """Raises UsageError for a name that is not registered, BadFile."""
     known = sources()
     if name not in known:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.from_systems.sources.registered import Source, find_source
+from rl.from_systems.sources.registered import FeedbackSource, find_source
 from tests.from_systems.sources.open_webui import KEY, OpenWebUI, open_webui
 
 
@@ -14,7 +14,7 @@ def double() -> Iterator[OpenWebUI]:
 
 
 @pytest.fixture
-def source(double: OpenWebUI, data_dir: Path, tmp_path: Path, settings, monkeypatch) -> Source:
+def source(double: OpenWebUI, data_dir: Path, tmp_path: Path, settings, monkeypatch) -> FeedbackSource:
     monkeypatch.setenv("OPEN_WEBUI_KEY", KEY)
     settings.SOURCES_FILE = str(tmp_path / "sources.yaml")
     Path(settings.SOURCES_FILE).write_text(

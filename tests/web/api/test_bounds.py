@@ -369,11 +369,20 @@ def judge_answer(world: World) -> None:
     assert (refusal.status_code, "at most 50 elements" in refusal.json()["error"]) == (400, True)
 
 
-def export_spans(world: World) -> None:
-    sent = body(*[span(chat("q"), id=at + 1) for at in range(2)])
-    world.patch("rl.collect.otlp.wire.MOST_SPANS", 1)
-    answer = world.server.raw("/v1/traces", sent, "application/x-protobuf")
-    assert answer.status_code == 400
+def export_spans(path: str) -> Callable[[World], None]:
+    def export(world: World) -> None:
+        sent = body(*[span(chat("q"), id=at + 1) for at in range(2)])
+        world.patch("rl.collect.otlp.wire.MOST_SPANS", 1)
+        assert world.server.raw(path, sent, "application/x-protobuf").status_code == 400
+
+    return export
+
+
+def send_too_many(path: str, sent: object) -> Callable[[World], None]:
+    def send(world: World) -> None:
+        assert_problem(world.server.post(path, sent), 400, "at most")
+
+    return send
 
 
 def list_files(world: World) -> None:
@@ -435,7 +444,11 @@ BOUNDS: dict[str, Callable[[World], None]] = {
     "POST PendingRewards": reward_pending("/api/training/calculate-pending"),
     "POST Outcomes": reward_pending("/api/training/outcomes"),
     "POST TrackOutcomes": reward_pending("/api/training/track-outcomes"),
-    "POST OtlpTraces": export_spans,
+    "POST OtlpTraces": export_spans("/v1/traces"),
+    "POST Observations": export_spans("/api/public/otel/v1/traces"),
+    "POST ScoreList": send_too_many("/api/public/scores", [{}] * 1001),
+    "POST EventBatch": send_too_many("/api/public/ingestion", {"batch": [{}] * 1001}),
+    "POST FeedbackRows": send_too_many("/api/openwebui/feedback/", [{}] * 101),
     "GET FileList": list_files,
     "GET JobList": list_jobs,
     "GET JobEvents": list_parts_of_job("events"),
@@ -467,6 +480,7 @@ SINGLE: dict[str, str] = {
     "POST PolicyFeedback": "one answer and its score",
     "POST TrainPolicy": "one run",
     "GET PolicyRun": "one run",
+    "GET ProjectList": "one project",
     "POST DecisionFeedback": "one decision",
     "PATCH OcdFeedback": "one decision",
     "PATCH StatusChangeFeedback": "one decision",
