@@ -11,7 +11,7 @@ from uuid import UUID
 from rl.collect.otlp import FoundAnswer, LooseSpan
 from rl.collect.otlp.history import call_keys
 from rl.collect.traces.imported import ImportedTrace
-from rl.collect.traces.joining import OTEL, otel_of, scope_of, stored_run
+from rl.collect.traces.joining import NEWEST, OTEL, is_part, otel_of, scope_of, stored_run
 from rl.collect.traces.rows import part_id
 from rl.models import Agent, Feedback, RunPart, Trace, prompt_key
 from rl.models.traces import GATEWAY
@@ -102,13 +102,15 @@ class _Seen(NamedTuple):
 
     at: datetime
     scope: str
+    id: str
     trace: UUID | None = None
     """None: it has come just now."""
 
 
 def without_doubles(agent: Agent, answers: Sequence[FoundAnswer]) -> tuple[list[FoundAnswer], list[FoundAnswer]]:
     """The answers to be stored, and those that another instrumentation tells too: the same question and the same words or
-    calls, at the same time, under another scope. The one that knows the id of the response is stored."""
+    calls, at the same time, under another scope. The one that knows the id of the response is stored. Where both know it,
+    what the second tells is added, as with any answer that comes again."""
     here = _seen_before(agent, answers)
     kept: list[FoundAnswer] = []
     doubles: list[FoundAnswer] = []
@@ -118,7 +120,7 @@ def without_doubles(agent: Agent, answers: Sequence[FoundAnswer]) -> tuple[list[
         else:
             kept.append(answer)
             if answer.record.occurred_at:
-                here[_said(answer)].append(_Seen(answer.record.occurred_at, _scope(answer)))
+                here[_said(answer)].append(_Seen(answer.record.occurred_at, _scope(answer), answer.record.external_id))
     return kept, doubles
 
 
@@ -129,7 +131,7 @@ def name_doubles(agent: Agent, doubles: Sequence[FoundAnswer]) -> None:
     names = {
         part_id(agent.pk, name): trace
         for answer, trace in twins
-        for name in (answer.record.external_id, answer.span_id)
+        for name in (answer.record.external_id, answer.span_id, answer.trace_id)
     }
     rows = [RunPart(id=name, trace_id=trace) for name, trace in names.items()]
     RunPart.objects.bulk_create(rows, update_conflicts=True, unique_fields=["id"], update_fields=["trace"])
@@ -137,7 +139,8 @@ def name_doubles(agent: Agent, doubles: Sequence[FoundAnswer]) -> None:
 
 def _twin(answer: FoundAnswer, here: Mapping[_Said, Sequence[_Seen]]) -> _Seen | None:
     began, scope = answer.record.occurred_at, _scope(answer)
-    others = [seen for seen in here.get(_said(answer), ()) if seen.scope != scope] if began else []
+    known = "" if is_part(answer) else answer.record.external_id  # its own words come again, and perhaps more
+    others = [seen for seen in here.get(_said(answer), ()) if seen.scope != scope and seen.id != known] if began else []
     nearest = min(others, key=lambda seen: abs(seen.at - began), default=None) if began else None
     return nearest if nearest and began and abs(nearest.at - began) <= _APART else None
 
@@ -148,13 +151,17 @@ def _seen_before(agent: Agent, answers: Sequence[FoundAnswer]) -> defaultdict[_S
     if not times:
         return here
     keys = {prompt_key(answer.record.prompt) for answer in answers}
-    near = Trace.objects.filter(agent=agent, prompt_key__in=keys, details__otel__kind="model").order_by()
-    for trace in near.filter(occurred_at__range=(min(times) - _LONGEST_RUN, max(times) + _APART)):
-        own = {"at": trace.occurred_at.isoformat(), **otel_of(trace)}
+    before = _LONGEST_RUN if any(map(is_part, answers)) else _APART
+    near = Trace.objects.filter(agent=agent, prompt_key__in=keys, details__otel__kind="model")
+    newest = near.filter(occurred_at__range=(min(times) - before, max(times) + _APART)).order_by("-occurred_at")
+    for trace in newest[:NEWEST]:
+        own = {**otel_of(trace), "at": trace.occurred_at.isoformat(), "external_id": trace.external_id}
         run = stored_run(trace)
         for part in run.parts if run else [own]:
             key = (trace.prompt_key, tuple(part.get("asked", ())) or trace.response)
-            here[key].append(_Seen(datetime.fromisoformat(part["at"]), part.get("scope", ""), trace.pk))
+            here[key].append(
+                _Seen(datetime.fromisoformat(part["at"]), part.get("scope", ""), part["external_id"], trace.pk)
+            )
     return here
 
 

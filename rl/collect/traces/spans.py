@@ -238,7 +238,7 @@ def _store_evaluations(agent: Agent, answers: Sequence[Trace], spans: Iterable[L
     for span in spans:
         for evaluation in span.evaluations:
             judged = judged_by(span.judges, span.of_agent, askers[span.trace_id])
-            name = evaluation["response_id"] or span.judges
+            name = evaluation["response_id"] or span.judges or span.trace_id
             trace = traces[judged.key] if judged else _by_response(agent, name, answers)
             if trace is None:
                 homeless.add((span.trace_id, span.span_id))

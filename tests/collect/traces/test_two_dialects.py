@@ -1,11 +1,12 @@
 """Two instrumentations of one client tell the same answer, each in its own words; it is stored once."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rl.collect.otlp import PROTOBUF, decode, map_spans
+from rl.collect.otlp import PROTOBUF, LooseSpan, decode, map_spans
 from rl.collect.traces.spans import store
 from rl.models import Agent, Feedback, PendingSpan, RunPart, Trace
 from tests.collect.otlp.make_spans import chat, evaluation, request, say, span, tool
@@ -62,6 +63,24 @@ def test_what_is_said_of_the_other_span_is_said_of_the_answer(agent: Agent):
     deliver(agent, span(evaluation("Politeness", 0.75), trace=2, id=9, parent=2), scope="checks")
     assert Feedback.objects.get().trace == Trace.objects.get()
     assert not PendingSpan.objects.exists()
+
+
+def test_a_score_of_the_other_trace_is_one_of_the_answer(agent: Agent):
+    deliver(agent, answer(id=1))
+    deliver(agent, generation(trace=2, id=2), scope="langfuse-sdk")
+    said = {"kind": "rating", "rater": "ann", "scale": "thumb", "value": 1, "tags": [], "notes": "", "rated_at": None}
+    score = LooseSpan(agent=agent.name, trace_id=f"{2:032x}", span_id="f" * 16, of_agent=True)
+    store(agent, [], [replace(score, evaluations=[{**said, "metric": "", "response_id": ""}])])
+    assert Feedback.objects.get().trace == Trace.objects.get()
+
+
+def test_where_both_know_the_id_of_the_response_what_the_second_tells_is_added(agent: Agent):
+    thinking = chat(QUESTION, gen_ai__response__id="chatcmpl-1")
+    parts = [{"type": "reasoning", "content": "hm"}, {"type": "text", "content": "In Bonn."}]
+    thinking["gen_ai.output.messages"] = json.dumps([{"role": "assistant", "parts": parts}])
+    deliver(agent, answer(id=1))
+    deliver(agent, span(thinking, trace=2, id=2, at=0.2), scope="openinference")
+    assert [step["content"] for step in Trace.objects.get().reasoning_steps] == ["hm"]
 
 
 @pytest.mark.parametrize(
