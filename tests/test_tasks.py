@@ -24,6 +24,7 @@ def test_the_schedules_are_made_once_and_stay_as_a_person_set_them():
         "make_second_answers",
         "deliver_answers",
         "deliver_webhooks",
+        "fetch_sources",
         "watch_disk",
     }
     assert set(each_minute.values()) == {1}

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from rl.from_systems.sources import langfuse
+from rl.from_systems.sources.asking import asking, basic
+from rl.from_systems.sources.registered import FeedbackSource
 from rl.models import Feedback, PendingSpan, Trace
 from rl.models.traces import is_broken_off
 from tests.commands.environments import environment_of
 from tests.commands.otel.model_server import ANSWER, model_server
+from tests.from_systems.sources.langfuse_double import KEY, LangfuseDouble, generation, score
+from tests.from_systems.sources.open_webui import serving
 from tests.serving.gateway.node_clients import with_clients
 from tests.web.front.in_thread import front_in_thread
 
@@ -150,3 +155,20 @@ def test_the_ai_sdk_of_vercel(run):
     assert (looped.response, looped.llm_calls, call["result"]) == (ANSWER, 2, "4711 is in Bonn")
     assert call["duration_ms"] is not None
     assert [step["content"] for step in streamed.reasoning_steps] == ["hm"]
+
+
+def test_the_sdk_of_langfuse_asks_as_the_source_does(client_python: Path, data_dir, monkeypatch):
+    """And reads what stands in for Langfuse in other tests."""
+    double, since = LangfuseDouble(), 1769947200
+    double.scores, double.generations = [score()], [generation()]
+    with serving(double):
+        names = {"LANGFUSE_BASE_URL": double.url, "LANGFUSE_PUBLIC_KEY": "pk-lf-1", "LANGFUSE_SECRET_KEY": "sk-lf-1"}
+        command = [client_python, PROGRAMS / "langfuse_reads.py", str(since)]
+        subprocess.run(command, env={"PATH": os.environ["PATH"], **names}, check=True)
+        by_sdk = list(double.asked)
+        double.asked.clear()
+        monkeypatch.setenv("LANGFUSE_KEYS", KEY)
+        with asking(FeedbackSource("x", "langfuse", double.url, "LANGFUSE_KEYS", "x"), 60, basic) as client:
+            (entry,) = langfuse.list_all(client, since).entries
+            langfuse.fetch(client, entry[1])
+    assert double.asked == by_sdk

@@ -57,7 +57,7 @@ _KNOWN = frozenset(_KNOWN_NAMES.split())
 def read(path: Path, scales: Mapping[str, Range] | None = None) -> Iterator[Record | Rejected]:
     """Reads the file twice: what a score of 1 means shows in its other values, unless ``scales`` says it. Raises BadFile."""
     known = scales_of(_all_scores(path), path, scales or {})
-    return records(path, partial(_row, scales=known), lists=_LISTS, columns=_READ_AS)
+    return records(path, partial(record_of, scales=known), lists=_LISTS, columns=_READ_AS)
 
 
 def _all_scores(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -67,7 +67,7 @@ def _all_scores(path: Path) -> Iterator[Mapping[str, Any]]:
             yield from (score for score in (api_row, *_scores(api_row, row)) if isinstance(score, dict))
 
 
-def _row(row: dict[str, Any], where: str, scales: Mapping[str, Range]) -> list[Record]:
+def record_of(row: dict[str, Any], where: str, scales: Mapping[str, Range]) -> list[Record]:
     api_row = _with_api_names(row)
     if api_row.get("output") is not None or api_row.get("input") is not None:
         if api_row.get("type") not in (None, *_ANSWERS):

@@ -1,8 +1,9 @@
 """Asks a source for JSON, for so long and so many bytes."""
 
+import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -16,8 +17,18 @@ from rl.from_systems.sources.registered import FeedbackSource
 SILENCE_SECONDS: Final = 15.0
 _REFUSED: Final = {
     401: "the key in {key_env} is not known there",
-    403: "the key in {key_env} may not do this: it must be an administrator's, and keys must be switched on there",
+    403: "the key in {key_env} may not do this; of Open WebUI it must be an administrator's, and keys be switched on",
 }
+
+
+Position = tuple[int, str]
+"""The time of the last change in seconds, and the id, behind which all is new."""
+
+
+class SourceListing(NamedTuple):
+    entries: list[tuple[Position, Any]]
+    """What there is, in any order, each with what ``fetch`` of its module takes."""
+    asked_at: datetime | None
 
 
 class SourceReply(NamedTuple):
@@ -79,11 +90,20 @@ class SourceClient:
         return b"".join(parts)
 
 
+def bearer(key: str) -> str:
+    return f"Bearer {key}"
+
+
+def basic(key: str) -> str:
+    """``key``: user and password with a colon between them."""
+    return f"Basic {base64.b64encode(key.encode()).decode()}"
+
+
 @contextmanager
-def asking(source: FeedbackSource, seconds: float) -> Iterator[SourceClient]:
+def asking(source: FeedbackSource, seconds: float, authorization: Callable[[str], str]) -> Iterator[SourceClient]:
     """Follows neither redirects, which would carry the key to another host, nor proxies. Raises UsageError for a missing
     key."""
-    headers = {"Authorization": f"Bearer {source.key()}", "Accept-Encoding": "identity"}
+    headers = {"Authorization": authorization(source.key()), "Accept-Encoding": "identity"}
     with httpx.Client(trust_env=False, follow_redirects=False, timeout=SILENCE_SECONDS, headers=headers) as connection:
         yield SourceClient(source, connection, time.monotonic() + seconds)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +21,14 @@ from rl.base.errors import RatchetError, SourceFailed
 from rl.base.files import write_json
 from rl.base.locks import try_lock
 from rl.collect.traces.write import TraceStore
-from rl.from_systems.sources.asking import asking
+from rl.from_systems.sources.asking import Position, SourceClient, asking
 from rl.from_systems.sources.registered import SYSTEMS, FeedbackSource, sources
 from rl.models import Agent
 
 ROUND_SECONDS: Final = 40.0
 """For all sources together; the rest waits for the next minute."""
+AT_ONCE: Final = 20
+"""Stored in one go."""
 logger = logging.getLogger(__name__)
 
 
@@ -84,12 +87,29 @@ def _rounds(source: FeedbackSource, progress: SourceProgress, seconds: float) ->
     """What is new, in short transactions, and how far that is. Raises SourceFailed, UsageError, RunConflict."""
     module = import_module(SYSTEMS[source.system])
     agent = Agent.objects.filter(name__iexact=source.agent).first() or Agent(name=source.agent)
-    with asking(source, seconds) as client:
-        for records, (changed, last) in module.fetch(client, (progress.changed, progress.id)):
+    with asking(source, seconds, module.authorization) as client:
+        for fetched, (changed, last) in _new_ones(module, client, (progress.changed, progress.id)):
             store = TraceStore(module.FORMAT, agent=agent)
-            store.take(records)
+            store.take(module.read(fetched, source))
             progress = replace(progress, changed=changed, id=last, **_count_in(progress, store))
             yield progress
+
+
+def _new_ones(module: Any, client: SourceClient, position: Position) -> Iterator[tuple[list[Any], Position]]:
+    """What is behind the position, oldest first, and the position behind it. Raises SourceFailed."""
+    listed = module.list_all(client, position[0])
+    fetched: list[Any] = []
+    for reached, entry in sorted((row for row in listed.entries if row[0] > position), key=itemgetter(0)):
+        position = reached
+        fetched.append(module.fetch(client, entry))
+        if client.is_late or len(fetched) == AT_ONCE:
+            yield fetched, position
+            fetched = []
+        if client.is_late:
+            return
+    if listed.asked_at:
+        position = int(listed.asked_at.timestamp()) - module.OVERLAP_SECONDS, ""
+    yield fetched, position
 
 
 def _count_in(progress: SourceProgress, store: TraceStore) -> dict[str, Any]:

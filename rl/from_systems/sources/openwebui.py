@@ -12,8 +12,10 @@ from rl.collect.importers.openwebui_feedback import feedback_of, thumbs_in
 from rl.collect.importers.rows import read_row
 from rl.collect.traces.imported import Rejected
 from rl.collect.traces.write import Record
-from rl.from_systems.sources.asking import Gone, SourceClient, TooMuch
+from rl.from_systems.sources.asking import Gone, Position, SourceClient, SourceListing, TooMuch, bearer
+from rl.from_systems.sources.registered import FeedbackSource
 
+authorization = bearer
 FORMAT: Final = "openwebui_feedback"
 IDS: Final = "api/v1/evaluations/feedbacks/all/ids"
 ONE: Final = "api/v1/evaluations/feedback/"
@@ -21,34 +23,23 @@ MOST_BYTES_OF_IDS: Final = 64 * 2**20
 """Enough for 400,000 of them."""
 MOST_BYTES: Final = 16 * 2**20
 """The size of one with its chat, as of a line in a file."""
-AT_ONCE: Final = 20
-"""Stored in one go."""
 OVERLAP_SECONDS: Final = 2
 """More may come within the second that was asked in, and what is written late may have an earlier time."""
-Position = tuple[int, str]
-"""The time of the last change, and the id, behind which all is new."""
 
 
-def fetch(client: SourceClient, position: Position) -> Iterator[tuple[list[Record], Position]]:
-    """What is new, oldest first, and the position behind it. Raises SourceFailed."""
+def list_all(client: SourceClient, since: int) -> SourceListing:
+    """All ids, whatever the time. Raises SourceFailed."""
     try:
-        page = client.get(IDS, MOST_BYTES_OF_IDS)
+        reply = client.get(IDS, MOST_BYTES_OF_IDS)
     except Gone:
         raise client.failure(f"it has no /{IDS}: is this Open WebUI, and new enough? 0.12 has it") from None
     except TooMuch:
         raise client.failure(f"/{IDS} has more than {MOST_BYTES_OF_IDS} bytes") from None
-    fetched: list[dict[str, Any] | Rejected | None] = []
-    for due in sorted(row for row in _positions(client, page.value) if row > position):
-        position = due
-        fetched.append(_fetch_one(client, due[1]))
-        if client.is_late or len(fetched) == AT_ONCE:
-            yield read_rows(fetched), position
-            fetched.clear()
-        if client.is_late:
-            return
-    if page.asked_at:
-        position = int(page.asked_at.timestamp()) - OVERLAP_SECONDS, ""
-    yield read_rows(fetched), position
+    return SourceListing([(position, position[1]) for position in _read_positions(client, reply.value)], reply.asked_at)
+
+
+def read(rows: Sequence[dict[str, Any] | Rejected | None], source: FeedbackSource) -> list[Record]:
+    return read_rows(rows)
 
 
 def read_rows(rows: Sequence[dict[str, Any] | Rejected | None]) -> list[Record]:
@@ -59,7 +50,7 @@ def read_rows(rows: Sequence[dict[str, Any] | Rejected | None]) -> list[Record]:
     return [*(row for row in rows if isinstance(row, Rejected)), *chain.from_iterable(read)]
 
 
-def _positions(client: SourceClient, entries: Any) -> Iterator[Position]:
+def _read_positions(client: SourceClient, entries: Any) -> Iterator[Position]:
     for entry in entries if isinstance(entries, list) else [entries]:
         changed, row_id = (entry.get("updated_at"), entry.get("id")) if isinstance(entry, dict) else (None, None)
         if not isinstance(changed, int) or not isinstance(row_id, str) or not row_id.replace("-", "").isalnum():
@@ -67,7 +58,7 @@ def _positions(client: SourceClient, entries: Any) -> Iterator[Position]:
         yield changed, row_id
 
 
-def _fetch_one(client: SourceClient, row_id: str) -> dict[str, Any] | Rejected | None:
+def fetch(client: SourceClient, row_id: str) -> dict[str, Any] | Rejected | None:
     """None for one that was deleted meanwhile."""
     try:
         row = client.get(ONE + row_id, MOST_BYTES).value

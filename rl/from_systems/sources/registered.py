@@ -1,6 +1,7 @@
 """The operator's SOURCES_FILE: which systems are asked, with whose key, and whose answers theirs are."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,11 +12,17 @@ from django.conf import settings
 from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.slugs import VARIABLE, check_slug
+from rl.collect.importers.langfuse_score import read_scales
 from rl.config.fields import check_fields
 from rl.environments.config_file import read_document
+from rl.environments.variables import require_texts
 
-SYSTEMS: Final = {"openwebui": "rl.from_systems.sources.openwebui"}
-"""Name of a system to the module that asks it: ``fetch`` yields pages of records."""
+SYSTEMS: Final = {
+    "langfuse": "rl.from_systems.sources.langfuse",
+    "openwebui": "rl.from_systems.sources.openwebui",
+}
+"""Name of a system to the module that asks it: ``list_all`` for what there is since a time, ``fetch`` for one of it, and
+``read`` makes records of what was fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,8 @@ class FeedbackSource:
     """The environment variable that holds the key, in the process of the queue."""
     agent: str = ""
     """Whose answers these are; it is made if there is none."""
+    scales: Sequence[str] = ()
+    """What Langfuse's scores mean: ``user-rating=1..5``."""
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
@@ -36,6 +45,9 @@ class FeedbackSource:
         if not VARIABLE.fullmatch(self.key_env):
             raise UsageError("key_env is the name of an environment variable, not the key itself")
         check_slug(self.agent, "agent")
+        if self.scales and self.system != "langfuse":
+            raise UsageError("scales are for scores of langfuse")
+        read_scales(require_texts("scales", self.scales, "[user-rating=1..5]"))
         self._check_url()
         object.__setattr__(self, "url", self.url.rstrip("/"))
 

@@ -25,8 +25,9 @@ def thumb(number: int = 1, rating: int = 1, at: float = 0, **more: Any) -> dict[
 
 
 class OpenWebUI:
-    def __init__(self, url: str) -> None:
-        self.url = url
+    url = ""
+
+    def __init__(self) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
         self.status = 200
@@ -59,21 +60,31 @@ class OpenWebUI:
 
 @contextmanager
 def open_webui() -> Iterator[OpenWebUI]:
+    double = OpenWebUI()
+    with serving(double):
+        yield double
+
+
+@contextmanager
+def serving(double: Any) -> Iterator[None]:
+    """Answers with what ``double.answer`` says of a path and a key, at the time of ``double.now``."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = double.answer(self.path, self.headers.get("Authorization", ""))
             self.send_response_only(status)
             self.send_header("Date", formatdate(double.now, usegmt=True))
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    double = OpenWebUI(f"http://127.0.0.1:{server.server_port}")
+    double.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield double
+        yield
     finally:
         server.shutdown()
         server.server_close()

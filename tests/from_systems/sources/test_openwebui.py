@@ -57,7 +57,7 @@ def test_a_thumb_within_the_second_of_the_last_round_is_not_missed(source: Feedb
 
 
 def test_what_is_too_much_for_one_round_comes_with_the_next(source: FeedbackSource, double: OpenWebUI, monkeypatch):
-    monkeypatch.setattr(openwebui, "AT_ONCE", 2)
+    monkeypatch.setattr(fetching, "AT_ONCE", 2)
     double.give(*(thumb(number) for number in range(1, 6)))
     assert fetching.fetch(source, seconds=0).error.endswith("its answer took too long")
     monkeypatch.setattr(
@@ -68,7 +68,7 @@ def test_what_is_too_much_for_one_round_comes_with_the_next(source: FeedbackSour
 
 
 def test_a_round_that_breaks_off_keeps_what_it_stored(source: FeedbackSource, double: OpenWebUI, monkeypatch):
-    monkeypatch.setattr(openwebui, "AT_ONCE", 1)
+    monkeypatch.setattr(fetching, "AT_ONCE", 1)
     double.give(thumb(1), thumb(2, at=1))
     whole = double.answer
 

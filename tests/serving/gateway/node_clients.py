@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def with_clients(script: Path, folder: Path, listed: Path = HERE / "node") -> str:
-    """The name of a copy of the script in the folder, which may import all that ``listed``, a folder, has in its package.json."""
+    """The name of a copy of the script in the folder, which may import what ``listed`` has in its package.json."""
     with_packages(folder, listed)
     shutil.copy(script, folder)
     return script.name
