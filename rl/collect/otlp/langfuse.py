@@ -10,6 +10,7 @@ from rl.collect.otlp.messages import (
     as_result,
     as_text,
     as_value,
+    calls_in,
     message,
     messages_of,
     parts_of,
@@ -66,12 +67,28 @@ def _only_argument(given: Any) -> Any:
 
 
 def _prompt(given: Any) -> Iterator[Any]:
-    entries = given.get("messages") if isinstance(given, dict) else given
-    if isinstance(entries, list) and entries and all(isinstance(entry, dict) and "role" in entry for entry in entries):
+    entries = _full_entries(given.get("messages") if isinstance(given, dict) else given)
+    if entries:
         for entry in entries:
             yield from messages_of(entry)
     elif words := as_text(given):
         yield message("user", words)
+
+
+def _full_entries(entries: Any) -> list[dict[str, Any]]:
+    """Empty for what are not messages. Those of LangChain's tools come without role and id: they are in the order of their
+    calls."""
+    full: list[dict[str, Any]] = []
+    calls: list[str] = []
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict) or not ("role" in entry or (calls and "content" in entry)):
+            return []
+        if entry.get("role", "tool") == "tool" and calls:
+            entry = {"role": "tool", "tool_call_id": calls.pop(0), **entry}
+        elif entry["role"] == "assistant":
+            calls = [as_text(call.get("id")) for call in calls_in(entry)]
+        full.append(entry)
+    return full
 
 
 def _said(output: Any) -> Iterator[Any]:

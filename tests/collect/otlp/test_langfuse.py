@@ -90,6 +90,18 @@ def test_the_only_argument_of_a_function_is_the_question(given: Any):
     ]
 
 
+def test_results_of_tools_without_a_role_are_those_of_the_calls_before():
+    """@langfuse/langchain 5.11.1 sends them so."""
+    calls = [CALL, {**CALL, "id": "c2"}]
+    results = [{"content": text, "additional_kwargs": {}} for text in ("in Bonn", "in Ulm")]
+    given = [*ASKED, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
+    found = read(observation("generation", {"messages": given}, "In Bonn and Ulm."))
+    told = [(one["role"], one["content"], one.get("tool_call_id")) for one in found.prompt[3:]]
+    assert told == [("tool", "in Bonn", "c1"), ("tool", "in Ulm", "c2")]
+    (asked,) = read(observation("generation", results, "x")).prompt
+    assert asked["role"] == "user"
+
+
 def test_other_input_is_the_question_as_it_is_written():
     (asked,) = read(observation("generation", {"city": "Bonn", "day": 3}, "x")).prompt
     assert json.loads(asked["content"]) == {"city": "Bonn", "day": 3}

@@ -120,6 +120,14 @@ def test_one_score_alone_is_answered_with_its_id(secret_key: str):
     assert call(secret_key, "scores", score()).json() == {"id": "s1"}
 
 
+def test_a_thumb_of_librechat_is_a_rating(secret_key: str):
+    """As it writes them: a name of its own, one at a time."""
+    deliver(secret_key)
+    thumb = score(value=0, comment="not_helpful", metadata={"messageId": "m1", "rating": "thumbsDown"})
+    assert call(secret_key, "scores", {**thumb, "id": f"feedback-{TRACE}"}).json() == {"id": f"feedback-{TRACE}"}
+    assert (Feedback.objects.get().value, Feedback.objects.get().notes) == (0, "not_helpful")
+
+
 def test_scores_need_an_agent(secret_key: str):
     answer = call(secret_key, "scores", [score()], user="pk-lf-1")
     assert (answer.status_code, "LANGFUSE_PUBLIC_KEY" in answer.json()["detail"]) == (400, True)
