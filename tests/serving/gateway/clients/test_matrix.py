@@ -50,6 +50,8 @@ TRACED = {
     "opentelemetry-instrumentation-genai-openai": ("openai_sdk.py", "Good morning?", "chatcmpl-1"),
     "openinference-instrumentation-openai": ("openinference_sdk.py", "Plain.", "chatcmpl-1"),
     "openinference-instrumentation-langchain": ("langchain_agent.py", "Where is 4711?", "chatcmpl-2"),
+    "opentelemetry-instrumentation-openai": ("traceloop_sdk.py", "Good morning?", "chatcmpl-1"),
+    "langfuse": ("langfuse_sdk.py", "Good morning?", "chatcmpl-1"),
 }
 """Packages that trace a client of another server: the program, a question in it, and the id of the answer there."""
 
@@ -83,6 +85,9 @@ def test_the_page_has_what_became_of_each_call_that_was_traced(package: str, gat
             "OTEL_SERVICE_NAME": package,
             "OTEL_EXPORTER_OTLP_ENDPOINT": gateway.url,
             "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{made['key']}",
+            "LANGFUSE_BASE_URL": gateway.url,
+            "LANGFUSE_PUBLIC_KEY": package,
+            "LANGFUSE_SECRET_KEY": made["key"],
             "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
         }
         run([str(environment_of("otel")), str(ROOT / "tests/commands/otel" / program)], environment, tmp_path)
