@@ -221,7 +221,7 @@ if not DATABASE_URL or DATABASE_URL.startswith("sqlite:"):
 else:
     try:
         server = environ.Env.db_url_config(DATABASE_URL)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever reading a wrong URL raises
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
     if server.get("ENGINE") != "django.db.backends.postgresql":
         raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite:///")

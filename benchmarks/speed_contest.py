@@ -88,7 +88,7 @@ class Turns:
     def _run(self, loop: Callable[[Turns], None]) -> None:
         try:
             loop(self)
-        except BaseException as error:  # handed on to whoever waits
+        except BaseException as error:  # noqa: BLE001  handed on to whoever waits
             self._failure = error
         finally:
             self._ready.set()

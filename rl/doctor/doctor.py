@@ -60,6 +60,6 @@ def _run_check(name: str, check: Check) -> list[Examined]:
     except (DatabaseError, BackupFailed) as error:
         fix = "start it, check DATABASE_URL, and run this again: what needs the database was not checked"
         return [Examined(name, problem(str(error).strip(), fix))]
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  becomes a symptom
         broken = f"could not be checked: {type(error).__name__}: {error}"
         return [Examined(name, problem(broken, "this is a bug of Ratchet; please report it"))]

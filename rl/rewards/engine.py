@@ -110,7 +110,7 @@ class RewardEngine:
             return self._check_result(name, reward.abstains(str(error)))
         except Interrupted:
             raise
-        except Exception as error:  # a reward may be anybody's code: whatever it raises is its own failure
+        except Exception as error:  # noqa: BLE001  a reward may be anybody's code: it is its own failure
             if isinstance(error, RewardFailed) and error.reward == name:
                 return error
             failure = RewardFailed(name, f"{type(error).__name__}: {error}"[:500])

@@ -56,7 +56,7 @@ def _result_of(source: bytes, names: dict[str, object]) -> int:
             return (error.code or 0) & 0xFF
         print(error.code, file=sys.stderr)  # noqa: T201
         return 1
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:  # noqa: BLE001  somebody's program
         here = error.__traceback__
         sys.excepthook(type(error), error.with_traceback(here and here.tb_next), here and here.tb_next)
         return 1

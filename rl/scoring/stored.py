@@ -157,7 +157,7 @@ class _Work:
         for trace in traces:
             try:
                 record = trace_record(trace)
-            except Exception as error:  # what another program stored, or a disk lost, must not keep the others waiting
+            except Exception as error:  # noqa: BLE001  what is stored wrongly must not keep the others waiting
                 self._set_aside(trace, f"cannot be read: {type(error).__name__}: {error}"[:500])
                 continue
             scored_traces.append(_score(engine, record))

@@ -92,7 +92,7 @@ def _answer(judge: LoadedJudge, body: bytes) -> Answer:
     try:
         request = json.loads(body)
         return {"ratings": judge.rate(request["head"], request["prompt"], request["answers"])}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  told to whoever asked
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()
         return {"error": str(error)}

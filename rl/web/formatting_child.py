@@ -57,7 +57,7 @@ def format_text(text: str) -> str:
     """Empty where it cannot be formatted."""
     try:
         html = str(render(text))
-    except Exception:  # a mistake in somebody's lexer is no reason to show nothing
+    except Exception:  # noqa: BLE001  a mistake in somebody's lexer is no reason to show nothing
         return ""
     return html if len(html) <= LONGEST_HTML else ""
 

@@ -54,7 +54,7 @@ class Cleaner:
         """JSON: texts in it are cut to ``limit``; what is not JSON becomes its repr."""
         try:
             return _Walk(self, limit).json(value, name, 0)
-        except Exception:  # an object that cannot even be asked what it is
+        except Exception:  # noqa: BLE001  an object that cannot even be asked what it is
             return self._text(safe_repr(value), limit, name)
 
     def fit(self, value: object, limit: int, name: str) -> Any:
@@ -80,7 +80,7 @@ class Cleaner:
     def _redact_value(self, name: str, value: Any) -> Any:
         try:
             return self._redact(name, value) if self._redact else value
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  somebody's function
             self._troubles.log_failure("redact", error)
             return REDACTION_FAILED
 
@@ -128,7 +128,7 @@ def safe_repr(value: object) -> str:
     """Its repr, whatever its author wrote there."""
     try:
         return repr(value[:ARGUMENT] if isinstance(value, (bytes, bytearray)) else value)
-    except Exception:
+    except Exception:  # noqa: BLE001  somebody's repr
         return f"<{type(value).__name__} without repr>"
 
 
@@ -164,6 +164,6 @@ def describe_error(error: object) -> str:
         return "" if error is None else str(error)
     try:
         text = str(error)
-    except Exception:
+    except Exception:  # noqa: BLE001  somebody's str
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

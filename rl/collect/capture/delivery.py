@@ -114,7 +114,7 @@ class Delivery:
         for job in jobs:
             try:
                 job()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  the next trace may be written
                 self._troubles.log_failure("writing a trace", error)
                 self._troubles.count_lost(self._counts)
         return Outcome([], 0)

@@ -98,7 +98,7 @@ def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]
                     inner.close()
                 observer.end(None)
                 raise
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  thrown on into the inner one
                 step = partial(inner.throw, error)
             else:
                 step = partial(inner.send, sent)
@@ -126,7 +126,7 @@ def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[...
                     await inner.aclose()
                 observer.end(None)
                 raise
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  thrown on into the inner one
                 step = partial(inner.athrow, error)
             else:
                 step = partial(inner.asend, sent)
@@ -138,7 +138,7 @@ def _follow(result: Any, observer: Observer) -> Any:
     """What a function that is none of the other kinds gave back may still have its work before it."""
     try:
         return _by_its_kind(result, observer)
-    except Exception:  # an object that cannot even be asked what it is
+    except Exception:  # noqa: BLE001  an object that cannot even be asked what it is
         observer.end(result)
         return result
 

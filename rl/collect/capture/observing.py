@@ -84,7 +84,7 @@ class RunObserver(CallObserver):
         final = self.final or "".join(self.text)
         try:
             final = final or reading.answer(result)
-        except Exception:  # an object that cannot even be asked what it is
+        except Exception:  # noqa: BLE001  an object that cannot even be asked what it is
             final = result
         self.collector.finish_trace(final, error=self.error, trace=self.run)
 

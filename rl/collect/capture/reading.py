@@ -182,7 +182,7 @@ def _field(value: Any, name: str) -> Any:
         return None
     try:
         return getattr(value, name, None)
-    except Exception:
+    except Exception:  # noqa: BLE001  somebody's property
         return None
 
 

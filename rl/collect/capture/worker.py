@@ -101,7 +101,7 @@ class Worker(Generic[Item]):
         while self._take():
             try:
                 outcome = self._work(self._at_work)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  the thread goes on
                 self._troubles.log_failure("delivering traces", error)
                 for item in self._at_work:
                     self._overflow(item)

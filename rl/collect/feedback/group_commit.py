@@ -51,7 +51,7 @@ class GroupCommit(Generic[Item, Result]):
             outcomes: Sequence[Result | BaseException] = [RuntimeError("the group was not written")] * len(group)
             try:
                 outcomes = self._commit([waiting.item for waiting in group])
-            except Exception as error:  # each of those who wait raises it
+            except Exception as error:  # noqa: BLE001  each of those who wait raises it
                 outcomes = [error] * len(group)
             finally:
                 for waiting, outcome in zip(group, outcomes, strict=True):

@@ -148,7 +148,7 @@ class CrewStage:
         try:
             messages = tuple(environment.reset(task))
             return _json(Opening(messages, tuple(environment.tools.schemas)))
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001  somebody's environment
             return _json(Opening(broken=self._drop_broken(index, "when it began", error)))
 
     def act(self, index: int, action: Mapping[str, Any]) -> str:
@@ -163,7 +163,7 @@ class CrewStage:
                 raise ValueError(f"its reward is {reward}")
             calls = tuple(environment.calls[calls_before:])
             return _json(Move(str(step.observation), bool(step.done), calls, step.info, reward, step.observations))
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001  somebody's environment
             return _json(Move(broken=self._drop_broken(index, "in a step", error)))
 
     def close(self) -> None:

@@ -112,7 +112,7 @@ def _in_time(tool: BaseTool, arguments: Mapping[str, Any]) -> object:
     def run() -> None:
         try:
             outcomes.append(tool.run(**arguments))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  somebody's tool
             outcomes.append(error)
 
     thread = Thread(target=run, daemon=True)
@@ -175,7 +175,7 @@ def first_mistake(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> st
     try:
         validator = validator_for(schema)(schema, registry=leaf_name("referencing.Registry")())
         mistake = best_match(validator.iter_errors(dict(arguments)))
-    except Exception:  # whatever a schema from outside can break
+    except Exception:  # noqa: BLE001  whatever a schema from outside can break
         return ""
     if mistake is None:
         return ""

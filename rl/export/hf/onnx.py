@@ -65,7 +65,7 @@ def _write_graph(model: Any, path: Path, report: Report) -> str:
         try:
             _by_transformers(model, sample, path)
             return "transformers"
-        except Exception as error:  # an experimental exporter raises whatever the model makes it raise
+        except Exception as error:  # noqa: BLE001  an experimental exporter raises whatever the model makes it raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
             report("log", {"text": f"exported by torch.onnx, because the exporter of transformers failed: {reason[0]}"})
         with errors_as(ExportFailed, "this model cannot be exported as ONNX; export merged instead"):

@@ -149,7 +149,7 @@ def _run() -> NoReturn:
     status = 1
     try:
         status = main()
-    except BaseException:  # printed as the interpreter would, which would then free them
+    except BaseException:  # noqa: BLE001  printed as the interpreter would, which would then free them
         traceback.print_exc()
     finally:
         sys.stderr.flush()

@@ -160,7 +160,7 @@ class RewardEngine:
         for reward in self.rewards:
             try:
                 results[reward.name] = reward.compute(trace)
-            except Exception as error:  # a reward may be anybody's code: whatever it raises is its own failure
+            except Exception as error:  # noqa: BLE001  a reward may be anybody's code: it is its own failure
                 failure = f"{type(error).__name__}: {error}"
                 results[reward.name] = RewardResult(0.0, reward.is_binary, error=failure)
         return results

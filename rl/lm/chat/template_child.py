@@ -45,7 +45,7 @@ def _write(template: str, variables: dict[str, str], clock: bool, chats: list[di
         compiled = _compile(template, clock)
     except (MemoryError, RecursionError):
         raise
-    except Exception as error:  # Jinja computes what is constant
+    except Exception as error:  # noqa: BLE001  Jinja computes what is constant
         return [{"refused": f"it is broken: {error}"}] * len(chats)
     written = []
     for chat in chats:
@@ -53,7 +53,7 @@ def _write(template: str, variables: dict[str, str], clock: bool, chats: list[di
             text = compiled.render(**chat, **variables, documents=None)
         except (MemoryError, RecursionError):
             raise
-        except Exception as error:  # whatever a program may do
+        except Exception as error:  # noqa: BLE001  whatever a program may do
             written.append({"refused": f"{type(error).__name__}: {error}"})
             continue
         if len(text) > MOST_TEXT:

@@ -144,7 +144,7 @@ def _why_not(model: PreTrainedModel) -> str:
             rows = Rows(samples, [(0, 24)] * 2)
             with tree_attention(model):
                 states = model.base_model(**rows.inputs(), use_cache=False).last_hidden_state[0]  # (N, H)
-    except Exception as error:  # whatever a model says about arguments that it does not know
+    except Exception as error:  # noqa: BLE001  whatever a model says about arguments that it does not know
         return f"{type(error).__name__}: {error}"
     finally:
         model.train(was_training)

@@ -157,7 +157,7 @@ class Writer:
         close_old_connections()
         try:
             work()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a thread that must go on
             if not self._was_refused:
                 log.error("answers cannot be stored now, they wait in files: %s: %s", type(error).__name__, error)
             self._was_refused = True

@@ -36,7 +36,7 @@ def submitted(group: GroupCommit[int, int], *items: int) -> tuple[list[threading
     def submit(item: int) -> None:
         try:
             got[item] = group.submit(item)
-        except Exception as error:  # noqa: BLE001  compared by the test
+        except Exception as error:  # compared by the test
             got[item] = str(error)
         finally:
             connection.close()
@@ -131,7 +131,7 @@ def rate_together(monkeypatch, events: list[Feedback]) -> tuple[Groups, list[obj
     def submit(number: int) -> None:
         try:
             outcomes[number] = write._RATINGS.submit(events[number])
-        except Exception as error:  # noqa: BLE001  compared by the test
+        except Exception as error:  # compared by the test
             outcomes[number] = error
         finally:
             connection.close()

@@ -199,7 +199,7 @@ def test_raters_who_race_leave_one_current_rating():
             barrier.wait(timeout=60)
             for _ in range(5):
                 rate(trace, value, notes=f"by {threading.get_ident()}")
-        except Exception as error:  # noqa: BLE001  reported by the assertion below
+        except Exception as error:  # reported by the assertion below
             failures.append(error)
         finally:
             connection.close()

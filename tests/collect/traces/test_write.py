@@ -357,7 +357,7 @@ def test_two_imports_at_once_store_everything_once():
         try:
             for at in range(0, len(mine), 10):
                 TraceStore("test").take(mine[at : at + 10])
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             problems.append(error)
         finally:
             connection.close()

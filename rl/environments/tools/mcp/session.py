@@ -76,7 +76,7 @@ class Session:
                     await self._over.wait()
             if self._limit.cancelled_caught:
                 raise TimeoutError
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  told to whoever waits
             self._error = error
             while isinstance(self._error, BaseExceptionGroup):
                 self._error = self._error.exceptions[0]

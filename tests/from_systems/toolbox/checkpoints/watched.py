@@ -53,7 +53,7 @@ def outcome(data: bytes, limits: dict[str, int] | None = None) -> str:
         found = "data"
     except BadFile as error:
         found = "refused" if "byte " in error.location else f"refused without its place: {error}"
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         found = f"{type(error).__name__}: {error}"
     finally:
         watching = False
@@ -66,7 +66,7 @@ def looked_through(data: bytes) -> str:
     watching = True
     try:
         last = json.loads([*lines(data)][-1])
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         return f"{type(error).__name__}: {error}"
     finally:
         watching = False
@@ -96,7 +96,7 @@ def control(case: Case) -> list[str]:
     watching = stopping = True
     try:
         pickle.loads(case.data)
-    except BaseException:  # noqa: BLE001, S110
+    except BaseException:
         pass
     finally:
         watching = stopping = False
