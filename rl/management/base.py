@@ -106,7 +106,7 @@ class RatchetCommand(BaseCommand):
         if self.as_json:
             self.stdout.write(json.dumps(document, indent=2, default=str, ensure_ascii=False))
             return
-        console = Console(file=cast("IO[str]", self.stdout._out), soft_wrap=True)
+        console = Console(file=cast("IO[str]", self.stdout._out), soft_wrap=True)  # noqa: SLF001  Django's
         for table in tables:
             console.print(table)
         for line in lines:

@@ -67,10 +67,10 @@ def _end(names: dict[str, object]) -> int:
     """An exit status that replaces the program's, or 0."""
     threading = sys.modules.get("threading")
     if threading:
-        threading._shutdown()
+        threading._shutdown()  # noqa: SLF001  as the interpreter does at its end
     import atexit
 
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # noqa: SLF001  the same
     failed = _flush()
     for name in list(names):
         if name != "__builtins__":

@@ -141,7 +141,7 @@ class OnTokenIds(fitting.LooksOnly):
         if not 0 < most < count:
             return np.arange(count)
         of_process = self.get_train_dataloader().batch_sampler
-        self.accelerator._dataloaders.pop()  # it was only asked for its order
+        self.accelerator._dataloaders.pop()  # noqa: SLF001  it was only asked for its order
         batches_of_all: Iterable[list[int]] = getattr(of_process, "batch_sampler", of_process)
         return np.sort(list(islice(chain.from_iterable(batches_of_all), most)))
 

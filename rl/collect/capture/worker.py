@@ -127,7 +127,7 @@ _workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 def _forget_the_parent() -> None:
     for worker in list(_workers):
-        worker._reset()
+        worker._reset()  # noqa: SLF001  of this file
 
 
 if hasattr(os, "register_at_fork"):

@@ -113,7 +113,7 @@ class TraceStore:
             (record.agent, external_id): key
             for record in records
             for external_id, key in _mentioned_answers(record)
-            if (self._rehearsal._look_up(self._owner(record), external_id) is not None)
+            if (self._rehearsal.look_up(self._owner(record), external_id) is not None)
         }
         agents = self._agents({name for name, _ in seen})
         traces = [
@@ -213,7 +213,7 @@ class Rehearsal:
 
     def verdict(self, agent: str, record: ImportedTrace) -> str:
         """``unchanged``, ``updated``, or ``other`` for other words; empty for an answer that was not seen yet."""
-        seen = self._look_up(agent, record.external_id)
+        seen = self.look_up(agent, record.external_id)
         if seen is None:
             return ""
         words, whole = seen
@@ -221,7 +221,7 @@ class Rehearsal:
             return "other"
         return "unchanged" if whole == _whole(record) else "updated"
 
-    def _look_up(self, agent: str, external_id: str) -> tuple[bytes, bytes] | None:
+    def look_up(self, agent: str, external_id: str) -> tuple[bytes, bytes] | None:
         cursor = self._file.execute("SELECT words, whole FROM seen WHERE id = ?", [digest_of(agent, external_id)])
         return cursor.fetchone()
 

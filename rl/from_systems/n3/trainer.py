@@ -271,7 +271,7 @@ def train_reward_model(
     result = trainer.train(result_file.write_rows(rows, work / "train.jsonl"), report=report)
     leaf("rl.lm.loading").load_tokenizer(base).save_pretrained(result.weights_dir)
     model = RewardModel(result.weights_dir)
-    model._kept = kept
+    model._kept = kept  # noqa: SLF001  of this file
     of_train, of_held_out = _differences(model, train_dataset), _differences(model, val_dataset)
     errors = {"train_mae": list(map(abs, of_train)), "val_mae": list(map(abs, of_held_out))}
     errors["val_loss"] = [value**2 for value in of_held_out]

@@ -270,7 +270,7 @@ def hook_into_agent(agent: Any, collector: TraceCollector) -> capture.Hook:
     """From now on each run of the agent is recorded, each with its own tokens and cost. ``unhook()`` of what is returned
     puts everything back."""
     hook = capture.hook_into_agent(agent, collector.recorder)
-    agent._trace_collector = collector
+    agent._trace_collector = collector  # noqa: SLF001  its name in the toolbox
     return hook
 
 

@@ -154,7 +154,7 @@ class HeldOutTasks(TrainerCallback):
     def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         if state.global_step % self._every == 0 or state.global_step == state.max_steps:
             for name, value in self._measure(state).items():
-                self._trainer._metrics["train"][f"{COMPONENT}{name}"].append(value)
+                self._trainer._metrics["train"][f"{COMPONENT}{name}"].append(value)  # noqa: SLF001  TRL's
 
     def _measure(self, state: TrainerState) -> dict[str, float]:
         """Plays in the first process, while the others wait. Empty where no task could be played."""
