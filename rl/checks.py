@@ -32,7 +32,7 @@ _SANDBOX_HINT = (
 
 
 @checks.register(TAG)
-def queue_leases_outlive_tasks(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def queue_leases_outlive_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
     cluster: dict[str, Any] = settings.Q_CLUSTER
     waiting = (cluster["queue_limit"] + cluster["workers"] + 1) * cluster["timeout"]
     problem = f"Q_CLUSTER retry={cluster['retry']} is not longer than the {waiting} s that a task may wait and run."
@@ -41,7 +41,7 @@ def queue_leases_outlive_tasks(app_configs: Any, **kwargs: Any) -> list[checks.C
 
 
 @checks.register(TAG)
-def data_directory_is_writable(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def data_directory_is_writable(**kwargs: Any) -> list[checks.CheckMessage]:
     if os.access(settings.DATA_DIR, os.W_OK | os.X_OK):
         return []
     hint = "Models, training sets and the SQLite database live there: set DATA_DIR, or its owner."
@@ -49,7 +49,7 @@ def data_directory_is_writable(app_configs: Any, **kwargs: Any) -> list[checks.C
 
 
 @checks.register(TAG)
-def data_is_for_its_owner_alone(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def data_is_for_its_owner_alone(**kwargs: Any) -> list[checks.CheckMessage]:
     return [
         checks.Warning(
             f"{path} is open to others than its owner ({stat.filemode(path.stat().st_mode)}).",
@@ -72,7 +72,7 @@ def _private_paths() -> list[Path]:
 
 
 @checks.register(TAG)
-def there_is_room_for_data(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def there_is_room_for_data(**kwargs: Any) -> list[checks.CheckMessage]:
     if not (settings.DATA_DIR.is_dir() and (message := shortage(settings.DATA_DIR, settings.MIN_FREE_BYTES))):
         return []
     hint = "Without room, ratings and answers are refused: free some, or set MIN_FREE_BYTES. See docs/operations.md."
@@ -80,7 +80,7 @@ def there_is_room_for_data(app_configs: Any, **kwargs: Any) -> list[checks.Check
 
 
 @checks.register(TAG)
-def registered_modules_exist(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def registered_modules_exist(**kwargs: Any) -> list[checks.CheckMessage]:
     """Looks each dotted path up without importing it: most of them need torch."""
     modules_of_methods = {name: method.module for name, method in METHODS.items()}
     return [
@@ -92,7 +92,7 @@ def registered_modules_exist(app_configs: Any, **kwargs: Any) -> list[checks.Che
 
 
 @checks.register(TAG)
-def custom_rewards_can_be_loaded(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def custom_rewards_can_be_loaded(**kwargs: Any) -> list[checks.CheckMessage]:
     try:
         load_rewards(settings.CUSTOM_REWARDS)
     except UsageError as error:
@@ -102,7 +102,7 @@ def custom_rewards_can_be_loaded(app_configs: Any, **kwargs: Any) -> list[checks
 
 
 @checks.register(TAG)
-def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def webhooks_can_be_told(**kwargs: Any) -> list[checks.CheckMessage]:
     try:
         known = endpoints()
     except BadFile as error:
@@ -112,7 +112,7 @@ def webhooks_can_be_told(app_configs: Any, **kwargs: Any) -> list[checks.CheckMe
 
 
 @checks.register(TAG)
-def judges_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def judges_can_be_asked(**kwargs: Any) -> list[checks.CheckMessage]:
     try:
         known = servers()
     except BadFile as error:
@@ -142,7 +142,7 @@ def _without_key(setting: str, known: Mapping[str, Any], hint: str, code: str) -
 
 
 @checks.register(TAG)
-def clients_are_told_apart(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def clients_are_told_apart(**kwargs: Any) -> list[checks.CheckMessage]:
     """Limits are counted by address."""
     if not settings.SECURE_PROXY_SSL_HEADER or settings.REST_FRAMEWORK["NUM_PROXIES"]:
         return []
@@ -158,7 +158,7 @@ def _module_of(path: str) -> str:
 
 
 @checks.register(TAG)
-def untrusted_code_can_be_run(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def untrusted_code_can_be_run(**kwargs: Any) -> list[checks.CheckMessage]:
     """Without it rewards that run code abstain; everything else works."""
     try:
         sandbox.ensure_available()

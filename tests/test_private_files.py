@@ -62,7 +62,7 @@ def test_check_names_what_is_open_and_the_command_that_closes_it(data_dir: Path,
     settings.ENV_PATH = env
     monkeypatch.setitem(settings.DATABASES, "default", {"ENGINE": "django.db.backends.sqlite3", "NAME": str(database)})
     data_dir.chmod(0o755)
-    messages = checks.data_is_for_its_owner_alone(None)
+    messages = checks.data_is_for_its_owner_alone()
     assert {message.id for message in messages} == {"rl.W002"}
     assert [message.hint.partition(": ")[2] for message in messages] == [
         f"chmod -R go= {data_dir}",
@@ -71,7 +71,7 @@ def test_check_names_what_is_open_and_the_command_that_closes_it(data_dir: Path,
     ]
     for message in messages:
         subprocess.run(message.hint.partition(": ")[2].split(), check=True)
-    assert checks.data_is_for_its_owner_alone(None) == []
+    assert checks.data_is_for_its_owner_alone() == []
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])

@@ -68,7 +68,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         made.execute("PRAGMA busy_timeout=0")
         return made
 
-    def create_cursor(self, name: str | None = None) -> Cursor:
+    def create_cursor(self, name: str | None = None) -> Cursor:  # noqa: ARG002  Django's
         cursor: Cursor = self.connection.cursor(factory=Cursor)
         cursor.database = self
         return cursor

@@ -116,7 +116,7 @@ class AgentAdmin(admin.ModelAdmin):
         }
         return join_links(list_link(model, text, agent__id__exact=agent.pk) for text, model in models.items())
 
-    default_reward_weights = column("default reward weights", lambda agent: reward_defaults())
+    default_reward_weights = column("default reward weights", lambda _: reward_defaults())
     default_decision_weights = column("default decision weights", lambda agent: decision_defaults(agent))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -93,7 +93,7 @@ def column(description: str, show: Callable[[Any], object], ordering: str | None
     """A column of a list, or a field of a page: what ``show`` makes of a row."""
 
     @admin.display(description=description, ordering=ordering)
-    def tell(model_admin: object, row: Any) -> object:
+    def tell(_: object, row: Any) -> object:
         return show(row)
 
     return tell

@@ -112,7 +112,7 @@ def settle(
         values["learning_rate"] *= config.learning_rate_multiplier
     settled = replace(config, **values, automatic=())
     lines = [
-        _imitation_line(settled, config.automatic, answers),
+        _imitation_line(config.automatic, answers),
         _numbers(settled, rows, size, config.automatic),
         _smoothing_line(settled, repeats, config.automatic),
     ]
@@ -168,7 +168,7 @@ def _imitation_rate(config: TrainingConfig, hidden_size: int, kind: str) -> floa
     return scale_rate(_FREE_RATE if kind == "free" else _RIGHT_RATE, config, hidden_size)
 
 
-def _imitation_line(config: TrainingConfig, automatic: tuple[str, ...], answers: AnswerTraits) -> str:
+def _imitation_line(automatic: tuple[str, ...], answers: AnswerTraits) -> str:
     if "preferences" not in automatic or answers.kind == "free":
         return ""
     return f"answers are {answers.kind} ({answers.reason}): accepted ones are imitated, and preferences are left out"

@@ -68,7 +68,7 @@ class AgentEnv(ABC):
         super().__init_subclass__(**options)
         cls.name = vars(cls).get("name") or f"{cls.__module__}:{cls.__qualname__}"
 
-    def demonstration(self, task: Mapping[str, Any]) -> Sequence[Action]:
+    def demonstration(self, task: Mapping[str, Any]) -> Sequence[Action]:  # noqa: ARG002  for those that know
         """How an agent would solve the task, turn by turn, where that is known, for a model to imitate before it learns by
         itself; empty otherwise."""
         return ()
@@ -81,7 +81,7 @@ class AgentEnv(ABC):
     def judge(self, answer: str) -> Judgement:
         """``answer`` to ``self.task``."""
 
-    def judge_call(self, call: ToolRequest) -> Judgement | None:
+    def judge_call(self, call: ToolRequest) -> Judgement | None:  # noqa: ARG002  for those that know
         """What a call that was just made (``self.calls[-1]``) is worth; success ends the episode. None: answers count."""
         return None
 

@@ -121,7 +121,7 @@ def _preference(subject: Subject, training_set: TrainingSet, held_out: HeldOut, 
     return measure_preference(subject, held_out, labels_of(training_set), report, kind=accepted.kind)
 
 
-def _rewards(subject: Subject, training_set: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
+def _rewards(subject: Subject, _: TrainingSet, held_out: HeldOut, report: Report) -> Measured:
     scorer = rollouts.scorer_of_run(subject.agent, subject.run.options if subject.run else {})
     watch = subject.watch(one_of_each_prompt(held_out.rows)[:PROMPTS], report)
     earnings = rewards.compare(subject.contest, held_out.rows, scorer, report, watch.speaker)

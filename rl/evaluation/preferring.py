@@ -277,7 +277,7 @@ def choose_judge(name: str, base_model: str, max_length: int, report: Report) ->
     except (UsageError, BadFile) as error:
         raise JudgeFailed(str(error)) from error
 
-    def compare(labelled: Sequence[Row], contrasts: Sequence[Row], duels: Sequence[Duel]) -> Judged:
+    def compare(_: Sequence[Row], contrasts: Sequence[Row], duels: Sequence[Duel]) -> Judged:
         # it learns nothing, is checked on one contrast of each prompt, and cannot compare answers to different ones
         by_prompt = {row["prompt_key"]: row for row in reversed(contrasts) if "rejected_prompt" not in row}
         checked = sorted(by_prompt, key=lambda key: stable_hash("check " + key))[:MOST_CHECKS]

@@ -112,7 +112,7 @@ def _of_the_memory(
     rows = together * max(1, round(_EFFECTIVE_BATCH / together))
     rank = 16 if not careful and memory >= 8 * GIB else 8
     return _model(hardware, memory, device, TrainingConfig(batch_size=batch, precision=precision)) | {
-        "batch_size": ReasonedChoice(batch, _why_batch(batch, device, careful)),
+        "batch_size": ReasonedChoice(batch, _why_batch(batch, careful)),
         "gradient_accumulation": ReasonedChoice(
             rows // batch, f"{rows} rows a step: near {_EFFECTIVE_BATCH}, and whole groups of {generations.value}"
         ),
@@ -124,7 +124,7 @@ def _of_the_memory(
     }
 
 
-def _why_batch(batch: int, device: str, careful: bool) -> str:
+def _why_batch(batch: int, careful: bool) -> str:
     if careful:
         return "a batch of one has no padding, which a CPU would multiply too"
     if batch == 4:

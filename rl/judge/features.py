@@ -120,7 +120,7 @@ def _states_in_the_middle(model: PreTrainedModel, **inputs: Any) -> torch.Tensor
     layers = layers_of(model)
     seen: list[torch.Tensor] = []
 
-    def stop(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+    def stop(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
         seen.append(output[0] if isinstance(output, tuple) else output)
         raise _ReachedError
 

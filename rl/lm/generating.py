@@ -139,7 +139,7 @@ class DrawingProcessor(LogitsProcessor):
         """``top_k``: 0: all words; ``top_p``: 1: all words."""
         self._temperature, self._top_p, self._top_k = temperature, top_p, top_k
 
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG002  transformers'
         values, words = keep_likely(scores / self._temperature, self._top_p, self._top_k)
         drawn = draw(values)  # (B, 1)
         if words is not None:

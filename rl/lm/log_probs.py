@@ -76,7 +76,7 @@ def use_compact_head() -> None:
     whether the device has Triton, and otherwise scores prompts and padding as well, because changing shapes are slow on
     accelerators that compile. A CPU does not compile: the result is the same, but for the order of sums, for a fraction of
     the time and memory. Triton's kernels ask for themselves and are not touched."""
-    trl.trainer.utils._use_triton = lambda device: True
+    trl.trainer.utils._use_triton = lambda _: True
 
 
 @torch.inference_mode()

@@ -180,7 +180,7 @@ class _Trunk:
         self._hook.remove()
         self._states.close(keep=keep)
 
-    def _see_texts(self, module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _see_texts(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Which texts this pass reads, or none where the layers must run as ever."""
         self._keys = []
         tree: TokenTree | None = named.get("token_tree")

@@ -63,7 +63,7 @@ class RatchetCommand(BaseCommand):
     def add_options(self, parser: CommandParser) -> None:
         add_arguments(parser, self.options)
 
-    def run(self, options: Any) -> None:
+    def run(self, options: Any) -> None:  # noqa: ARG002  the command's own has them
         raise TypeError(f"{type(self).__name__} does not say what it does")
 
     def act(self, arguments: Mapping[str, Any]) -> None:

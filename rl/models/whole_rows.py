@@ -38,7 +38,7 @@ def placeholders(values: Collection[Any]) -> str:
 
 
 @cache
-def _columns(model: type[models.Model], vendor: str) -> _Columns:
+def _columns(model: type[models.Model], vendor: str) -> _Columns:  # noqa: ARG001  a part of the key
     fields, table = model._meta.concrete_fields, model._meta.db_table
     names = ", ".join(connection.ops.quote_name(str(field.column)) for field in fields)
     converters = (

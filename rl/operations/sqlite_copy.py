@@ -62,7 +62,7 @@ def load(path: Path) -> None:
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """In one step: in several, each write of others would begin it anew."""
 
-    def give_up(status: int, remaining: int, total: int) -> None:
+    def give_up(status: int, *_: int) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):  # after the connection's timeout
             raise sqlite3.OperationalError("database is locked")
 

@@ -168,7 +168,7 @@ class Site:
         self.address = f"http://127.0.0.1:{port}"
         manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
         environment = {**os.environ, "SITE_URL": self.address}
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         self._site = subprocess.Popen([*manage, "serve", "--port", str(port)], env=environment, stdout=sys.stderr)
         self._queue = subprocess.Popen([*manage, "qcluster"], env=environment, stdout=sys.stderr)
 

@@ -86,7 +86,7 @@ def _code(text: str, options: Mapping[str, Any]) -> Verdict:
     return 0.5 + 0.5 * share, f"{share:.0%} of it is code"
 
 
-def _markdown(text: str, options: Mapping[str, Any]) -> Verdict:
+def _markdown(text: str, _: Mapping[str, Any]) -> Verdict:
     """The mean of three: it has structure (headings, lists, quotes, tables, code), its fences are closed, no raw HTML."""
     blocks = fenced_blocks(text) or []
     faults = {
@@ -99,7 +99,7 @@ def _markdown(text: str, options: Mapping[str, Any]) -> Verdict:
     return value, ", ".join(names) or "Markdown"
 
 
-def _plain(text: str, options: Mapping[str, Any]) -> Verdict:
+def _plain(text: str, _: Mapping[str, Any]) -> Verdict:
     """1 for text without markup outside of its code blocks; each opening and each closing tag costs 0.1, at most 5 of both
     together."""
     if not text.strip():
@@ -111,7 +111,7 @@ def _plain(text: str, options: Mapping[str, Any]) -> Verdict:
     return 1 - min(0.5, 0.1 * count), f"{count} tags of markup" if count else "plain text"
 
 
-def _tool_call(text: str, options: Mapping[str, Any]) -> Verdict:
+def _tool_call(text: str, _: Mapping[str, Any]) -> Verdict:
     """The share of the ``<tool_call>`` elements that are closed and hold an object with ``name`` and ``arguments``."""
     parts = text.split(TOOL_CALL)[1:]
     if not parts:

@@ -125,7 +125,7 @@ def stopped_by_signals(monitor: Monitor) -> Iterator[None]:
     the first to every process, and the parent hand it on: what comes within ECHO seconds is the same one."""
     asked_at = -math.inf
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def ask(number: int, _: FrameType | None) -> None:
         nonlocal asked_at
         is_echo = number == signal.SIGTERM and time.monotonic() - asked_at < ECHO
         if monitor.stop_reason and not is_echo:

@@ -108,7 +108,7 @@ def _files(source: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=16)
-def _reasons(source: str, manner: Manner, times: tuple[int, ...], examples: str) -> list[str]:
+def _reasons(source: str, manner: Manner, times: tuple[int, ...], examples: str) -> list[str]:  # noqa: ARG001  a part of the key
     """Why the template refuses each chat; empty where it writes it. ``times``: of the files, which may change."""
     return [row.get("reason", "") for row in _look(source, json.loads(examples), None, manner)]
 

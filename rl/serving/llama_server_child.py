@@ -14,7 +14,6 @@ import stat
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from rl.base.priority import give_way
@@ -72,7 +71,7 @@ def _parameters(library: Any, request: dict[str, Any]) -> Any:
     return parameters
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _end(*_: object) -> None:
     """Before the model is loaded SIGTERM ends the process at once; afterwards so does SIGALRM, if need be."""
     signal.alarm(_END_SECONDS)
     sys.exit(0)

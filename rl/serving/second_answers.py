@@ -151,10 +151,10 @@ def _make_one(agent: Agent, reader: AgentReader) -> bool:
     except Refusal as refusal:
         logger.warning("%s gave no second answer: %s", choice.by.version, refusal)
         return False
-    return _store(agent, known, first, exchange, choice)
+    return _store(agent, first, exchange)
 
 
-def _store(agent: Agent, known: KnownAgent, first: Trace, exchange: Exchange, choice: SecondAnswerPlan) -> bool:
+def _store(agent: Agent, first: Trace, exchange: Exchange) -> bool:
     """Neither without the other, but for an answer in the same words, which makes no pair. The first one may be gone
     meanwhile; sides are drawn."""
     document = {**exchange.document(), "source": SOURCE, "prompt": first.prompt}

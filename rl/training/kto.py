@@ -97,7 +97,7 @@ def with_other_answers(
     start: Start,
     column: str,
     answer_of: AnswerOf,
-    needs: Callable[[Mapping[str, Any]], bool] = lambda row: True,
+    needs: Callable[[Mapping[str, Any]], bool] = lambda _: True,
 ) -> Dataset:
     """Gives each row of a pass with a row that ``needs`` it the answer of the row before it in its pass, the first row that
     of the last, in a new column; in other passes nothing. ``map`` cuts the rows into the same passes as the trainer does,

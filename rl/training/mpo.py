@@ -69,7 +69,7 @@ def train(job: TrainingJob, report: Report) -> TrainingResult:
         # order: fixed from here on, so that z's answers of a pass are known before the trainer runs; only passes with single
         # answers need them, or all where processes that train together must run the same number of passes
         rows = in_passes_of_a_kind(rows.shuffle(seed=int(job.config.seed)), start, _is_single)
-        needs = _is_single if processes.count() == 1 else lambda row: True
+        needs = _is_single if processes.count() == 1 else lambda _: True
         rows = with_other_answers(
             rows, start, "other_ids", lambda row: row["chosen_ids"] or row["rejected_ids"], needs=needs
         )

@@ -100,7 +100,7 @@ def _who_says(row: Mapping[str, Any], by_people: float | None, is_right: bool) -
 
 
 CHOICES: Final[dict[str, tuple[str, Callable[[ComparedAnswers], bool]]]] = {
-    "": (gettext_noop("All"), lambda row: True),
+    "": (gettext_noop("All"), lambda _: True),
     "lost": (gettext_noop("Where it lost"), lambda row: row.outcome == "lost"),
     "won": (gettext_noop("Where it won"), lambda row: row.outcome == "won"),
     "changed": (gettext_noop("Changed"), lambda row: row.has_changed),

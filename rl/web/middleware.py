@@ -110,7 +110,7 @@ def _zone(name: str) -> ZoneInfo | None:
         return None
 
 
-def version(request: HttpRequest) -> dict[str, str]:
+def version(_: HttpRequest) -> dict[str, str]:
     """A context processor: what every page may show of this installation."""
     return {"ratchet_version": settings.VERSION, "words_digest": digest()}
 

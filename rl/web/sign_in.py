@@ -71,7 +71,7 @@ def known_device(request: HttpRequest, name: str) -> str:
     return f"device {cookie['device']}" if cookie["name"] == name else ""
 
 
-def remember(sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> None:
+def remember(request: HttpRequest, user: User, **kwargs: Any) -> None:
     request.signed_in_as = user.get_username()  # type: ignore[attr-defined]
 
 
@@ -166,7 +166,7 @@ class SignIn(LoginView):
         return answer
 
 
-def locked_out(request: HttpRequest, response: HttpResponse | None, credentials: Credentials | None) -> HttpResponse:
+def locked_out(request: HttpRequest, _: HttpResponse | None, credentials: Credentials | None) -> HttpResponse:
     since = get_cool_off_threshold(request)
     ends = max(_end(limit, since) for limit in limits(request, credentials))
     seconds = max(1, ceil((ends - timezone.now()).total_seconds()))

@@ -17,9 +17,9 @@ def test_a_shortage_is_a_sentence_with_both_sizes(tmp_path: Path, monkeypatch):
 
 
 def test_too_little_room_is_told_by_check_and_log(settings, data_dir: Path, caplog: pytest.LogCaptureFixture):
-    assert (checks.there_is_room_for_data(None), tasks.watch_disk()) == ([], "")
+    assert (checks.there_is_room_for_data(), tasks.watch_disk()) == ([], "")
     settings.MIN_FREE_BYTES = 2**50
-    (message,) = checks.there_is_room_for_data(None)
+    (message,) = checks.there_is_room_for_data()
     assert (message.id, "less than 1024.0 TiB (MIN_FREE_BYTES)" in message.msg) == ("rl.W003", True)
     with caplog.at_level(logging.WARNING):
         tasks.watch_disk()

@@ -91,7 +91,7 @@ class LlmCalls(Beginning):
     what = "a call of the model"
     counters: Counters
 
-    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:
+    def call(self, run: OpenTrace, arguments: dict[str, Any]) -> CallObserver | None:  # noqa: ARG002  as others of its kind
         return LlmCall(self.collector, run, self.counters)
 
 

@@ -99,7 +99,7 @@ class Delivery:
             self._work,
             batch=lambda: 1,
             capacity=capacity,
-            overflow=lambda job: self._troubles.count_lost(self._counts),
+            overflow=lambda _: self._troubles.count_lost(self._counts),
             troubles=self._troubles,
         )
 

@@ -147,7 +147,7 @@ def _by_its_kind(result: Any, observer: Observer) -> Any:
     def same_result(*args: object, **kwargs: object) -> Any:
         return result
 
-    def same_observer(args: object, kwargs: object) -> Observer:
+    def same_observer(*_: object) -> Observer:
         return observer
 
     if inspect.iscoroutine(result):

@@ -144,7 +144,7 @@ class LlmCall(CallObserver):
     def record_result(self, result: Any) -> None:
         self._record(reading.usage(result) or self.streamed)
 
-    def record_error(self, error: BaseException) -> None:
+    def record_error(self, error: BaseException) -> None:  # noqa: ARG002  as others of its kind
         self._record(self.streamed)
 
     def _record(self, reported: Usage | None) -> None:

@@ -40,7 +40,7 @@ Cell = Callable[[str, str], Any]
 """From the name of a column and the text of a cell that begins as JSON to its value."""
 
 
-def _from_cell(name: str, text: str) -> Any:
+def _from_cell(_: str, text: str) -> Any:
     return from_text(text)
 
 

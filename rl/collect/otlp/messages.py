@@ -77,7 +77,7 @@ def as_value(value: object) -> Any:
     if not isinstance(value, str) or not value.startswith(("{", "[")):
         return value
     try:
-        return json.loads(value, parse_constant=lambda name: None)  # NaN and Infinity are not JSON
+        return json.loads(value, parse_constant=lambda _: None)  # NaN and Infinity are not JSON
     except (ValueError, RecursionError):
         return value
 

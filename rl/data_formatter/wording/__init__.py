@@ -41,10 +41,10 @@ class PlainPrompts:
 
 
 class PlainAnswers:
-    def write_widgets(self, picked: Sequence[Picked], ask: Ask) -> str:
+    def write_widgets(self, picked: Sequence[Picked], ask: Ask) -> str:  # noqa: ARG002  as others of its kind
         return ", ".join(f"{widget.scenario} ({widget.size})" for widget in picked)
 
-    def write_fixture(self, name: str, ask: Ask) -> str:
+    def write_fixture(self, name: str, ask: Ask) -> str:  # noqa: ARG002  as others of its kind
         return name
 
 

@@ -28,7 +28,7 @@ OF_QUESTION: Mapping[str, Fill] = {
     "primary": _intent("primary_characteristic"),
     "secondary": _intent("secondary_characteristics"),
     "data": lambda ask: "\n".join(data_lines(ask.data)),
-    "sizes": lambda ask: ", ".join(SIZES),
+    "sizes": lambda _: ", ".join(SIZES),
 }
 """What may be filled in everywhere."""
 OF_SELECTION: Mapping[str, Fill] = {

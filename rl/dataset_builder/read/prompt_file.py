@@ -27,7 +27,7 @@ class PromptFile:
     def fixtures(self) -> dict[str, tuple[str, ...]]:
         return {}
 
-    def groups(self, tally: Tally) -> NoReturn:
+    def groups(self, tally: Tally) -> NoReturn:  # noqa: ARG002  as others of its kind
         raise UsageError("a file of prompts has no answers: it is for methods that generate them")
 
     def prompts(self) -> Iterator[tuple[bool, list[Message], dict[str, Any]]]:

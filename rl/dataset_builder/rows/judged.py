@@ -40,7 +40,7 @@ class JudgedRows:
     method = ""
 
     def __init__(
-        self, agent: Agent, source: Source, options: DataOptions, tally: Tally, keep: Keep = lambda answer: True
+        self, agent: Agent, source: Source, options: DataOptions, tally: Tally, keep: Keep = lambda _: True
     ) -> None:
         if not source.has_ids:
             raise UsageError(FILES.format(self.method))

@@ -102,7 +102,7 @@ class _Singles(LabelledRows):
 class AcceptedRows(MixedRows):
     """Good answers alone are enough."""
 
-    def problem(self, train: int, held_out: int) -> str:
+    def problem(self, train: int, held_out: int) -> str:  # noqa: ARG002  as others of its kind
         least, count = self._options.min_samples, self._accepted.count
         if train and count >= least:
             return ""

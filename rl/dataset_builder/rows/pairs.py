@@ -68,7 +68,7 @@ class PairRows:
         tally.usable += len({number for pair in pairs for number in (pair.metadata or {}).get("feedback", ())})
         self._shortage.saw(group, len(pairs))
 
-    def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:
+    def _row(self, pair: PreferencePair, group: PromptGroup) -> dict[str, Any]:  # noqa: ARG002  as others of its kind
         return training_row(pair)
 
     def problem(self, train: int, held_out: int) -> str:

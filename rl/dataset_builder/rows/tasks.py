@@ -35,7 +35,7 @@ class TaskSource:
     def fixtures(self) -> Mapping[str, tuple[str, ...]]:
         return {}
 
-    def groups(self, tally: Tally) -> Iterator[PromptGroup]:
+    def groups(self, tally: Tally) -> Iterator[PromptGroup]:  # noqa: ARG002  as others of its kind
         yield from ()
 
     @property
@@ -46,7 +46,7 @@ class TaskSource:
 class TaskRows:
     """Methods for agents with tools: every task once, in the order given, with the chat that it begins with."""
 
-    def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
+    def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:  # noqa: ARG002  as others of its kind
         """Raises UsageError where the source has no tasks."""
         if not isinstance(source, TaskSource):
             raise UsageError("agents learn from tasks: say where they are by --dataset-dir")

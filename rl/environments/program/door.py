@@ -49,7 +49,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     ask: Ask
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  socketserver's
         """A program that goes away while it is answered is nothing to talk of."""
         log.debug("a program's connection broke", exc_info=True)
 

@@ -92,7 +92,7 @@ class ProgramEnv(AgentEnv):
     def prompt(self, task: Mapping[str, Any]) -> str:
         return str(task["prompt"])
 
-    def step(self, action: Action) -> Step:
+    def step(self, action: Action) -> Step:  # noqa: ARG002  as others of its kind
         raise UsageError("an episode of the environment program goes by itself, from its beginning to its end")
 
     def judge(self, answer: str) -> Judgement:

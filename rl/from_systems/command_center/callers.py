@@ -60,7 +60,7 @@ def caller_of(request: Request) -> PageCaller:
     return PageCaller(None, agent_id)
 
 
-def allow_origin_of_page(sender: Any, request: HttpRequest, **kwargs: Any) -> bool:
+def allow_origin_of_page(request: HttpRequest, **kwargs: Any) -> bool:
     """For corsheaders' ``check_request_enabled``."""
     return request.path_info.startswith(ADDRESSES) and _origin(request) in settings.COMMAND_CENTER_ORIGINS
 

@@ -155,7 +155,7 @@ ROWS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
         "completions": [as_answer_messages(text) for text in row["completions"]],
         "rewards": list(row["rewards"]),
     },
-    "prompts": lambda row: {"details": {}},
+    "prompts": lambda _: {"details": {}},
 }
 """Method to the columns of a row beside its prompt; ``prompts``: for answers that are generated while training."""
 

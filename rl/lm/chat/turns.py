@@ -56,7 +56,7 @@ class Plain:
     def turn(self, text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
         return plain.turn(Action(text, tuple(calls)))
 
-    def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+    def observations(self, results: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:  # noqa: ARG002  as others of its kind
         return [plain.results(results)]
 
 

@@ -76,7 +76,7 @@ def _native(tokenizer: PreTrainedTokenizerBase, style: Style, turns: TurnFormat,
     shape = turns.write("", [_EXAMPLE])
     beginning = _beginning_of(shape)
 
-    def read_no_call(text: str, tools: Tools) -> Action:
+    def read_no_call(text: str, __: Tools) -> Action:
         words, begun, _ = text.partition(beginning) if beginning else (text, "", "")
         return unreadable(words.strip(), "nobody knows this way", shape) if begun else Action(text.strip())
 

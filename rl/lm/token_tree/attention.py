@@ -22,11 +22,11 @@ NATS = math.log(2)
 
 
 def attend(
-    module: torch.nn.Module,
+    _module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    _attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
     *,

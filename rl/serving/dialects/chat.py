@@ -18,7 +18,7 @@ _DONE: Final = b"data: [DONE]\n\n"
 _PLACES: Final = {"messages": "prompt", "messages[0]": "prompt", "top_logprobs": "logprobs"}
 
 
-def _as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
+def _as_chat(sent: dict[str, Any], _: Earlier) -> ChatForm:
     return ChatForm(sent)
 
 
@@ -52,7 +52,7 @@ class ChatStream:
 CHAT: Final = ApiDialect("chat", "/v1/chat/completions", _as_chat, _whole_chat, ChatStream, openai_error)
 
 
-def _from_text(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
+def _from_text(sent: dict[str, Any], _: Earlier) -> ChatForm:
     """Raises UntranslatableRequest for tokens, several prompts, and a text to be filled in between two."""
     prompt = sent.pop("prompt", None)
     if isinstance(prompt, list) and len(prompt) == 1:

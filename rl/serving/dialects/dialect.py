@@ -114,7 +114,7 @@ class ApiDialect:
     stream: Callable[[AnswerHead], AnswerStream]
     error: Callable[[int, Document], dict[str, Any]]
     """A body, from a status and an error as OpenAI writes it."""
-    ids_in: Callable[[Document], Sequence[str]] = lambda sent: ()
+    ids_in: Callable[[Document], Sequence[str]] = lambda _: ()
     """Ids of earlier answers that a request names."""
     rate_headers: Callable[[RequestRate], Headers] = openai_rate
 
@@ -125,7 +125,7 @@ def event(document: Document, name: str = "") -> bytes:
     return head + DATA + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
 
 
-def openai_error(status: int, error: Document) -> dict[str, Any]:
+def openai_error(_: int, error: Document) -> dict[str, Any]:
     return {"error": dict(error)}
 
 

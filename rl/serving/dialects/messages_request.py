@@ -35,7 +35,7 @@ _PLACES: Final = {
 }
 
 
-def as_chat(sent: dict[str, Any], earlier: Earlier) -> ChatForm:
+def as_chat(sent: dict[str, Any], _: Earlier) -> ChatForm:
     """Raises UntranslatableRequest."""
     chat: dict[str, Any] = {}
     places: dict[str, str] = dict(_PLACES)

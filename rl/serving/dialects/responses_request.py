@@ -129,7 +129,7 @@ def _add_input(messages: list[dict[str, Any]], given: Any, earlier: Earlier, pla
     return left_out
 
 
-def _add_message(messages: list[dict[str, Any]], item: Document, name: str, earlier: Earlier) -> None:
+def _add_message(messages: list[dict[str, Any]], item: Document, name: str, _: Earlier) -> None:
     content, role = item.get("content"), check_text(item.get("role"), f"{name}.role")
     if not isinstance(content, str):
         parts = check_list(content, f"{name}.content")
@@ -151,18 +151,18 @@ def _part(value: Any, name: str) -> dict[str, Any]:
     raise UntranslatableRequest(f"{name}.type is {str(kind)[:50]!r}, which is not known", f"{name}.type")
 
 
-def _add_function_call(messages: list[dict[str, Any]], item: Document, name: str, earlier: Earlier) -> None:
+def _add_function_call(messages: list[dict[str, Any]], item: Document, name: str, _: Earlier) -> None:
     called, call_id = check_text(item.get("name"), f"{name}.name"), check_text(item.get("call_id"), f"{name}.call_id")
     add_call(messages, as_data(called, check_text(item.get("arguments", "{}"), f"{name}.arguments"), call_id))
 
 
-def _add_custom_call(messages: list[dict[str, Any]], item: Document, name: str, earlier: Earlier) -> None:
+def _add_custom_call(messages: list[dict[str, Any]], item: Document, name: str, _: Earlier) -> None:
     called, call_id = check_text(item.get("name"), f"{name}.name"), check_text(item.get("call_id"), f"{name}.call_id")
     custom = {"name": called, "input": check_text(item.get("input", ""), f"{name}.input")}
     add_call(messages, {"id": call_id, "type": "custom", "custom": custom})
 
 
-def _add_result(messages: list[dict[str, Any]], item: Document, name: str, earlier: Earlier) -> None:
+def _add_result(messages: list[dict[str, Any]], item: Document, name: str, _: Earlier) -> None:
     content: Any = item.get("output")
     if not isinstance(content, str):
         parts = check_list(content, f"{name}.output")

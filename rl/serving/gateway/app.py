@@ -153,7 +153,7 @@ async def _on_refusal(request: Request, error: Exception) -> Response:
     return _without_names(request, error).response(dialect=dialect_at(request.url.path))
 
 
-async def _on_disconnect(request: Request, error: Exception) -> Response:
+async def _on_disconnect(_request: Request, _error: Exception) -> Response:
     return Response(status_code=499)
 
 
@@ -167,7 +167,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     return refusal.response(dialect=dialect_at(request.url.path))
 
 
-async def _on_bug(request: Request, error: Exception) -> Response:
+async def _on_bug(request: Request, _: Exception) -> Response:
     refusal = Refusal(500, "the gateway broke; its log says why", code="internal_error")
     return refusal.response(dialect=dialect_at(request.url.path))
 

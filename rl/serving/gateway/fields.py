@@ -26,7 +26,7 @@ def _refuse(name: str, problem: str) -> Refusal:
 
 
 def _number(low: float, high: float) -> Check:
-    def check(value: Any, name: str, schemas: Schemas) -> Any:
+    def check(value: Any, name: str, _: Schemas) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise _refuse(name, f"must be a number from {low:g} to {high:g}")
         return value
@@ -35,7 +35,7 @@ def _number(low: float, high: float) -> Check:
 
 
 def _whole(low: int, high: int | None = None) -> Check:
-    def check(value: Any, name: str, schemas: Schemas) -> Any:
+    def check(value: Any, name: str, _: Schemas) -> Any:
         if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
             until = "" if high is None else f" to {high}"
             raise _refuse(name, f"must be a whole number from {low}{until or ' on'}")
@@ -44,19 +44,19 @@ def _whole(low: int, high: int | None = None) -> Check:
     return check
 
 
-def _flag(value: Any, name: str, schemas: Schemas) -> Any:
+def _flag(value: Any, name: str, _: Schemas) -> Any:
     if not isinstance(value, bool):
         raise _refuse(name, "must be true or false")
     return value
 
 
-def _text(value: Any, name: str, schemas: Schemas) -> Any:
+def _text(value: Any, name: str, _: Schemas) -> Any:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT:
         raise _refuse(name, f"must be text of at most {LONGEST_TEXT} characters")
     return value
 
 
-def _pairs(value: Any, name: str, schemas: Schemas) -> Any:
+def _pairs(value: Any, name: str, _: Schemas) -> Any:
     """Texts, numbers and truth values by name."""
     if not isinstance(value, dict) or len(value) > MOST_PAIRS or any(map(_is_long, [*value, *value.values()])):
         raise _refuse(
@@ -70,7 +70,7 @@ def _is_long(value: object) -> bool:
     return isinstance(value, list | dict) or (isinstance(value, str) and len(value) > LONGEST_TEXT)
 
 
-def _messages(value: Any, name: str, schemas: Schemas) -> Any:
+def _messages(value: Any, name: str, _: Schemas) -> Any:
     if not isinstance(value, list) or not value:
         raise Refusal(400, "messages must be a list with at least one message", param=name)
     if len(value) > MAX_MESSAGES:
@@ -78,7 +78,7 @@ def _messages(value: Any, name: str, schemas: Schemas) -> Any:
     return value
 
 
-def _stop(value: Any, name: str, schemas: Schemas) -> Any:
+def _stop(value: Any, name: str, _: Schemas) -> Any:
     words = [value] if isinstance(value, str) else value
     is_right = isinstance(words, list) and len(words) <= MOST_STOPS
     if not is_right or not all(isinstance(word, str) and 0 < len(word) <= LONGEST_STOP for word in words):
@@ -86,7 +86,7 @@ def _stop(value: Any, name: str, schemas: Schemas) -> Any:
     return value
 
 
-def _stream_options(value: Any, name: str, schemas: Schemas) -> Any:
+def _stream_options(value: Any, name: str, _: Schemas) -> Any:
     if not isinstance(value, dict):
         raise _refuse(name, "must be an object")
     return {"include_usage": value.get("include_usage") is True}
@@ -122,7 +122,7 @@ def _tool(tool: Any, name: str, schemas: Schemas) -> Any:
     return {"type": "function", "function": passed}
 
 
-def _tool_choice(value: Any, name: str, schemas: Schemas) -> Any:
+def _tool_choice(value: Any, name: str, _: Schemas) -> Any:
     if value in ("none", "auto", "required"):
         return value
     function = value.get("function") if isinstance(value, dict) and value.get("type") == "function" else None
@@ -146,7 +146,7 @@ def _response_format(value: Any, name: str, schemas: Schemas) -> Any:
 
 
 def _never(instead: str) -> Check:
-    def check(value: Any, name: str, schemas: Schemas) -> Any:
+    def check(_value: Any, name: str, _: Schemas) -> Any:
         raise Refusal(400, f"{name} is not passed on: {instead}", param=name, code="unsupported_parameter")
 
     return check

@@ -51,7 +51,7 @@ def _rename(old: str, new: str) -> Callable[[Body], Body]:
 
 
 def _drop(name: str) -> Callable[[Body], Body]:
-    return lambda body: {name: None}
+    return lambda _: {name: None}
 
 
 _OF_THE_CLIENT: Final = ("user", "safety_identifier", "metadata", "store", "prompt_cache_key", "service_tier")

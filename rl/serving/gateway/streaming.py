@@ -41,7 +41,7 @@ class EventStream(Response):
         self._lines: list[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  Starlette's
         answer = self._exchange.answer
         self._recorder.watch()
         try:

@@ -167,7 +167,7 @@ def require(key: ApiKey, scope: str | None, request: Request, *, takes_tokens: b
         raise PermissionDenied(f"this needs a key with the scope {scope!r}; the scopes of this key: {has}")
 
 
-def allow_origin_of_publishable_key(sender: Any, request: HttpRequest, **kwargs: Any) -> bool:
+def allow_origin_of_publishable_key(request: HttpRequest, **kwargs: Any) -> bool:
     """For corsheaders' ``check_request_enabled``.
 
     A preflight carries no key, so any publishable key that is valid vouches for its origins; which key works from

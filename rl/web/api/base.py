@@ -145,6 +145,6 @@ class OriginCheck(APIView):
     throttle_classes = [RequestsPerMinute]
 
     def get(self, request: Request, **kwargs: Any) -> Response:
-        may_rate = allow_origin_of_publishable_key(None, request._request)
+        may_rate = allow_origin_of_publishable_key(request._request)
         headers = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-store"}
         return Response({"may_rate": may_rate}, headers=headers)

@@ -161,7 +161,7 @@ class Conflict(exceptions.APIException):
     default_detail = "somebody else changed this at the same time"
 
 
-def problem_response(error: Exception, context: Mapping[str, Any]) -> Response | None:
+def problem_response(error: Exception, _: Mapping[str, Any]) -> Response | None:
     """REST framework's exception handler. None leaves a bug to Django: it is logged and answered with 500."""
     known = _as_api_exception(error)
     if known is None:

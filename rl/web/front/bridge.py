@@ -150,7 +150,7 @@ class Bridge:
     def _work(self, environment: dict[str, Any]) -> HttpAnswer:
         started: list[tuple[int, Headers]] = []
 
-        def start_response(status: str, headers: Any, exc_info: Any = None) -> None:
+        def start_response(status: str, headers: Any, _: Any = None) -> None:
             named = [(name.lower().encode("latin-1"), value.strip().encode("latin-1")) for name, value in headers]
             started.append((int(status[:3]), named))
 

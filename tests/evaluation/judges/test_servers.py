@@ -62,10 +62,10 @@ def test_a_key_is_read_from_its_file_and_one_that_is_missing_is_told_at_the_star
     (tmp_path / "key").write_text("sk-judge\n")
     write_judges(file, careful={**ENTRY, "key_file": str(tmp_path / "key")})
     assert find_server("careful").key() == "sk-judge"
-    assert judges_can_be_asked(None) == []
+    assert judges_can_be_asked() == []
     (tmp_path / "key").unlink()
     with pytest.raises(JudgeFailed, match="the key of judge careful cannot be read"):
         find_server("careful").key()
-    assert [message.id for message in judges_can_be_asked(None)] == ["rl.W006"]
+    assert [message.id for message in judges_can_be_asked()] == ["rl.W006"]
     file.write_text("careful: 3")
-    assert [message.id for message in judges_can_be_asked(None)] == ["rl.E006"]
+    assert [message.id for message in judges_can_be_asked()] == ["rl.E006"]

@@ -107,7 +107,7 @@ def _object(name: str, arguments: tuple[Any, ...], charge: Charge) -> Record | N
     return None
 
 
-def _moment(name: str, arguments: tuple[Any, ...], charge: Charge) -> Any:
+def _moment(name: str, arguments: tuple[Any, ...], _: Charge) -> Any:
     match name, arguments:
         case "timezone", (timedelta() as offset,) | (timedelta() as offset, _):
             return timezone(offset)
@@ -133,7 +133,7 @@ def _unpack(name: str, packed: Any, zone: Any) -> date | time | None:
     return datetime(year, month & 127, day, hour, minute, second, of_second, tzinfo=zone, fold=month >> 7)
 
 
-def _zone(name: str, arguments: tuple[Any, ...], charge: Charge) -> Any:
+def _zone(name: str, arguments: tuple[Any, ...], _: Charge) -> Any:
     match name, arguments:
         case ("_UTC", ()) | ("ZoneInfo._unpickle", ("UTC" | "Etc/UTC", *_)):
             return UTC
@@ -142,7 +142,7 @@ def _zone(name: str, arguments: tuple[Any, ...], charge: Charge) -> Any:
     return None
 
 
-def _decimal(name: str, arguments: tuple[Any, ...], charge: Charge) -> float | None:
+def _decimal(name: str, arguments: tuple[Any, ...], _: Charge) -> float | None:
     match name, arguments:
         case "Decimal", (str() as text,) if _DECIMAL.fullmatch(text):
             return float(text)
