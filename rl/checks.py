@@ -123,7 +123,7 @@ def judges_can_be_asked(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 @checks.register(TAG)
-def sources_can_be_asked(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def sources_can_be_asked(**kwargs: Any) -> list[checks.CheckMessage]:
     try:
         known = sources()
     except BadFile as error:

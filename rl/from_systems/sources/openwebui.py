@@ -27,7 +27,7 @@ OVERLAP_SECONDS: Final = 2
 """More may come within the second that was asked in, and what is written late may have an earlier time."""
 
 
-def list_all(client: SourceClient, since: int) -> SourceListing:
+def list_all(client: SourceClient, _since: int) -> SourceListing:
     """All ids, whatever the time. Raises SourceFailed."""
     try:
         reply = client.get(IDS, MOST_BYTES_OF_IDS)
@@ -38,7 +38,7 @@ def list_all(client: SourceClient, since: int) -> SourceListing:
     return SourceListing([(position, position[1]) for position in _read_positions(client, reply.value)], reply.asked_at)
 
 
-def read(rows: Sequence[dict[str, Any] | Rejected | None], source: FeedbackSource) -> list[Record]:
+def read(rows: Sequence[dict[str, Any] | Rejected | None], _source: FeedbackSource) -> list[Record]:
     return read_rows(rows)
 
 
