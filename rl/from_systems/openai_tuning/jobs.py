@@ -61,6 +61,9 @@ class JobList(JobView):
 
     def post(self, request: Request) -> Response:
         fields = read_job(self.fields(*FIELDS))
+        own = {"pk": f"ftjob-{self.repeat_name}"} if self.repeat_name else {}
+        if own and (earlier := _jobs().filter(api_key=self.key, **own).first()):
+            return Response(show_job(earlier))
         tuned = self._find_agent_of(fields)
         for name in ("training_file", "validation_file"):
             if fields[name]:
@@ -69,7 +72,7 @@ class JobList(JobView):
             raise TuningRefused(f"{MOST_WAITING} jobs of this key wait already", code="rate_limit_exceeded", status=429)
         with transaction.atomic():
             agent = tuned or self.key.agent or _agent_for(fields)
-            job = TuningJob.objects.create(agent=agent, api_key=self.key, **fields)
+            job = TuningJob.objects.create(agent=agent, api_key=self.key, **own, **fields)
             job_work.enqueue("prepare", job)
         return Response(show_job(job))
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
@@ -85,6 +86,13 @@ class ApiView(GenericAPIView):
 
     def filter_queryset(self, queryset: QuerySet) -> QuerySet:
         return super().filter_queryset(visible_to(self.key, queryset))
+
+    @property
+    def repeat_name(self) -> str:
+        """24 hexadecimal digits for the request's Idempotency-Key, another one for each API key; empty without one. What is
+        made under a name that is there already is the same thing, sent again."""
+        given = self.request.headers.get("Idempotency-Key", "").strip()
+        return sha256(f"{self.key.pk} {given}".encode()).hexdigest()[:24] if given else ""
 
     def find_agent(self, name: str) -> Agent:
         """By its name. Raises NotFound, also for an agent that the key is not for."""

@@ -63,9 +63,9 @@ class TraceList(ApiView):
             if not 1 <= len(items) <= MAX_BATCH:
                 raise ValidationError([f"send 1 to {MAX_BATCH} traces at a time, not {len(items)}"])
             checked: list[dict[str, Any] | ValidationError] = []
-            for item in items:
+            for number, item in enumerate(items):
                 try:
-                    checked.append(_IN.run_validation(item))
+                    checked.append(self._read(item, f"-{number}"))
                 except ValidationError as error:
                     checked.append(error)
             stored = iter(store([item for item in checked if isinstance(item, dict)], self.key))
@@ -73,11 +73,17 @@ class TraceList(ApiView):
                 {"results": [_item(next(stored) if isinstance(item, dict) else item) for item in checked]},
                 status=status.HTTP_207_MULTI_STATUS,
             )
-        result = store([_IN.run_validation(request.data)], self.key)[0]
+        result = store([self._read(request.data)], self.key)[0]
         if isinstance(result, APIException):
             raise result
         document = {**_OUT.to_representation(result.trace), "token": result.token}
         return Response(document, status=success(result.created))
+
+    def _read(self, item: Any, ending: str = "") -> dict[str, Any]:
+        """Gives a trace without an id of its sender's one, where the request has a name. Raises ValidationError."""
+        fields: dict[str, Any] = _IN.run_validation(item)
+        own = f"repeat-{self.repeat_name}{ending}" if self.repeat_name else None
+        return {**fields, "external_id": own} if own and fields.get("external_id") is None else fields
 
 
 class TraceDetail(ApiView):

@@ -173,6 +173,15 @@ def test_the_older_form_has_its_numbers_beside_the_model(trainer: Caller):
     assert (shown(trainer, job).hyperparameters.n_epochs, job.method["type"]) == (3, "supervised")
 
 
+def test_a_job_that_is_sent_again_is_the_same_job(trainer: Caller):
+    body, again = json.dumps({"model": "tiny", "training_file": put_file(CHAT)}), {"idempotency-key": "first try"}
+    sent = [trainer.client.post(JOBS, body, content_type="application/json", headers=again) for _ in range(2)]
+    assert sent[0].json() == sent[1].json()
+    other = Caller(key_for(None)).client.post(JOBS, body, content_type="application/json", headers=again)
+    assert other.json()["id"] != sent[0].json()["id"]
+    assert TuningJob.objects.count() == 2
+
+
 def test_jobs_of_one_agent_wait_for_each_other(trainer: Caller):
     first, second = make_job(trainer), make_job(trainer, {"messages": [ASK, {**TELL, "content": "sales"}]})
     assert [job_work.prepare(job.pk) for job in (first, second)] == ["started", "waits"]

@@ -1,7 +1,10 @@
+import json
 import threading
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.http import HttpResponse
 
 from rl.collect.feedback import tokens
 from rl.models import Agent, ModelVersion, Trace
@@ -209,4 +212,21 @@ def test_senders_who_race_store_one_trace(server: Caller, body: dict):
 
     run_together(send, 5)
     assert sorted(answers) == [200] * 20 + [201] * 5
+    assert Trace.objects.count() == 5
+
+
+def test_what_is_sent_again_with_its_own_name_is_stored_once(server: Caller, agent: Agent):
+    one = {"agent": "support-chat", "prompt": "Hello?", "response": "Hello."}
+    headers = {"idempotency-key": "today, the first"}
+
+    def send(body: Any, **headers: str) -> HttpResponse:
+        return server.client.post(URL, json.dumps(body), content_type="application/json", headers=headers)
+
+    sent = [send(one, **headers) for _ in range(2)]
+    assert [answer.status_code for answer in sent] == [201, 200]
+    assert sent[0].json()["id"] == sent[1].json()["id"]
+    both = [send([one, {**one, "external_id": "own"}], **headers) for _ in range(2)]
+    assert [[item["status"] for item in answer.json()["results"]] for answer in both] == [[201, 201], [200, 200]]
+    assert both[0].json()["results"][1]["external_id"] == "own"
+    assert send(one).status_code == send(one).status_code == 201
     assert Trace.objects.count() == 5
