@@ -83,7 +83,7 @@ class World:
 
 def world(kind: str, seed: int, demonstrations: int, train: int, held_out: int) -> World:
     """The held-out tasks are asked nowhere else."""
-    draw = random.Random(f"{kind} {seed}")  # noqa: S311
+    draw = random.Random(f"{kind} {seed}")
     make, options = {"code": (_code_task, "code_exec"), "search": (_search_task, "search")}[kind]
     tasks: dict[str, tuple[Task, bool]] = {}
     while len(tasks) < demonstrations + train + held_out:

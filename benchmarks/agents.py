@@ -174,7 +174,7 @@ def _play_demonstrations(task_world: World, tokenizer: PreTrainedTokenizerFast) 
 
 
 def _imitate(model: Qwen2ForCausalLM, plays: list[Play], steps: int, seed: int, most: float = 3e-3) -> None:
-    draw = random.Random(seed)  # noqa: S311
+    draw = random.Random(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=most, weight_decay=0.0)
     for step in range(1, steps + 1):
         batch = draw.sample(plays, 16)

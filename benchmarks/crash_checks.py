@@ -16,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ["DJANGO_SETTINGS_MODULE"] = "backend.settings"
 
-import django  # noqa: E402
+import django
 
 django.setup()
 

@@ -136,7 +136,7 @@ def _numbers(text: str, otherwise: tuple[int, ...]) -> tuple[int, ...]:
 def _draw(rows: list[dict[str, Any]], draw: int) -> list[dict[str, Any]]:
     drawn = list(rows)
     if draw:
-        random.Random(draw).shuffle(drawn)  # noqa: S311 - a sample, no secret
+        random.Random(draw).shuffle(drawn)
     return drawn
 
 

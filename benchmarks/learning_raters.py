@@ -98,7 +98,7 @@ def labels(
 ) -> list[Label]:
     """Half picks and half thumbs of different answers. ``noise``: share of labels that are turned round; ``bad``: share of
     raters all of whose labels are."""
-    rng = random.Random(f"{seed}")  # noqa: S311 - a simulation, no secret
+    rng = random.Random(f"{seed}")
     line = median(taste(text) for texts in answers.values() for text in texts)
     inverted = rng.sample(range(RATERS), round(bad * RATERS))
     pairs = [(prompt, *pair) for prompt, texts in answers.items() for pair in combinations(texts, 2)]

@@ -95,7 +95,7 @@ def _break(bench: Bench, line: dict[str, Any], adapter: Path) -> Version:
 def _babble(text: str) -> str:
     """The same words in an order of no sense, three times."""
     words = text.split()
-    random.Random(text).shuffle(words)  # noqa: S311 - a simulation, no secret
+    random.Random(text).shuffle(words)
     return " ".join(words * 3)
 
 

@@ -216,7 +216,7 @@ def _copy(number: int, since: datetime) -> None:
             columns = [column for column in columns if (model, column) != (Feedback, "id")]
             values = [{**of_ids, **other, **times}.get(column, "{0}").format(column) for column in columns]
             table, into = model._meta.db_table, f"{', '.join(columns)}"
-            copied = f"SELECT {', '.join(values)} FROM {table} WHERE created_at >= %s"  # noqa: S608  constants
+            copied = f"SELECT {', '.join(values)} FROM {table} WHERE created_at >= %s"
             cursor.execute(f"INSERT INTO {table} ({into}) {copied}", [connection.ops.adapt_datetimefield_value(since)])
 
 

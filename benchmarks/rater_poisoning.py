@@ -44,7 +44,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for votes, simulate in ((3, three_votes), (1, one_vote)):
         for items in ITEMS:
-            outcomes = [simulate(items, random.Random(seed)) for seed in SEEDS]  # noqa: S311  a simulation
+            outcomes = [simulate(items, random.Random(seed)) for seed in SEEDS]
             shares = [f"{fmean(column):.1%}" for column in zip(*outcomes, strict=True)]
             print(f"| {items} | {votes} | " + " | ".join(shares) + " |")
 

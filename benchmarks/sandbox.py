@@ -23,8 +23,8 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rl.sandbox import available, kernel, run  # noqa: E402
-from rl.sandbox.programs import interpreter  # noqa: E402
+from rl.sandbox import available, kernel, run
+from rl.sandbox.programs import interpreter
 
 PROGRAM = "print(sum(number * number for number in range(1000)))"
 SHELL = "n=0; i=0; while [ $i -lt 1000 ]; do n=$((n + i * i)); i=$((i + 1)); done; echo $n"

@@ -103,7 +103,7 @@ STATES: Final[Mapping[str, Sequence[str]]] = {
 def filer(count: int, *, test: bool, seed: int = 1) -> list[Row]:
     """Decisions of OCD's FILER, all of them right: the lane by what the title says, the priority and the status by a remark
     in the instructions, labels for the project that is named in the routing notes."""
-    rng = random.Random(f"filer {seed} {test}")  # noqa: S311  rows, no secret
+    rng = random.Random(f"filer {seed} {test}")
     rows = []
     for number in range(count):
         lane = rng.choice(list(LANES))
@@ -123,7 +123,7 @@ def filer(count: int, *, test: bool, seed: int = 1) -> list[Row]:
 
 def prioritizer(count: int, *, test: bool, seed: int = 1) -> list[Row]:
     """Decisions of OCD's PRIORITIZER: of three items the one in the lane EXPEDITE, else the only one of high priority."""
-    rng = random.Random(f"prioritizer {seed} {test}")  # noqa: S311
+    rng = random.Random(f"prioritizer {seed} {test}")
     return [_decision("PRIORITIZER", number, *_three_items(rng, test)) for number in range(count)]
 
 
@@ -155,7 +155,7 @@ def _three_items(rng: random.Random, test: bool) -> tuple[Row, Row]:
 def scored(count: int, *, test: bool, seed: int = 1) -> list[Row]:
     """N3's feedback on ``count`` messages: the lane that is right has a good score, and another one that was said before
     it a bad one."""
-    rng = random.Random(f"scored {seed} {test}")  # noqa: S311
+    rng = random.Random(f"scored {seed} {test}")
     rows = []
     for number in range(count):
         lane = rng.choice(list(LANES))
@@ -227,7 +227,7 @@ SPAN, PLAIN = "trend_span", "trend_plain"
 def widgets(count: int, *, test: bool, seed: int = 1) -> list[Row]:
     """Entries of Command Center, those of each question with a thumb for every widget; test questions are about devices
     that no other question is about."""
-    rng = random.Random(f"widgets {seed} {test}")  # noqa: S311
+    rng = random.Random(f"widgets {seed} {test}")
     entries: list[Row] = []
     devices = DEVICES[6:] if test else DEVICES[:6]
     for number in range(count):

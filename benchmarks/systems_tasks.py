@@ -75,7 +75,7 @@ that are held out do not share."""
 
 def programs(count: int, *, test: bool, seed: int = 1) -> list[Row]:
     """Tasks of Miniagent's form, each text once."""
-    rng = random.Random(f"programs {seed} {test}")  # noqa: S311  tasks, no secret
+    rng = random.Random(f"programs {seed} {test}")
     tasks: dict[str, Row] = {}
     while len(tasks) < count:
         asked, program, read = rng.choice(_FORMS)
@@ -95,7 +95,7 @@ def programs(count: int, *, test: bool, seed: int = 1) -> list[Row]:
 
 def _run(program: str, text: str) -> str:
     said: list[str] = []
-    exec(program, {"input": lambda: text, "print": lambda value: said.append(str(value))})  # noqa: S102  ours, above
+    exec(program, {"input": lambda: text, "print": lambda value: said.append(str(value))})
     return said[0]
 
 

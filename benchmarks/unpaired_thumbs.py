@@ -50,7 +50,7 @@ def thumbs(seed: int) -> Iterator[tuple[str, str, bool]]:
     sys.path.insert(0, str(ROOT))
     from rl.demo.everyday import likes, read_answers
 
-    rng = random.Random(seed)  # noqa: S311 - a simulation, no secret
+    rng = random.Random(seed)
     rated = []
     for question, answers in read_answers().items():
         liked = [answer for answer in answers if likes(question, answer)]

@@ -173,7 +173,7 @@ def try_judge(people: Sequence[Compared], labels: int, seed: int) -> Json:
         share, new = fmean(row.share for row in rows), rows[0].models[0]
         asked = {row.prompt for row in rows}
         known = [row for row in people if new not in row.models and row.prompt not in asked and row.share != 0.5]
-        random.Random(f"{seed} {rows[0].models}").shuffle(known)  # noqa: S311 - which labels, no secret
+        random.Random(f"{seed} {rows[0].models}").shuffle(known)
         judged, decision = judge.weigh(known[:labels], rows)
         if judged is None:
             continue

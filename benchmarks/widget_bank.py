@@ -27,7 +27,7 @@ def main() -> None:
     options = _parser().parse_args()
     questions = json.loads((options.simulation / BANK).read_text(encoding="utf-8"))[: options.questions]
     entries = expand(options.simulation / PROGRAM, questions)
-    ratings = rate(entries, questions, random.Random(options.seed), options.noise)  # noqa: S311  slips, no secret
+    ratings = rate(entries, questions, random.Random(options.seed), options.noise)
     options.output.mkdir(parents=True, exist_ok=True)
     run = {"run_id": "question_bank", "question_bank": BANK, "total_questions": len(questions), "failed_questions": 0}
     documents = {

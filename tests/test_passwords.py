@@ -7,7 +7,7 @@ from django.test import Client
 
 from backend import settings as product
 
-SECRET = "three horses in a boat"  # noqa: S105  of nobody
+SECRET = "three horses in a boat"
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout of Ratchet
 
-from rl.collect import TraceCollector, hook_into_agent  # noqa: E402
+from rl.collect import TraceCollector, hook_into_agent
 
 # --- your agent: nothing in here knows about Ratchet -------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def list_link(model: type[Model], text: str, **filters: int | str | UUID) -> Saf
 
 
 def join_links(links: Iterable[SafeString | str]) -> SafeString:
-    return format_html_join(mark_safe(" · "), "{}", ((link,) for link in links))  # noqa: S308  a constant
+    return format_html_join(mark_safe(" · "), "{}", ((link,) for link in links))
 
 
 def badge(state: str, text: object) -> SafeString:

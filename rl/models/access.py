@@ -49,7 +49,7 @@ class ApiKey(models.Model):
     """Who may call the API. Only a hash of the key is kept: the key itself is shown once, when it is made."""
 
     class Kind(models.TextChoices):
-        SECRET = "secret", _("secret (servers; may do what its scopes say)")  # noqa: S105  a choice, not a password
+        SECRET = "secret", _("secret (servers; may do what its scopes say)")
         PUBLISHABLE = "publishable", _("publishable (browsers; may rate, and ask one agent)")
 
     class Scope(models.TextChoices):

@@ -13,7 +13,7 @@ class AuditEvent(models.Model):
         SIGNED_IN = "signed_in", "signed in"
         SIGNED_OUT = "signed_out", "signed out"
         LOCKED_OUT = "locked_out", "was locked out after wrong passwords"
-        PASSWORD_CHANGED = "password_changed", "changed a password"  # noqa: S105  a choice, not a password
+        PASSWORD_CHANGED = "password_changed", "changed a password"
         KEY_MADE = "key_made", "made an API key"
         KEY_REVOKED = "key_revoked", "revoked an API key"
         CHANGED = "changed", "changed a record"

@@ -114,7 +114,7 @@ def _parameters() -> dict[str, Any]:
     settings = connection.settings_dict
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     options = {name: value for name, value in settings["OPTIONS"].items() if name in known}
-    named = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}  # noqa: S105
+    named = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
     return options | {name: settings[key] for name, key in named.items() if settings[key]}
 
 

@@ -130,7 +130,7 @@ def _backend(name: str) -> Backend:
 
 
 def _forget_lock() -> None:
-    global _lock  # noqa: PLW0603 (nobody in the forked process will ever release the parent's)
+    global _lock
     _lock = threading.RLock()
 
 

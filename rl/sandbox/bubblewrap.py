@@ -223,9 +223,6 @@ def _levels(pid: int) -> int:
     return len(Path(f"/proc/{pid}/status").read_text(errors="replace").partition("NSpid:")[2].splitlines()[0].split())
 
 
-# noqa: S108
-
-
 def _find_tool(tool: str) -> str:
     path = shutil.which(tool)
     if path is None:

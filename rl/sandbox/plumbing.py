@@ -76,7 +76,7 @@ def make_sealed_file(stack: ExitStack, content: str | bytes) -> int:
     which no UTF-8 text can hold, become question marks."""
     descriptor = os.memfd_create("sandbox", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     stack.callback(os.close, descriptor)
-    with open(descriptor, "wb", closefd=False) as file:  # noqa: PTH123 (a descriptor has no path)
+    with open(descriptor, "wb", closefd=False) as file:
         file.write(content if isinstance(content, bytes) else content.encode(errors="replace"))
     os.lseek(descriptor, 0, os.SEEK_SET)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _ALL_SEALS)

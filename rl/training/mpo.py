@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812  as everywhere
+import torch.nn.functional as F
 from datasets import Dataset
 from peft import PeftModel
 from torch import Tensor

@@ -130,10 +130,10 @@ def _of_sqlite() -> Iterator[None]:
 @contextmanager
 def _of_postgresql() -> Iterator[None]:
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"SELECT current_setting('statement_timeout'), {_SET}", [f"{SECONDS * 1000:.0f}"])  # noqa: S608
+        cursor.execute(f"SELECT current_setting('statement_timeout'), {_SET}", [f"{SECONDS * 1000:.0f}"])
         before, _ = cursor.fetchone()
         yield
-        cursor.execute(f"SELECT {_SET}", [before])  # noqa: S608  a constant
+        cursor.execute(f"SELECT {_SET}", [before])
 
 
 EVERYTHING = TraceSearch()

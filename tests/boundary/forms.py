@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from tests.boundary.canaries import kinds
 
 LISTED = (forms.ChoiceField, forms.ModelChoiceField, forms.BooleanField, forms.DateTimeField, forms.IntegerField)
-PASSWORD = "canaries-sing-in-mines"  # noqa: S105
+PASSWORD = "canaries-sing-in-mines"
 
 
 def forms_on(page: HttpResponse) -> list[forms.BaseForm]:

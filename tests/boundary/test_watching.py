@@ -20,9 +20,9 @@ pytestmark = pytest.mark.process
 
 DEEDS: dict[str, Callable[[], Any]] = {
     "subprocess": lambda: subprocess.run(COMMAND, check=False),
-    "a shell": lambda: os.system(" ".join(COMMAND)),  # noqa: S605
+    "a shell": lambda: os.system(" ".join(COMMAND)),
     "argument of a program": lambda: subprocess.run(["/bin/true", COMMAND[0]], check=False),
-    "exec": lambda: os.execv(COMMAND[0], COMMAND),  # noqa: S606
+    "exec": lambda: os.execv(COMMAND[0], COMMAND),
     "posix_spawn": lambda: os.posix_spawn(COMMAND[0], COMMAND, {}),
     "import": lambda: import_module(DOTTED.partition(".")[0]),
     "looking for a module": lambda: importlib.util.find_spec(DOTTED.partition(".")[0]),
@@ -34,7 +34,7 @@ DEEDS: dict[str, Callable[[], Any]] = {
     "glob": lambda: list(Path(PATH).glob("*")),
     "a name looked up": lambda: socket.getaddrinfo(f"{TOKEN}.invalid", 80),
     "a connection": lambda: socket.create_connection((f"{TOKEN}.invalid", 9), timeout=1),
-    "a request": lambda: urllib.request.urlopen(ADDRESS, timeout=1),  # noqa: S310
+    "a request": lambda: urllib.request.urlopen(ADDRESS, timeout=1),
     "getenv": lambda: os.getenv(VARIABLE),
     "a variable asked for": lambda: VARIABLE in os.environ,
     "a variable": lambda: os.environ[VARIABLE],

@@ -19,7 +19,7 @@ def stored(model: type[models.Model], but: str) -> list[tuple[Any, ...]]:
     """All columns as they lie in the table, in order of their writing."""
     columns = [field.column for field in model._meta.concrete_fields if field.column not in (but, "created_at")]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(columns)} FROM {model._meta.db_table} ORDER BY {_order(model)}")  # noqa: S608
+        cursor.execute(f"SELECT {', '.join(columns)} FROM {model._meta.db_table} ORDER BY {_order(model)}")
         return cursor.fetchall()
 
 

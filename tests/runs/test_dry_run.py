@@ -85,7 +85,7 @@ def test_the_sample_of_answers_is_all_that_is_read(agent: Agent, data_dir, tmp_p
     rate_prompts(agent, 3)
     folder = model(tmp_path / "model", LLAMA)
     (folder / "tokenizer.json").write_text("{}")
-    with CaptureQueriesContext(connection) as queries, pytest.raises(Exception):  # noqa: B017, PT011  no tokenizer
+    with CaptureQueriesContext(connection) as queries, pytest.raises(Exception):  # noqa: B017  no tokenizer
         planning._characters_per_token(agent, folder)
     assert f"LIMIT {SAMPLE}" in queries[-1]["sql"]
 

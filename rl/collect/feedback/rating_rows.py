@@ -56,7 +56,7 @@ def raters_by_token(ids: Collection[UUID]) -> dict[UUID, set[str]]:
     """Who has judged each with a key that needs tokens, whatever was taken back since. The traces are locked."""
     statements = (
         f"SELECT said.{side}, said.rater FROM rl_feedback AS said JOIN rl_apikey ON rl_apikey.id = said.api_key_id "
-        f"WHERE rl_apikey.needs_tokens AND said.kind <> 'retraction' AND said.{side} IN ({placeholders(ids)})"  # noqa: S608
+        f"WHERE rl_apikey.needs_tokens AND said.kind <> 'retraction' AND said.{side} IN ({placeholders(ids)})"
         for side in ("trace_id", "other_trace_id")
     )
     raters: dict[UUID, set[str]] = {}
@@ -149,7 +149,7 @@ def _statement(count: int) -> str:
             UPDATE rl_trace SET reward_pending = TRUE FROM trace
             WHERE rl_trace.id = trace.id AND NOT trace.reward_pending AND trace.id IN (SELECT trace_id FROM written)
         )
-        SELECT trace_id, rater, id, agent_id FROM written"""  # noqa: S608 (names of columns, placeholders for values)
+        SELECT trace_id, rater, id, agent_id FROM written"""
 
 
 def _cast(column: models.Field) -> str:

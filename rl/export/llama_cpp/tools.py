@@ -76,7 +76,7 @@ def _run(command: Sequence[str], what: str, destination: Path, input_bytes: int,
     files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "cwd": destination.parent, "env": environment}
     with tempfile.TemporaryFile() as log:
         try:
-            process = subprocess.Popen(command, stdout=log, stderr=log, **files)  # noqa: S603  the operator's program
+            process = subprocess.Popen(command, stdout=log, stderr=log, **files)
         except OSError as error:
             raise ExportFailed(f"cannot start {command[0]}: {error.strerror}") from error
         with process:

@@ -143,7 +143,7 @@ class NewestFirst(CursorPagination):
             self._most = fitting
         return super().paginate_queryset(queryset, request, view)
 
-    def decode_cursor(self, request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    def decode_cursor(self, request: Request):  # type: ignore[no-untyped-def]
         cursor = super().decode_cursor(request)
         if cursor is None:
             return None

@@ -55,7 +55,7 @@ class Agent:
                 yield f"caught {error} "
             if query == "boom":
                 raise BOOM
-            return "the end"  # noqa: B901
+            return "the end"
         finally:
             self.closed.append(query)
 

@@ -142,7 +142,7 @@ def test_a_template_has_its_bos_as_often_as_it_writes_it(
     try:
         assert self_check(tmp_path / "own.gguf", model, "f16")["chat_template"] == "equal"
     except ExportFailed as error:
-        assert begin.count("bos_token") == 2  # noqa: PT017 - llama.cpp writes one BOS and takes no other
+        assert begin.count("bos_token") == 2
         assert "token 1 is" in str(error)  # noqa: PT017
 
 

@@ -100,7 +100,7 @@ def _served(model: Any, messages: list[dict[str, str]], thinks: bool) -> list[st
             texts.append(
                 model.apply_chat_template(way, add_generation_prompt=True, tokenize=False, **template_settings(thinks))
             )
-        except Exception:  # noqa: S112 - a template is a program of its own
+        except Exception:
             continue
     return texts
 
@@ -237,12 +237,12 @@ def test_of_a_model_that_thinks_an_answer_reads_without_its_thought(name: str):
 
 def test_a_tokenizer_that_begins_a_text_with_a_blank_puts_none_before_an_answer():
     letters = "▁abcdefghijklmnopqrstuvwxyz.?"
-    pieces = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, [], unk_token="?"))  # noqa: S106
+    pieces = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, [], unk_token="?"))
     pieces.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     pieces.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     pieces.add_tokens([AddedToken(text, special=True, normalized=False) for text in ("<s>", "</s>")])
     template = "{% for m in messages %}{{ m.role }} {{ m.content }}</s>{% endfor %}"
     template += "{% if add_generation_prompt %}assistant {% endif %}"
-    model = PreTrainedTokenizerFast(tokenizer_object=pieces, eos_token="</s>", chat_template=template)  # noqa: S106
+    model = PreTrainedTokenizerFast(tokenizer_object=pieces, eos_token="</s>", chat_template=template)
     [ids] = AnswerFrame(model).behind([("user where?</s>assistant ", "here", "")])
     assert model.convert_ids_to_tokens(ids) == ["h", "e", "r", "e", "</s>"]

@@ -48,7 +48,7 @@ WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def in_brackets(text: str) -> str:
-    return mark_safe(f"⟦{text}⟧") if isinstance(text, SafeData) else f"⟦{text}⟧"  # noqa: S308
+    return mark_safe(f"⟦{text}⟧") if isinstance(text, SafeData) else f"⟦{text}⟧"
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
-from rl.base.errors import BadFile  # noqa: E402
-from rl.from_systems.toolbox.checkpoints.opcodes import PickleLimits  # noqa: E402
+from rl.base.errors import BadFile
+from rl.from_systems.toolbox.checkpoints.opcodes import PickleLimits
 from rl.from_systems.toolbox.checkpoints.reading import (
-    lines,  # noqa: E402
-    read_pickle,  # noqa: E402
+    lines,
+    read_pickle,
 )
-from tests.from_systems.toolbox.checkpoints.hostile import Case, cases  # noqa: E402
+from tests.from_systems.toolbox.checkpoints.hostile import Case, cases
 
 SEED, MUTATIONS = 20260105, 4000
 ACTORS = ("ctypes", "pty", "shutil", "socket", "subprocess", "timeit", "urllib.request")
