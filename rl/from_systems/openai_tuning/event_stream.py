@@ -16,7 +16,9 @@ class JobFollower:
 
     def __call__(self) -> tuple[bytes, bool]:
         """The events since the last call, and whether others come."""
-        job = TuningJob.objects.select_related("agent", "run__version").get(pk=self._name)
+        job = TuningJob.objects.select_related("agent", "run__version").filter(pk=self._name).first()
+        if job is None:  # its agent was deleted
+            return _DONE, False
         events = list_events(job)[::-1]
         behind = next((number for number, of in enumerate(events, 1) if of["id"] == self._last), 0)
         pieces = [f"id: {of['id']}\n".encode() + event(of) for of in events[behind:]]

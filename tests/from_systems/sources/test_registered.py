@@ -54,15 +54,15 @@ def test_what_is_wrong_in_the_file_is_said(written, wrong: dict[str, str], words
     written(**wrong)
     with pytest.raises(BadFile, match=words):
         sources()
-    assert [message.id for message in sources_can_be_asked(None)] == ["rl.E007"]
+    assert [message.id for message in sources_can_be_asked()] == ["rl.E007"]
 
 
 def test_a_missing_key_is_warned_of(written, monkeypatch):
     written()
     monkeypatch.delenv("KEY", raising=False)
-    assert [message.id for message in sources_can_be_asked(None)] == ["rl.W007"]
+    assert [message.id for message in sources_can_be_asked()] == ["rl.W007"]
     monkeypatch.setenv("KEY", "x")
-    assert sources_can_be_asked(None) == []
+    assert sources_can_be_asked() == []
 
 
 @pytest.mark.process
