@@ -125,17 +125,20 @@ def with_ids(key: ApiKey, checked: dict[str, Any]) -> dict[str, Any]:
     """The data with the ids of traces that it names by ids of other systems. Raises NotFound, and BadRequest where traces of
     several agents have one."""
     ids = dict(checked)
+    of_agent = {"agent__name__iexact": checked["agent"]} if checked.get("agent") else {}
     for field in ("trace", "other_trace"):
         if isinstance(name := checked.get(field), str):
-            traces = visible_to(key, Trace.objects.only("pk").order_by())
+            traces = visible_to(key, Trace.objects.filter(**of_agent).only("pk").order_by())
             known = list(by_external_id(traces, [name])[:2]) or [run for _, run in runs_with(traces, [name])]
             if len(known) > 1:
                 raise BadRequest(
-                    f"several agents have an answer {name!r}: send the id of the trace, or a key of one agent"
+                    f"several agents have an answer {name!r}: say which as 'agent', or send the id of the trace"
                 )
             if not known:
                 raise NotFound(f"there is no trace {name!r}, or this key is not for its agent")
             ids[field] = known[0].pk
+        elif name and of_agent and Trace.objects.filter(pk=name).exclude(**of_agent).exists():
+            raise NotFound(f"there is no trace {name} of the agent {checked['agent']!r}")
     return ids
 
 

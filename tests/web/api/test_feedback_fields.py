@@ -22,7 +22,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "notes": ("hm", "well"),
 }
 """Two values of each field that says something; a new field needs two here."""
-ABOUT = {"kind", "trace", "other_trace", "rater", "rated_at", "token", "other_token"}
+ABOUT = {"kind", "trace", "other_trace", "agent", "rater", "rated_at", "token", "other_token"}
 """Says what the event is about, by whom and when, and that he may."""
 CASES = [(kind, name) for kind, serializer in FEEDBACK_IN.items() for name in serializer().fields if name not in ABOUT]
 pytestmark = pytest.mark.django_db

@@ -68,7 +68,12 @@ def test_a_name_that_nobody_or_two_agents_have_is_refused_with_the_reason(server
     other = Agent.objects.create(name="other")
     twin = make_trace(other, external_id=NAME)
     assert "several agents" in assert_problem(rate(server, NAME), 400)["detail"]
+    for of in ({"agent": "Other"}, {"agent": "support-chat"}):
+        rated = server.post(URL, {"trace": NAME, "rater": "bert", "scale": "thumb", "value": 1, **of})
+        assert rated.json()["agent"] == of["agent"].lower()
     assert rate(Caller(key_for(other)), NAME).json()["trace"] == str(twin.pk)
+    wrong = {"trace": str(twin.pk), "agent": "support-chat", "rater": "bert", "scale": "thumb", "value": 1}
+    assert "of the agent 'support-chat'" in assert_problem(server.post(URL, wrong), 404)["detail"]
     assert_problem(rate(Caller(key_for(Agent.objects.create(name="third"))), NAME), 404)
 
 

@@ -51,6 +51,7 @@ class FeedbackIn(StrictSerializer):
     """What all kinds have in common."""
 
     trace = TraceField(help_text=ANSWER)
+    agent = TextField(max_length=64, required=False, help_text="Its name, where several may have an answer of that id.")
     rater = rater_field()
     tags = ShortListField(child=TextField(max_length=MAX_TAG_LENGTH), longest=MAX_TAGS, required=False)
     notes = TextField(max_length=MAX_NOTES_LENGTH, allow_blank=True, required=False)
