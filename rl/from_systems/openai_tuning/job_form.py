@@ -10,6 +10,7 @@ from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.from_systems.openai_tuning.calls import TuningRefused
 from rl.from_systems.openai_tuning.graders import GraderInvalid, validate
+from rl.from_systems.openai_tuning.job_work import WANDB
 from rl.from_systems.openai_tuning.lineage import TUNED
 from rl.serving.gateway.fields import check_field
 from rl.serving.gateway.refusals import Refusal
@@ -33,7 +34,6 @@ NUMBERS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
 WHOLE: Final = frozenset({"batch_size", "n_epochs", "eval_interval", "eval_samples"})
 UNUSED: Final = ("compute_multiplier", "reasoning_effort")
 """Those that a job says that it does not use, where they are given."""
-WANDB: Final = "wandb"
 WANDB_FIELDS: Final = frozenset({"project", "name", "tags", "entity"})
 """The last is not used: the account is the operator's."""
 MOST_MODEL, MOST_SUFFIX, MOST_PAIRS, MOST_KEY, MOST_VALUE = 200, 64, 16, 64, 512

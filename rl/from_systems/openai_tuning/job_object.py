@@ -7,8 +7,8 @@ from typing import Any, Final
 from django.db.models import F, FloatField, Sum
 from django.db.models.functions import Cast
 
-from rl.from_systems.openai_tuning.job_form import UNUSED, WANDB
-from rl.from_systems.openai_tuning.job_work import ORGANIZATION, figures_of
+from rl.from_systems.openai_tuning.job_form import UNUSED
+from rl.from_systems.openai_tuning.job_work import ORGANIZATION, WANDB, figures_of
 from rl.from_systems.openai_tuning.lineage import TUNED
 from rl.models import Evaluation, ModelVersion, TrainingRun, TuningJob
 from rl.serving.gateway.routing import CHECKPOINT

@@ -17,7 +17,6 @@ from rl.base.slugs import one_line
 from rl.dataset_builder import DataOptions
 from rl.dataset_builder.read.prompt_file import PromptFile
 from rl.from_systems.openai_tuning.checks import LEAST_ROWS, BadRows, check_rows
-from rl.from_systems.openai_tuning.job_form import WANDB
 from rl.from_systems.openai_tuning.job_rows import store_rows
 from rl.from_systems.openai_tuning.lineage import TUNED, lineage_of
 from rl.from_systems.openai_tuning.stored_files import write_file
@@ -30,6 +29,7 @@ from rl.versions.versions import list_passes, register_pass
 
 log = logging.getLogger(__name__)
 ORGANIZATION: Final = "ratchet"
+WANDB: Final = "wandb"
 PREPARE_SECONDS: Final = 1200
 """The longest that reading files, or exporting a model, may take in the queue; its lease is longer."""
 LEFT_SECONDS: Final = 600
