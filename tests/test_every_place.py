@@ -124,7 +124,6 @@ TRACE: dict[str, Names] = {
 LEFT_OUT: dict[str, dict[str, str]] = {
     "rl/web/api/serializers/traces.py, feedback in": {
         "Ratchet sets it": "id created_at source api_key address value is_current training_set quarantine",
-        "comes with the trace": "agent",
         "raters of the API do not sign in": "user",
         "has calls of its own": "retracts",
     },
