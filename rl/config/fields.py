@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 from rl.base.errors import UsageError
 
@@ -41,6 +42,19 @@ def check_fields(record: Any, where: str = "") -> None:
         value = getattr(record, name)
         if right := wrong_type(value, hint, bounds.get(name)):
             raise UsageError(f"{where}{name} must be {right}, not {str(value)[:100]!r}")
+
+
+def check_server_url(url: str, example: str) -> str:
+    """Returns the address without a slash at its end. Raises UsageError that shows the ``example``."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"url: {error}") from None
+    is_web = parts.scheme in ("http", "https") and host
+    if not is_web or parts.query or parts.fragment or parts.username is not None:
+        raise UsageError(f"url must look like {example}, without user name, '?' and '#', not {url!r}")
+    return url.rstrip("/")
 
 
 def wrong_type(value: Any, hint: Any, bounds: Bounds | None = None) -> str:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from rl.base.errors import BadFile, JudgeFailed, UsageError
 from rl.base.names import unknown_name
 from rl.base.outside_files import read_text
-from rl.config.fields import check_fields, within
+from rl.config.fields import check_fields, check_server_url, within
 from rl.environments.config_file import read_document
 
 OWN: Final = "own"
@@ -48,20 +47,7 @@ class JudgeServer:
             raise UsageError(f"needs {missing[0]}")
         if own := sorted({*self.parameters} & {*SENT_ALWAYS}):
             raise UsageError(f"parameters: {own[0]} is set by Ratchet")
-        self._check_url()
-        object.__setattr__(self, "url", self.url.rstrip("/"))
-
-    def _check_url(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            host, _ = parts.hostname, parts.port
-        except ValueError as error:
-            raise UsageError(f"url: {error}") from None
-        is_web = parts.scheme in ("http", "https") and host
-        if not is_web or parts.query or parts.fragment or parts.username is not None:
-            raise UsageError(
-                f"url must look like http://127.0.0.1:8000/v1, without user name, '?' and '#', not {self.url!r}"
-            )
+        object.__setattr__(self, "url", check_server_url(self.url, "http://127.0.0.1:8000/v1"))
 
     def key(self) -> str:
         """Raises JudgeFailed where the file cannot be read."""

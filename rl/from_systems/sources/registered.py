@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -13,7 +12,7 @@ from rl.base.errors import UsageError
 from rl.base.names import unknown_name
 from rl.base.slugs import VARIABLE, check_slug
 from rl.collect.importers.langfuse_score import read_scales
-from rl.config.fields import check_fields
+from rl.config.fields import check_fields, check_server_url
 from rl.environments.config_file import read_document
 from rl.environments.variables import require_texts
 
@@ -48,20 +47,7 @@ class FeedbackSource:
         if self.scales and self.system != "langfuse":
             raise UsageError("scales are for scores of langfuse")
         read_scales(require_texts("scales", self.scales, "[user-rating=1..5]"))
-        self._check_url()
-        object.__setattr__(self, "url", self.url.rstrip("/"))
-
-    def _check_url(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            host, _ = parts.hostname, parts.port
-        except ValueError as error:
-            raise UsageError(f"url: {error}") from None
-        is_web = parts.scheme in ("http", "https") and host
-        if not is_web or parts.query or parts.fragment or parts.username is not None:
-            raise UsageError(
-                f"url must look like https://chat.example.org, without user name, '?' and '#', not {self.url!r}"
-            )
+        object.__setattr__(self, "url", check_server_url(self.url, "https://chat.example.org"))
 
     def key(self) -> str:
         """Raises UsageError where the variable is empty."""
