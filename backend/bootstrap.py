@@ -155,7 +155,16 @@ def _ask_for_consent(environment: Path) -> bool:
 
 
 def _pip_install(environment: Path, files: Sequence[str]) -> int:
-    command = [str(_python(environment)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    """Python compiles what is imported; compiling all of it here is half of the work, most of it for nothing."""
+    command = [
+        str(_python(environment)),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-compile",
+    ]
     for name in files:
         command += ["-r", str(ROOT / name)]
     result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -1,7 +1,7 @@
 """The Django app.
 
-Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluation, export, from_systems, operations,
-    rewards, scoring, tasks, web; Django."""
+Imports: base, checks, collect, config, data_formatter, dataset_builder, evaluation, export, from_systems, models,
+    operations, rewards, scoring, tasks, web; Django."""
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models.signals import post_migrate, pre_migrate
+from django.dispatch import Signal
 
 
 class RatchetConfig(AppConfig):
@@ -20,23 +21,31 @@ class RatchetConfig(AppConfig):
         from django_q.signals import post_spawn
 
         from rl import checks, tasks  # noqa: F401  registers the start-up checks
-        from rl.from_systems.command_center.callers import allow_origin_of_page
-        from rl.from_systems.n3 import policies
-        from rl.from_systems.openai_tuning import job_work
+        from rl.models import run_ended
         from rl.operations import audit_signals
         from rl.operations.unfit_databases import refuse_unfit_database
-        from rl.web.api.auth import allow_origin_of_publishable_key
 
         _add_other_systems()
         _add_other_packages()
-        check_request_enabled.connect(allow_origin_of_publishable_key)
-        check_request_enabled.connect(allow_origin_of_page)
+        _connect(check_request_enabled, "rl.web.api.auth.allow_origin_of_publishable_key")
+        _connect(check_request_enabled, "rl.from_systems.command_center.callers.allow_origin_of_page")
+        _connect(run_ended, "rl.from_systems.n3.policies.write_results")
+        _connect(run_ended, "rl.from_systems.openai_tuning.job_work.settle_job")
         audit_signals.connect()
-        policies.connect()
-        job_work.connect()
         post_spawn.connect(tasks.introduce_worker)
         pre_migrate.connect(refuse_unfit_database, sender=self)
         post_migrate.connect(tasks.ensure_schedules, sender=self)
+
+
+def _connect(signal: Signal, path: str) -> None:
+    """``path``: the dotted name of a receiver, which is imported when there is something to receive: half of what it needs
+    is of no use to a command."""
+    from rl.base.leaves import import_name
+
+    def receive(sender: object, **values: Any) -> object:
+        return import_name(path)(sender=sender, **values)
+
+    signal.connect(receive, weak=False, dispatch_uid=path)
 
 
 def _add_other_systems() -> None:

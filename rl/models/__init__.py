@@ -14,6 +14,6 @@ from rl.models.feedback import Feedback, LabelModel, LabelProposal, PendingSpan,
 from rl.models.queues import AnswerPair, Claim, GoldItem, Invite, RatingQueue
 from rl.models.serving import Deployment
 from rl.models.traces import QuestionStart, RunPart, Trace, UserTurns, prompt_key
-from rl.models.training import Episode, MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace
+from rl.models.training import Episode, MetricPoint, TrainingRun, TrainingSet, TrainingSetTrace, run_ended
 from rl.models.tuning import TuningJob, Upload, UploadedFile, UploadPart
 from rl.models.versions import BASE, Artifact, Evaluation, ModelVersion, version_name

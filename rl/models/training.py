@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
+from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -217,6 +218,10 @@ class TrainingRun(models.Model):
         changed = type(self).objects.filter(condition, pk=self.pk).update(**changes)
         self.refresh_from_db()
         return changed == 1
+
+
+run_ended = Signal()
+"""Sent with ``run`` after it is stored that a run succeeded, failed or was cancelled while it worked."""
 
 
 class MetricPoint(models.Model):

@@ -12,7 +12,6 @@ from datetime import timedelta
 import psutil
 from django.conf import settings
 from django.db import transaction
-from django.dispatch import Signal
 from django.utils import timezone
 
 from rl import dataset_builder
@@ -20,7 +19,7 @@ from rl.base import logs
 from rl.base.errors import RunConflict
 from rl.base.find_process import find_process
 from rl.config import find_method
-from rl.models import TrainingRun
+from rl.models import TrainingRun, run_ended
 from rl.operations import audit
 from rl.operations.audit import Action
 from rl.operations.webhooks.events import run_finished
@@ -29,8 +28,6 @@ from rl.serving import machine
 
 logger = logging.getLogger(__name__)
 
-run_ended = Signal()
-"""Sent with ``run`` after it is stored that a run succeeded, failed or was cancelled while it worked."""
 START_GRACE = timedelta(seconds=60)
 """How long a claimed run may take to introduce its process, and a queued one to be started by its task."""
 

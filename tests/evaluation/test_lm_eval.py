@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-import sysconfig
 from collections.abc import Callable
 from io import StringIO
 from itertools import product
@@ -44,13 +43,9 @@ Question = dict[str, Any]
 
 @pytest.fixture(scope="session")
 def harness() -> str:
-    """Its Python. What our own environment has is not installed again: torch alone would take minutes."""
-    ours = sysconfig.get_path("purelib")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", ours)
-        python = environment_of("lm-eval")
+    """Its Python."""
+    python = environment_of("lm-eval", borrows=True)
     [packages] = python.parent.parent.glob("lib/python*/site-packages")
-    (packages / "borrowed.pth").write_text(f"{ours}\n")
     # The harness reads its own 13,000 task files at each start, which takes longer than all else.
     for shipped in (packages / "lm_eval/tasks").glob("*/"):
         shutil.rmtree(shipped, ignore_errors=True)

@@ -170,11 +170,8 @@ def model_path(run: TrainingRun, version: ModelVersion) -> str:
     return str(versions.version_directory(version) / (MODEL if run.config.get("full") else ADAPTER))
 
 
-def connect() -> None:
-    supervisor.run_ended.connect(_write_results, dispatch_uid="n3 training results")
-
-
-def _write_results(run: TrainingRun, **signal: Any) -> None:
+def write_results(run: TrainingRun, **signal: Any) -> None:
+    """For ``run_ended``."""
     if run.state != TrainingRun.State.SUCCEEDED or run.version is None:
         return
     from_n3 = ("policies", "n3")  # its calls, and its files

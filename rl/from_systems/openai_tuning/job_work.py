@@ -41,10 +41,6 @@ HELD_OUT_SHARE: Final = 0.1
 """What a job without a validation file holds out of its prompts."""
 
 
-def connect() -> None:
-    supervisor.run_ended.connect(_run_ended, dispatch_uid="jobs of OpenAI's fine-tuning API")
-
-
 def enqueue(part: str, job: TuningJob) -> None:
     """``part``: the name of a function of this module. Once the row is committed."""
     from django_q.tasks import async_task  # reads the queue's settings when imported
@@ -167,8 +163,8 @@ def _numbers(asked: Mapping[str, Any]) -> dict[str, Any]:
     return numbers
 
 
-def _run_ended(run: TrainingRun, **signal: Any) -> None:
-    """In the run's own process, whose tasks the queue would not believe."""
+def settle_job(run: TrainingRun, **signal: Any) -> None:
+    """For ``run_ended``. In the run's own process, whose tasks the queue would not believe."""
     own = TuningJob.objects.select_related("agent").filter(run=run, is_paused=False, finished_at=None).first()
     if own:
         _settle(own, run)

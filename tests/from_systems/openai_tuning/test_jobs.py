@@ -25,9 +25,9 @@ from rl.models import (
     TrainingRun,
     TuningJob,
     UploadedFile,
+    run_ended,
 )
 from rl.models.traces import HELD_OUT, SPLIT
-from rl.runs import supervisor
 from rl.runs.choosing import RunOptions, require_origins
 from rl.runs.run import files_of
 from rl.serving.gateway.table import load
@@ -199,7 +199,7 @@ def test_a_job_is_settled_when_its_run_ends_also_beside_an_older_one_that_is_pau
     older, job = make_job(trainer), make_job(trainer)
     trainer.post(f"{JOBS}/{older.pk}/pause")
     assert job_work.prepare(job.pk) == "started"
-    supervisor.run_ended.send(TrainingRun, run=end_run(job, TrainingRun.State.FAILED, error="no memory"))
+    run_ended.send(TrainingRun, run=end_run(job, TrainingRun.State.FAILED, error="no memory"))
     assert (shown(trainer, job).status, shown(trainer, older).status) == ("failed", "validating_files")
 
 
