@@ -21,10 +21,8 @@ Target = Deployment.Target
 def instruct(agent: Agent, text: str, instruction_place: str = QUESTION) -> ModelVersion:
     """A version with the weights of what is in use, told ``text`` in place of what that is told; the same words find the
     same version again. Raises UsageError for words that are none or too many, and where nothing serves the weights."""
-    words = check_instruction(text.replace("\r\n", "\n").strip())
+    words = read_words(text)
     require_known("place", instruction_place, PLACES)
-    if not words:
-        raise UsageError("say in a sentence what the answers should be like")
     in_use = Deployment.champion(agent)
     if in_use and (in_use.instruction, in_use.instruction_place) == (words, instruction_place):
         raise UsageError(f"{in_use.name}, which is in use, is told this already")
@@ -35,6 +33,13 @@ def instruct(agent: Agent, text: str, instruction_place: str = QUESTION) -> Mode
         version = same.first() or register_worded(agent, weights, words, instruction_place)
         share_server(version)
     return version
+
+
+def read_words(text: str) -> str:
+    """Raises UsageError for none or too many."""
+    if words := check_instruction(text.replace("\r\n", "\n").strip()):
+        return words
+    raise UsageError("say in a sentence what the answers should be like")
 
 
 def share_server(version: ModelVersion) -> Deployment:

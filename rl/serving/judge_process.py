@@ -72,6 +72,18 @@ def known_judges() -> list[int]:
     return sorted(int(file.stem) for file in judges_folder().glob("*.json") if file.stem.isdecimal())
 
 
+def ask_for(agent_id: int) -> None:
+    """Remembers that somebody wants its judge now."""
+    judges_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    path_of(agent_id, ".asked").touch()
+
+
+def asked_since(moment: float) -> list[int]:
+    """Numbers of the agents whose judge somebody wanted since then."""
+    files = (file for file in judges_folder().glob("*.asked") if file.stem.isdecimal())
+    return [int(file.stem) for file in files if file.stat().st_mtime > moment]
+
+
 def is_alive(agent_id: int) -> bool:
     """Wherever on this machine it runs, in a container too."""
     with suppress(FileNotFoundError), path_of(agent_id, ".lock").open("rb") as lock:

@@ -1,7 +1,7 @@
 """Judges of agents whose answers are the best of several: one process for each, which the queue looks after every minute.
 
-A judge is wanted for an agent with a deployment, or an arm of a running experiment, of which several answers are asked, and
-with a label model that may be used."""
+A judge is wanted for an agent with a deployment, or an arm of a running experiment, of which several answers are asked, or
+whose answers somebody wanted compared a moment ago, and with a label model that may be used."""
 
 import logging
 import socket
@@ -32,6 +32,8 @@ MAX_RESTARTS = 3
 STEADY_SECONDS = 600
 """A judge that has run for so long is well again."""
 START_SECONDS = 120.0
+ASKED_SECONDS = 600.0
+"""A judge that was asked for by itself is kept for so long."""
 _POLL_SECONDS, _CONNECT_SECONDS = 0.2, 2.0
 
 
@@ -104,6 +106,14 @@ def start(agent: Agent, *, report: Report = silent) -> str:
     return problem + process.cause_of_death(agent.pk) if problem and not process.is_alive(agent.pk) else problem
 
 
+def wake(agent: Agent) -> None:
+    """Has the agent's judge for a while, whoever else wants it, and starts it where it does not run; waits for nothing."""
+    process.ask_for(agent.pk)
+    with suppress(Busy), _lock(not_now):
+        if not _makes_way():
+            _look_after(agent)
+
+
 def supervise() -> dict[str, int]:
     """One round: starts judges that are wanted, gives up those that do not stay up, ends those that nobody wants any more.
     It waits for nothing, and does nothing while somebody else starts one."""
@@ -138,7 +148,8 @@ def _end_others(wanted: Iterable[Agent]) -> int:
 def _wanted_agents() -> QuerySet[Agent]:
     deployed = Deployment.objects.filter(best_of__gt=1).exclude(target=Deployment.Target.NONE).values("agent")
     arms = Arm.objects.filter(best_of__gt=1, is_stopped=False, experiment__state=Experiment.State.RUNNING)
-    return Agent.objects.filter(Q(pk__in=deployed) | Q(pk__in=arms.values("experiment__agent")))
+    asked = Q(pk__in=process.asked_since(time.time() - ASKED_SECONDS))
+    return Agent.objects.filter(Q(pk__in=deployed) | Q(pk__in=arms.values("experiment__agent")) | asked)
 
 
 def _lock(when_held: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:

@@ -21,9 +21,9 @@ export async function ask(address, options = {}) {
 }
 
 /** Sends a form with its token. */
-export function post(address, token, fields) {
+export function post(address, token, fields, signal) {
   const body = new FormData();
   body.set("csrfmiddlewaretoken", token);
   for (const [name, value] of fields) body.append(name, value);
-  return ask(address, { method: "POST", body });
+  return ask(address, { method: "POST", body, signal });
 }

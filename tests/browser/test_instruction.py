@@ -34,6 +34,10 @@ def test_a_sentence_changes_the_next_answer_and_a_click_takes_it_back(
     status = talk.locator("#instruction-status")
     expect(status).to_have_text("One past question, answered without it and with it. Is it better?")
     assert upstream.last["messages"][-1]["content"] == f"Why is the sky blue?\n\n{SHORT}"
+    expect(talk.locator("#instruction-place")).to_contain_text(
+        "too few past questions were answered in both places to tell"
+    )
+    expect(talk.locator("#instruction-forecast")).to_contain_text("has no judge yet: run 'auto_label")
     expect(talk.locator("#tried .after-name")).to_have_text("v3")
     expect(talk.locator("#tried .after-text")).not_to_be_empty()
     talk.get_by_role("button", name="Use it").click()

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -24,3 +26,12 @@ def test_what_is_refused_is_told_and_makes_nothing(served: Agent) -> None:
     with pytest.raises(CommandError, match="say in a sentence"):
         call_command("instruct", " ", agent=served.name)
     assert not served.versions.exists()
+
+
+def test_the_place_that_nobody_names_is_tried_on_past_questions(served: Agent, capsys) -> None:
+    call_command("instruct", "Answer in French.", agent=served.name, json=True)
+    tried = json.loads(capsys.readouterr().out)
+    assert (tried["place"], tried["heeded, system"], tried["surely heeded"]) == ("question", "0 of 0", False)
+    call_command("instruct", "Answer in French.", agent=served.name, instruction_place="system")
+    assert "heeded" not in capsys.readouterr().out
+    assert served.versions.first().instruction_place == "system"

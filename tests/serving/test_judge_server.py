@@ -12,7 +12,7 @@ import pytest
 
 from rl.base.errors import UsageError
 from rl.models import Agent, Deployment, Experiment, LabelModel, TrainingRun
-from rl.serving import judge_process, judge_server
+from rl.serving import forecast, judge_process, judge_server
 from rl.serving.experiments import lifecycle
 from rl.serving.experiments.lifecycle import Variant
 from rl.serving.gateway.best_of import Unjudged, rate
@@ -125,6 +125,22 @@ def test_one_that_died_starts_again_and_one_that_nobody_wants_ends(wanting: Agen
     set_best_of(wanting, None, 1)
     assert judge_server.supervise() == {**NOTHING, "ended": 1}
     assert (is_alive(wanting.pk), known_judges(), judge_server.find_problem(wanting)) == (False, [], "")
+
+
+@pytest.mark.slow
+def test_one_that_somebody_asks_for_by_itself_runs_for_a_while(
+    wanting: Agent, tiny_base: Path, light: None, monkeypatch: pytest.MonkeyPatch
+):
+    Deployment.objects.update(best_of=1)
+    make_judge(wanting, tiny_base)
+    assert judge_server.supervise() == NOTHING
+    with pytest.raises(Unjudged, match="does not answer yet"):
+        forecast.compare(wanting, "Where is my parcel?", SHORT, LONG)
+    until(lambda: judge_server.find_problem(wanting) == "")
+    assert forecast.compare(wanting, "Where is my parcel?", SHORT, LONG) is True
+    assert judge_server.supervise() == NOTHING
+    monkeypatch.setattr(judge_server, "ASKED_SECONDS", -1.0)
+    assert judge_server.supervise() == {**NOTHING, "ended": 1}
 
 
 @pytest.mark.slow

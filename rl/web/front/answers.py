@@ -5,7 +5,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -35,11 +35,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What an answer becomes when ``run`` has ended; its headers stay."""
+    """What an answer becomes when ``run`` or ``work`` has ended; its headers stay."""
 
     run: int
     render: Callable[[], tuple[int, bytes]]
     """Status and body as things are then. Reads the database."""
+    work: Callable[[], Coroutine[Any, Any, bool]] | None = None
+    """What is waited for in the place of a run, in no thread; it is cancelled when the client leaves."""
 
 
 class EndsOfRuns:
@@ -123,6 +125,21 @@ def hand_over(request: HttpRequest, question: GatewayQuestion) -> HttpResponse:
     if not request.META.get(PASSES_ON):
         return JsonResponse({"error": _NO_GATEWAY}, status=HTTPStatus.SERVICE_UNAVAILABLE)
     return _HandedOver(question)
+
+
+class _WhenDone(JsonResponse):
+    def __init__(self, later: Later) -> None:
+        super().__init__({})
+        self.later = later
+
+
+def when_done(request: HttpRequest, work: Callable[[], Coroutine[Any, Any, bool]], document: Callable[[], Any]) -> Any:
+    """What ``document`` gives, as JSON, after ``work``: no thread waits for that, but where the site is served without its
+    front."""
+    if request.META.get(PASSES_ON):
+        return _WhenDone(Later(0, lambda: (HTTPStatus.OK, json.dumps(document()).encode()), work))
+    asyncio.run(work())
+    return JsonResponse(document())
 
 
 PIECE: Final = 65_536

@@ -137,7 +137,8 @@ class Front:
     async def _when_ended(self, receive: Any, answer: HttpAnswer, later: Later) -> HttpAnswer:
         """Raises ClientLeft."""
         try:
-            if await unless_gone(receive, self._ends.wait(later.run)) is None:
+            waiting = later.work() if later.work else self._ends.wait(later.run)
+            if await unless_gone(receive, waiting) is None:
                 raise ClientLeft
         except asyncio.CancelledError:  # the server stops: as things are
             return answer

@@ -1,7 +1,6 @@
 """What the answers should be like, said in a sentence on the page of a conversation: tried on past questions, put into use,
 and taken back."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,17 +13,22 @@ from django.views.decorators.http import require_POST
 
 from rl.base.errors import UsageError
 from rl.base.names import require_known
-from rl.models import Agent, Deployment, Feedback, ModelVersion, UserTurns, version_name
-from rl.serving import instructions, promotion, withdrawal
+from rl.models import Agent, Deployment, Feedback, ModelVersion, version_name
+from rl.serving import forecast, instructions, judge_server, promotion, withdrawal
+from rl.serving.gateway.best_of import Unjudged
+from rl.serving.heeded import DryRun, past_questions
 from rl.web import conversations
-from rl.web.front.answers import hand_over
+from rl.web.front.answers import hand_over, when_done
+from rl.web.notes import group_notes
 from rl.web.pages import guards
 from rl.web.pages.versions import PROMOTE
 
 PAST: Final = 8
 """Questions that it is tried on."""
+SECONDS: Final = 40.0
+"""That finding the place may take."""
 LOOKED_THROUGH: Final = 300
-"""Newest answers in which they are looked for, and newest notes."""
+"""Newest notes."""
 NOTES: Final = 5
 LONGEST_NOTE: Final = 120
 NEEDED: Final = (PROMOTE, "rl.view_trace", "rl.view_feedback")
@@ -47,23 +51,24 @@ def describe_instruction(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _notes(agent: Agent) -> list[str]:
-    """The commonest of the newest, in the words of whoever wrote them first, without a name."""
+def _notes(agent: Agent) -> list[tuple[str, int]]:
+    """The commonest of the newest with how many say the same, without a name."""
     rows = Feedback.objects.filter(agent=agent, is_current=True).exclude(notes="").order_by("-created_at")
     newest = [" ".join(note.split()) for note in rows.values_list("notes", flat=True)[:LOOKED_THROUGH]]
-    short = {note.casefold(): note for note in newest if len(note) <= LONGEST_NOTE}
-    counts = Counter(note.casefold() for note in newest if note.casefold() in short)
-    return [short[note] for note, _ in counts.most_common(NOTES)]
+    return group_notes(note for note in newest if len(note) <= LONGEST_NOTE)[:NOTES]
 
 
 @require_POST
 @guards.talk_call
-def change_instruction(request: HttpRequest, agent: Agent, user: User) -> JsonResponse:
-    """``action`` is try with ``text`` and ``place``; or use, leave or back with a ``version``."""
+def change_instruction(request: HttpRequest, agent: Agent, user: User) -> HttpResponse:
+    """``action`` is place with ``text``; try with ``text`` and ``place``; use, leave or back with a ``version``; or judge
+    with a ``question`` and two answers, ``before`` and ``after``."""
     if not may_instruct(user):
         raise PermissionDenied(REFUSAL)
     action = request.POST.get("action", "")
-    require_known("action", action, _ACTIONS)
+    require_known("action", action, (_PLACE, *_ACTIONS))
+    if action == _PLACE:
+        return _find_place(request, agent)
     return JsonResponse(_ACTIONS[action](agent, request.POST))
 
 
@@ -77,25 +82,33 @@ def answer_as(request: HttpRequest, agent: Agent, user: User, version: str) -> H
     return hand_over(request, conversations.read_question(request.body, agent, user.pk, rater, pinned=version))
 
 
+def _find_place(request: HttpRequest, agent: Agent) -> HttpResponse:
+    """Where it is heeded, after some of the past questions were answered each way. Whoever leaves the page ends it."""
+    questions = [row["question"] for row in past_questions(agent, Deployment.champion(agent), PAST)]
+    dry_run = DryRun(agent, request.POST.get("text", ""), questions, SECONDS)
+
+    def tell() -> dict[str, Any]:
+        outcome = dry_run.outcome
+        return {"place": outcome.better, "heeded": outcome.heeded, "of": outcome.of, "sure": outcome.is_sure}
+
+    return when_done(request, dry_run.work, tell)
+
+
+def _judge(agent: Agent, posted: Mapping[str, str]) -> dict[str, Any]:
+    """``prefers`` the new answer, null where both are the same; or ``problem``, and whether it ``waits`` for the judge."""
+    question, old, new = (posted.get(name, "") for name in ("question", "before", "after"))
+    try:
+        return {"prefers": forecast.compare(agent, question, old, new)}
+    except (UsageError, Unjudged) as problem:
+        return {"problem": str(problem), "waits": isinstance(problem, Unjudged)}
+
+
 def _try(agent: Agent, posted: Mapping[str, str]) -> dict[str, Any]:
     """The version that was made of it, and past questions with the answers of what is in use, None where it has none."""
     version = instructions.instruct(agent, posted.get("text", ""), posted.get("place") or instructions.QUESTION)
+    judge_server.wake(agent)  # it starts while the questions are answered
     live = Deployment.champion(agent)
-    return {"version": version.name, "before": version_name(live), "questions": past_questions(agent, live)}
-
-
-def past_questions(agent: Agent, live: ModelVersion | None) -> list[dict[str, Any]]:
-    """The newest different ones that began a conversation, each with the newest answer of ``live``."""
-    rows = agent.traces.annotate(turns=UserTurns("prompt")).filter(turns=1, tool_calls=[]).exclude(response="")
-    sides: dict[str, dict[str, Any]] = {}
-    rows = rows.only("prompt", "prompt_key", "response", "model_version").order_by("-created_at")
-    for trace in rows[:LOOKED_THROUGH].iterator(chunk_size=50):
-        if len(sides) == PAST and trace.prompt_key not in sides:
-            continue
-        entry = sides.setdefault(trace.prompt_key, {"question": trace.question, "before": None})
-        if entry["before"] is None and trace.model_version_id == (live.pk if live else None):
-            entry["before"] = trace.response
-    return [*sides.values()]
+    return {"version": version.name, "before": version_name(live), "questions": past_questions(agent, live, PAST)}
 
 
 def _use(agent: Agent, posted: Mapping[str, str]) -> dict[str, Any]:
@@ -124,4 +137,5 @@ def _find(agent: Agent, posted: Mapping[str, str]) -> ModelVersion:
     return version
 
 
-_ACTIONS: Final = {"try": _try, "use": _use, "leave": _leave, "back": _take_back}
+_PLACE: Final = "place"
+_ACTIONS: Final = {"try": _try, "use": _use, "leave": _leave, "back": _take_back, "judge": _judge}

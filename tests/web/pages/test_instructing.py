@@ -5,8 +5,10 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from rl.collect.feedback.write import rate
-from rl.models import Agent, Deployment
-from rl.web.pages.instructing import past_questions
+from rl.models import Agent, Deployment, LabelModel
+from rl.serving import forecast, judge_server
+from rl.serving.gateway.best_of import Unjudged
+from rl.serving.heeded import past_questions
 from tests.admin.records import make_version
 from tests.conftest import make_trace
 
@@ -104,7 +106,8 @@ def test_notes_of_raters_stand_there_the_commonest_first_and_without_a_name(staf
     for number, note in enumerate(["Too long", "No lists", "too  long", "y" * 200]):
         rated = make_trace(agent, f"question {number}")
         rate(rated, rater=f"user:{number}", scale="thumb", value=0, source="test", notes=note)
-    assert staff.get(PAGE).context["instruction"]["notes"] == ["Too long", "No lists"]
+    assert staff.get(PAGE).context["instruction"]["notes"] == [("too long", 2), ("No lists", 1)]
+    assert 'data-text="too long" dir="auto">too long <span class="soft">× 2</span>' in staff.get(PAGE).content.decode()
 
 
 def test_past_questions_are_different_and_begin_a_conversation(agent: Agent) -> None:
@@ -112,4 +115,72 @@ def test_past_questions_are_different_and_begin_a_conversation(agent: Agent) -> 
     make_trace(agent, "Why?", response="old", model_version=live)
     make_trace(agent, "Why?", response="new", model_version=live)
     make_trace(agent, "How?", response="of the base model")
-    assert past_questions(agent, live) == [{"question": "How?", "before": None}, {"question": "Why?", "before": "new"}]
+    assert past_questions(agent, live, 1) == [{"question": "How?", "before": None}]
+    assert past_questions(agent, live, 8) == [
+        {"question": "How?", "before": None},
+        {"question": "Why?", "before": "new"},
+    ]
+
+
+def test_without_past_questions_the_place_is_behind_the_question(
+    staff: Client, agent: Agent, served: Deployment
+) -> None:
+    news = send(staff, "place", text=SHORT).json()
+    assert news == {"place": "question", "heeded": {"question": 0, "system": 0}, "of": 0, "sure": False}
+    assert send(staff, "place", text=" ").json() == {"error": "say in a sentence what the answers should be like"}
+    assert not agent.versions.exists()
+
+
+def test_where_there_is_no_judge_it_says_why(staff: Client, agent: Agent, served: Deployment) -> None:
+    why = "support-chat has no judge yet: run 'auto_label --agent support-chat'"
+    answer = send(staff, "judge", question="Why?", before="Long.", after="Short.")
+    assert answer.json() == {"problem": why, "waits": False}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ratings", "prefers"),
+    [
+        ("Long.", "Short.", [0.0, 1.0], True),
+        ("Long.", "Short.", [1.0, 0.0], False),
+        ("Same.", "Same.", [0.0, 1.0], None),
+        ("Long.", "Add salt. " * 20, [0.0, 1.0], False),  # a loop loses, whatever the judge says
+        ("Add salt. " * 20, "Short.", [1.0, 0.0], True),
+    ],
+)
+def test_the_judge_is_asked_and_a_loop_loses(
+    monkeypatch: pytest.MonkeyPatch,
+    staff: Client,
+    agent: Agent,
+    old: str,
+    new: str,
+    ratings: list[float],
+    prefers: bool | None,
+) -> None:
+    async def rate_all(judge: object, prompt: object, answers: object) -> list[float]:
+        return ratings
+
+    monkeypatch.setattr(judge_server, "require_judge", lambda agent: LabelModel(agent=agent))
+    monkeypatch.setattr(judge_server, "wake", lambda agent: None)
+    monkeypatch.setattr(judge_server, "find_problem", lambda agent: "")
+    monkeypatch.setattr(forecast, "rate", rate_all)
+    assert send(staff, "judge", question="Why?", before=old, after=new).json() == {"prefers": prefers}
+
+
+def test_a_judge_that_starts_is_waited_for(monkeypatch: pytest.MonkeyPatch, staff: Client, agent: Agent) -> None:
+    def start_slowly(*of: object) -> None:
+        raise Unjudged("the judge does not answer yet")
+
+    monkeypatch.setattr(forecast, "compare", start_slowly)
+    answer = send(staff, "judge", question="Why?", before="Long.", after="Short.")
+    assert answer.json() == {"problem": "the judge does not answer yet", "waits": True}
+
+
+def test_the_rating_page_and_the_agents_lead_staff_there_and_nobody_else(
+    staff: Client, client: Client, alice: User, agent: Agent, served: Deployment
+) -> None:
+    link = f'href="{PAGE}#instruction"'
+    make_trace(agent, "Why?")
+    pages = ["/rate/support-chat/", "/agents/support-chat/"]
+    assert [link in staff.get(page, follow=True).content.decode() for page in pages] == [True, True]
+    client.force_login(alice)
+    assert [link in client.get(page, follow=True).content.decode() for page in pages] == [False, False]
