@@ -15,84 +15,15 @@ _SAME: Final = {
     "wrong": "false incorrect error mistake falsch fehler mal incorrecto",
     "list": "lists bullet bullets bulleted numbered liste listen aufzählung lista listas",
     "polite": "rude unfriendly impolite friendlier politer kinder unhöflich freundlicher",
-    "plain": "simpler simple simpler jargon complicated complex easier technical einfacher kompliziert",
+    "plain": "simpler simple jargon complicated complex easier technical einfacher kompliziert",
     "repeat": "repeats repeating repeated repetitive repetition again loop loops wiederholt",
 }
 """Words for what is asked for or complained of; a word that is in none stands for itself."""
 _AS_ONE: Final = {word: name for name, words in _SAME.items() for word in words.split()}
-_FILLING: Final = frozenset(
-    {
-        *(
-            "a",
-            "an",
-            "the",
-            "is",
-            "are",
-            "was",
-            "it",
-            "its",
-            "this",
-            "that",
-            "i",
-            "me",
-            "you",
-            "your",
-            "s",
-            "t",
-            "to",
-            "of",
-            "for",
-        ),
-        *(
-            "in",
-            "and",
-            "answer",
-            "answers",
-            "response",
-            "reply",
-            "be",
-            "make",
-            "keep",
-            "please",
-            "way",
-            "much",
-            "far",
-            "too",
-        ),
-        *(
-            "very",
-            "so",
-            "really",
-            "bit",
-            "little",
-            "just",
-            "more",
-            "less",
-            "und",
-            "die",
-            "der",
-            "das",
-            "ist",
-            "es",
-            "bitte",
-        ),
-        *(
-            "viel",
-            "zu",
-            "sehr",
-            "etwas",
-            "ein",
-            "eine",
-            "antwort",
-            "por",
-            "favor",
-            "muy",
-            "demasiado",
-            "la",
-            "el",
-            "respuesta",
-        ),
-    }
+_FILLING: Final = (
+    "a an the is are was it its this that i me you your s t to of for in and answer answers response "
+    "reply be make keep please way much far too very so really bit little just more less und die der das "
+    "ist es bitte viel zu sehr etwas ein eine antwort por favor muy demasiado la el respuesta"
 )
 
 
@@ -111,7 +42,7 @@ def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
 
 def _meaning(note: str) -> frozenset[str]:
     words = words_of(note)
-    kept = [_AS_ONE.get(word, word) for word in words if word not in _FILLING]
+    kept = [_AS_ONE.get(word, word) for word in words if word not in _FILLING.split()]
     return frozenset(kept or words)
 
 
