@@ -5,15 +5,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rl.base.manner import ASKED_PLAINLY, Manner
 from rl.base.measurements import Interval
 
 CARD_NAME = "README.md"
 """The file name of a model card, as model hubs call it."""
+VERSION_FILE = "version.json"
 
 
 def card_path(exported: Path) -> Path:
     """The model card in a directory; beside a single file, its name with ``.md``."""
     return exported / CARD_NAME if exported.is_dir() else exported.with_suffix(".md")
+
+
+def version_file_path(exported: Path) -> Path:
+    """The document for programs in a directory; beside a single file, its name with ``.json``."""
+    return exported / VERSION_FILE if exported.is_dir() else exported.with_suffix(".json")
+
+
+def beside(exported: Path) -> list[Path]:
+    """What was written about a single GGUF file."""
+    return [card_path(exported), version_file_path(exported)] if exported.suffix == ".gguf" else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +95,13 @@ class Provenance:
     agent: str = ""
     version: str = ""
     parent: str = ""
-    instruction: str = ""
-    """What it must be told with every question."""
-    instruction_place: str = ""
-    """In words."""
+    manner: Manner = ASKED_PLAINLY
+    told_where: str = ""
+    """The place of its instruction, in words."""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of a chat completion with which it is asked."""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """What its answers are kept to."""
     method: str = ""
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     data: DataFacts | None = None

@@ -4,7 +4,7 @@
 imported on first use, because it needs torch. ``GGUFExporter``, ``export_to_ollama``, ``OllamaDeployer`` and
 ``OllamaHostingProfile`` can be had from here, and are imported on first use too.
 
-Imports: base, config, dataset_builder, lm, models, operations, versions; Django."""
+Imports: base, collect, config, dataset_builder, lm, models, operations, versions; Django."""
 
 from functools import partial
 from typing import Final

@@ -21,6 +21,7 @@ from rl.base.export_records import (
     ExportResult,
     Provenance,
 )
+from rl.export.version_file import name_of_base
 from rl.lm.model_path import ADAPTER_CONFIG
 
 MARK = "ratchet"
@@ -89,16 +90,15 @@ def _head(format_name: str, job: ExportJob, known: Provenance) -> ModelCardData:
 
 def _model(job: ExportJob, result: ExportResult, known: Provenance) -> str:
     base = known.base_model
-    in_folder = base and (base.startswith(("/", ".", "~")) or Path(base).exists())
     rows = {
         "agent": known.agent,
         "version": known.version,
         "version before": known.parent,
-        "base model": (Path(base).name if in_folder else base) or "not known",
+        "base model": name_of_base(base) or "not known",
         "licence of the base model": _licence(base) or UNKNOWN_LICENCE,
         "what was trained": _adapter(job.adapter_dir) if job.adapter_dir else "all weights" if known.method else "",
-        "must be told with every question": known.instruction,
-        "where it is told": known.instruction_place if known.instruction else "",
+        "must be told with every question": known.manner.instruction,
+        "where it is told": known.told_where if known.manner.instruction else "",
         "weights stored as": result.quantization,
     }
     return _table(("", ""), {name: value for name, value in rows.items() if value}.items())

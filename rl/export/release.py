@@ -1,6 +1,5 @@
 """Exporting a version (or a bare checkpoint) and keeping account of the files. Imports no torch: formats are leaf files."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,15 +12,26 @@ from django.db import transaction
 
 from rl.base import files
 from rl.base.errors import ExportFailed, UsageError
-from rl.base.export_records import DataFacts, EvaluationFacts, ExportJob, ExportResult, Provenance, card_path
+from rl.base.export_records import (
+    DataFacts,
+    EvaluationFacts,
+    ExportJob,
+    ExportResult,
+    Provenance,
+    card_path,
+    version_file_path,
+)
 from rl.base.leaves import leaf
 from rl.base.measurements import Interval
 from rl.base.names import require_known
 from rl.base.records import Report
 from rl.base.slugs import check_slug
+from rl.collect.feedback.kept_answers import read_kept_answers
 from rl.config.levels import check_level
 from rl.dataset_builder.frozen.files import FEEDBACK, read_feedback_ids
 from rl.export import EXPORTERS
+from rl.export.asking import answers_of, request_of
+from rl.export.version_file import is_whole_export, version_document
 from rl.lm import base_models
 from rl.lm.model_path import base_of, check_weights, is_adapter, is_reward_model
 from rl.models import Agent, Artifact, Evaluation, Feedback, ModelVersion, TrainingSet
@@ -118,24 +128,9 @@ def export_base(agent: Agent, quantization: str, *, report: Report) -> ExportRes
         quantization=level,
     )
     file = job.output_dir / "gguf" / f"{job.name}-{level}.gguf"
-    note = file.with_suffix(".json")
-    if stored := _read_note(note, file, base_model, level):
-        return stored
-    result = export_files("gguf", job, Provenance(base_model=base_model), report)
-    record = {"base_model": base_model, "sha256": result.files[0].sha256, "details": result.details}
-    files.write_json(note, record)
-    return result
-
-
-def _read_note(note: Path, file: Path, base_model: str, level: str) -> ExportResult | None:
-    try:
-        record = json.loads(note.read_text(encoding="utf-8"))
-        stored_files = list_files(file)
-        if (record["base_model"], record["sha256"]) == (base_model, stored_files[0].sha256):
-            return ExportResult(file, level, record["details"], stored_files)
-    except (OSError, ValueError, LookupError, TypeError):
-        pass  # what cannot be read is made again
-    return None
+    if is_whole_export(file, base_model):
+        return ExportResult(file, level, files=list_files(file))
+    return export_files("gguf", job, Provenance(base_model=base_model), report)
 
 
 def _named_base(directory: Path) -> str:
@@ -182,21 +177,25 @@ def export_files(format_name: str, job: ExportJob, known: Provenance, report: Re
         job.output_dir.mkdir(parents=True, exist_ok=True)
         result: ExportResult = leaf(EXPORTERS[format_name]).export(job, report)
         cards: Any = leaf(MODEL_CARD)
-        card = card_path(result.path)
-        card.unlink(missing_ok=True)
+        card, document = card_path(result.path), version_file_path(result.path)
+        for file in (card, document):
+            file.unlink(missing_ok=True)
         exported_files = list_files(result.path)
         files.write_text(card, cards.model_card(format_name, job, result, exported_files, known))
-        details = {**result.details, "model_card": card.name}
+        files.write_json(document, version_document(format_name, job, result, exported_files, known))
+        details = {**result.details, "model_card": card.name, "version_file": document.name}
         return replace(result, details=details, files=list_files(result.path, exported_files))
     except OSError as error:
         raise ExportFailed(f"{job.output_dir}: {error.strerror or error}") from error
 
 
 def provenance_of(version: ModelVersion) -> Provenance:
-    run = getattr(version.trained, "run", None)
+    run, kept = getattr(version.trained, "run", None), read_kept_answers(version.agent)
     return Provenance(
-        instruction=version.instruction,
-        instruction_place=version.get_instruction_place_display(),
+        manner=version.manner,
+        told_where=version.get_instruction_place_display(),
+        request=request_of(version, kept),
+        answers=answers_of(kept),
         base_model=version.base_model,
         agent=version.agent.name,
         version=version.name,

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 
 from rl.base import files
 from rl.base.errors import RatchetError, UsageError
+from rl.base.export_records import beside
 from rl.base.records import Report, silent
 from rl.config.methods import scoring_methods
 from rl.export import release
@@ -125,8 +126,8 @@ def _remove(artifact: Artifact) -> int:
     files.remove(path)
     artifact.delete()
     folder = path.parent
-    if path.suffix == ".gguf":
-        files.remove(path.with_suffix(".md"))  # its card
+    for companion in beside(path):
+        files.remove(companion)
     if artifact.kind == Artifact.Kind.GGUF and not list(folder.glob("*.gguf")):
         for name in (on_ollama.MODELFILE, on_ollama.ENV_FILE):
             files.remove(folder / name)

@@ -92,7 +92,11 @@ def test_a_file_is_recorded_with_its_size_and_hash_and_has_its_card_beside_it(wh
     path = release.artifact_path(artifact)
     assert artifact.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert artifact.size_bytes == path.stat().st_size
-    assert artifact.details == {"tensor_types": {"F16": 3}, "model_card": f"{path.stem}.md"}
+    assert artifact.details == {
+        "tensor_types": {"F16": 3},
+        "model_card": f"{path.stem}.md",
+        "version_file": f"{path.stem}.json",
+    }
     assert artifact.sha256 in path.with_suffix(".md").read_text()
 
 
@@ -100,7 +104,7 @@ def test_the_hash_of_a_directory_is_of_its_card_too(whole: ModelVersion, exporte
     artifact = release.export_version(whole, "merged", "f16", report=silent)
     path = release.artifact_path(artifact)
     assert artifact_fields(path)["sha256"] == artifact.sha256
-    assert [file.name for file in list_files(path)] == ["README.md", "weights/part"]
+    assert [file.name for file in list_files(path)] == ["README.md", "version.json", "weights/part"]
     assert "weights/part" in (path / "README.md").read_text()
     (path / "README.md").write_text("# Another one")
     assert artifact_fields(path)["sha256"] != artifact.sha256
@@ -141,8 +145,10 @@ def test_two_models_share_a_directory_of_gguf_files(whole: ModelVersion, exporte
         release.export_version(whole, "gguf", "f16", report=silent, output=str(tmp_path), name=name)
     assert sorted(path.name for path in (tmp_path / "gguf").iterdir()) == [
         "mine-f16.gguf",
+        "mine-f16.json",
         "mine-f16.md",
         "yours-f16.gguf",
+        "yours-f16.json",
         "yours-f16.md",
     ]
 
@@ -175,7 +181,7 @@ def test_a_base_model_is_exported_once(agent: Agent, data_dir: Path, exporter):
 
     first = export("Q8_0")
     assert first.path == data_dir / "models" / agent.name / "base" / "gguf" / f"{agent.name}-base-q8_0.gguf"
-    assert export() == first
+    assert (export().path, export().files) == (first.path, first.files)
     assert len(exporter) == 1
     first.path.write_text("damaged")
     assert export() == first
@@ -183,3 +189,6 @@ def test_a_base_model_is_exported_once(agent: Agent, data_dir: Path, exporter):
     agent.base_model = str(shutil.copytree(base_models.folder_of("tiny"), data_dir / "other"))
     assert export().path == first.path
     assert len(exporter) == 3
+    (data_dir / "other" / "model.safetensors").write_text("other weights")
+    export()
+    assert len(exporter) == 4

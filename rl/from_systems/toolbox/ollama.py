@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rl.base.errors import ExportFailed
+from rl.base.export_records import beside
 from rl.base.files import scratch_directory, write_text
 from rl.base.leaves import import_name, leaf
 from rl.config.levels import check_level
@@ -58,8 +59,9 @@ class GGUFExporter:
         self.llama_cpp_path = llama_cpp_path
 
     def convert(self, quantization: str = "Q4_K_M", output_name: str | None = None) -> str:
-        """The path of ``{folder}-{quantization}.gguf``, or of ``output_name``, in the output folder; a model card lies
-        beside it. Raises UsageError for an unknown level or a wrong path, ExportFailed for all that breaks on the way."""
+        """The path of ``{folder}-{quantization}.gguf``, or of ``output_name``, in the output folder; what was written about
+        it lies beside it. Raises UsageError for an unknown level or a wrong path, ExportFailed for all that breaks on the
+        way."""
         set_up_site()
         level, folder = check_level(quantization), self.model_path.absolute().name
         name = (output_name or f"{folder}-{level.upper()}").removesuffix(".gguf")
@@ -67,8 +69,8 @@ class GGUFExporter:
         exporter = import_name("rl.runs.exporter.GGUFExporter")(self.model_path)
         with scratch_directory(self.output_dir / "gguf") as scratch, _checkout(self.llama_cpp_path):
             made, target = exporter.export(scratch, folder, level), self.output_dir / f"{name}.gguf"
-            card = made.with_suffix(".md").read_text("utf-8")  # it names the file
-            write_text(target.with_suffix(".md"), card.replace(made.name, target.name))
+            for companion, renamed in zip(beside(made), beside(target), strict=True):  # they name the file
+                write_text(renamed, companion.read_text("utf-8").replace(made.name, target.name))
             return str(made.replace(target))
 
     def get_recommended_quantization(self, available_ram_gb: float = 8.0) -> str:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from rl.base.errors import RatchetError, UsageError
-from rl.base.export_records import card_path
+from rl.base.export_records import beside, card_path
 from rl.base.names import unknown_name
 from rl.collect.feedback.judged_answers import kind_of_answers
 from rl.models import Artifact, Deployment, Experiment, ModelVersion, Trace, version_name
@@ -217,11 +217,11 @@ class VersionFile:
 
 
 def list_files(artifact: Artifact) -> list[VersionFile]:
-    """Those that are there; a folder's are listed by name."""
+    """Those that are there, with what was written about a file; a folder's are listed by name."""
     root = _root(artifact)
     if root is None:
         return []
-    paths = sorted(root.iterdir()) if root.is_dir() else [root]
+    paths = sorted(root.iterdir()) if root.is_dir() else [root, *beside(root)]
     plain = [path for path in paths if path.is_file() and not path.is_symlink()]
     return [VersionFile(artifact, path.name, path.stat().st_size) for path in plain]
 
@@ -231,7 +231,7 @@ def find_file(artifact: Artifact, name: str) -> Path | None:
     root = _root(artifact)
     if root is None or name not in [file.name for file in list_files(artifact)]:
         return None
-    return root / name if root.is_dir() else root
+    return root / name if root.is_dir() else root.with_name(name)
 
 
 def read_card(version: ModelVersion) -> str:

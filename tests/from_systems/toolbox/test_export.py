@@ -60,7 +60,8 @@ def test_a_model_becomes_a_file_of_its_name_and_level(model: Path, tmp_path: Pat
     assert path == tmp_path / "gguf" / "merged-model-Q8_0.gguf"
     assert path.read_bytes()[:4] == b"GGUF"
     assert "merged-model-Q8_0.gguf" in path.with_suffix(".md").read_text()
-    assert sorted(file.name for file in path.parent.iterdir()) == ["merged-model-Q8_0.gguf", "merged-model-Q8_0.md"]
+    assert sorted(file.suffix for file in path.parent.glob("merged-model-Q8_0.*")) == [".gguf", ".json", ".md"]
+    assert len(list(path.parent.iterdir())) == 3
     named = GGUFExporter(model, output_dir=tmp_path / "out").convert(quantization="f16", output_name="mine.gguf")
     assert named == str(tmp_path / "out" / "mine.gguf")
 

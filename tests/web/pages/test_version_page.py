@@ -208,7 +208,9 @@ def test_its_files_are_downloaded(staff: Client, agent: Agent, data_dir: Path, c
     assert "license: mit" not in text
     answer = staff.get(address)
     assert b"".join(answer.streaming_content) == (data_dir / artifact.path).read_bytes()  # type: ignore[attr-defined]
-    assert staff.get(f"{PAGE}files/{artifact.pk}/v2.md").status_code == 404
+    card = staff.get(f"{PAGE}files/{artifact.pk}/v2.md")
+    assert b"A card" in b"".join(card.streaming_content)  # type: ignore[attr-defined]
+    assert staff.get(f"{PAGE}files/{artifact.pk}/v2.json").status_code == 404
     staff.force_login(charlie)
     assert staff.get(address).status_code == 403
 
