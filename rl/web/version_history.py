@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from django.db.models import Min
+from django.utils.translation import gettext as _
 
 from rl.models import Agent, AuditEvent, ModelVersion
 from rl.operations.audit import describe
@@ -22,6 +23,25 @@ class MeasuredVersion:
     bar: Bar
     promoted_at: datetime | None
     """For the first time."""
+
+    @property
+    def rung(self) -> str:
+        """What makes it differ from the base model, in words."""
+        run, weights = getattr(self.version, "run", None), self.version.weights
+        if run is None:
+            words = weights.name if weights else _("the base model")
+        else:
+            method = "sft" if run.config.get("preferences") is False else run.method
+            words = f"{_('all weights') if run.config.get('full') else _('adapter')} ({method})"
+        return _("{weights} with an instruction").format(weights=words) if self.version.instruction else words
+
+    @property
+    def minutes(self) -> float | None:
+        """From the start of its run to the verdict; None where it was not trained."""
+        run = getattr(self.version, "run", None)
+        if run is None or run.started_at is None or run.finished_at is None:
+            return None
+        return (run.finished_at - run.started_at).total_seconds() / 60
 
 
 def measured_versions(agent: Agent, versions: Sequence[ModelVersion]) -> list[MeasuredVersion]:

@@ -1,7 +1,10 @@
 """Whether an agent got better: what each measured version is drawn as, and when it was put into use."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from rl.models import Agent, Deployment, Evaluation, ModelVersion, TrainingRun
 from rl.operations import audit
@@ -23,7 +26,7 @@ def measured(agent: Agent, name: str, report: dict, **fields) -> Evaluation:
 
 
 def history_of(agent: Agent):
-    return measured_versions(agent, list(agent.versions.select_related("run")))
+    return measured_versions(agent, list(agent.versions.select_related("run", "weights")))
 
 
 def test_the_share_that_decided_is_drawn_against_what_it_was_measured_against(agent: Agent) -> None:
@@ -71,6 +74,25 @@ def test_versions_come_in_the_order_in_which_they_were_made_with_their_promotion
         ("v1", False),
         ("v2", True),
         ("v3", False),
+    ]
+
+
+def test_each_rung_is_named_with_what_it_cost(agent: Agent) -> None:
+    report = {"evidence": [FRESH], "decided_by": "fresh"}
+    trained, told = (measured(agent, name, report).version for name in ("v1", "v2"))
+    began = timezone.now()
+    times = {"started_at": began, "finished_at": began + timedelta(seconds=150)}
+    config = {"preferences": False, "full": False}
+    TrainingRun.objects.create(agent=agent, method="mpo", version=trained, config=config, **times)
+    told.instruction, told.weights = "Be brief.", trained
+    told.save()
+    alone = measured(agent, "v3", report).version
+    alone.instruction = "Be brief."
+    alone.save()
+    assert [(row.version.name, row.rung, row.minutes) for row in history_of(agent)] == [
+        ("v1", "adapter (sft)", 2.5),
+        ("v2", "v1 with an instruction", None),
+        ("v3", "the base model with an instruction", None),
     ]
 
 

@@ -135,7 +135,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 def one_agent(request: HttpRequest, name: str) -> HttpResponse:
     require_staff(request, "rl.view_agent", REFUSAL)
     agent = get_object_or_404(Agent, name=name)
-    loop, versions = look_at(agent), list(agent.versions.select_related("run")[:MOST])
+    loop, versions = look_at(agent), list(agent.versions.select_related("run", "weights")[:MOST])
     context = {
         "page": "agents",
         "agent": agent,
