@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--draws", type=int, default=1, help="the first takes the order of the file (1)")
     parser.add_argument("--plain", default="25,200", help="sizes at which TRL's SFTTrainer is run too; empty: none")
     parser.add_argument("--rungs", default="choice,imitation", help="which of them are measured (both)")
+    parser.add_argument("--effort", default="", help="of train_mpo: now, minutes or hours (as the agent is set)")
     parser.add_argument("--folder", type=Path, help="keeps the sites here")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output", type=Path, help="write it here too")
@@ -76,7 +77,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             cell = {
                 "corrections": size,
                 "draw": draw,
-                **_imitate(base, site, _draw(rows, draw)[:size], test, of_base, kind),
+                **_imitate(base, site, _draw(rows, draw)[:size], test, of_base, kind, options.effort),
             }
             document["cells"].append(cell)
             document["right"].setdefault(size, {}).setdefault("imitation", []).append(cell["right"])
@@ -89,13 +90,15 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return document
 
 
-def _imitate(base: Any, site: Site, rows: list[dict[str, Any]], test: Any, of_base: dict[str, Any], kind: Any) -> Any:
-    """What a training with nothing set led to, and the right answers of what is in use then."""
+def _imitate(
+    base: Any, site: Site, rows: list[dict[str, Any]], test: Any, of_base: dict[str, Any], kind: Any, effort: str
+) -> Any:
+    """What a training with nothing set but the effort led to, and the right answers of what is in use then."""
     import jobs_test
 
     site.open()
     site.add(rows)
-    led_to = site.train()
+    led_to = site.train(*(("--effort", effort) if effort else ()))
     if not led_to["weights"]:
         return {**led_to, **of_base}
     of_version = jobs_test.count(jobs_test.ask(base, Path(led_to["weights"]), test), test, kind)

@@ -14,6 +14,7 @@ from rl.config import TrainingConfig, find_method
 from rl.config.authority import Owner
 from rl.dataset_builder.training_dataset import AGENT, new_agent_of_files
 from rl.hardware import detect_hardware, in_4bit
+from rl.lm import base_models
 from rl.management.base import ANSWERS, NOTHING, RATINGS, Need, RatchetCommand, choose_agent, two_columns
 from rl.management.options import read_options
 from rl.management.tables import evaluation_document, evaluation_tables, verdict_line
@@ -22,7 +23,7 @@ from rl.models import Agent, Evaluation, TrainingRun
 from rl.operations import audit
 from rl.runs import choosing, supervisor
 from rl.runs import run as runs
-from rl.runs.dry_run import dry_run
+from rl.runs.effort import plan_effort
 
 
 class TrainCommand(RatchetCommand):
@@ -71,10 +72,16 @@ def _prepare(
     if options.resume is not None:
         return resume(command, find_resumable(agent, method, options.resume), options, config, file)
     chosen = run_options(agent, options)
-    if options.dry_run:
-        plan = dry_run(agent, config, chosen, method, measures=True, report=command.report)
-        command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
-        return None
+    if options.effort and not options.dry_run:  # the forecast reads the model
+        base_models.resolve(chosen.base_model_of(agent), command.report)
+    if options.dry_run or options.effort:
+        config, chosen, plan = plan_effort(
+            agent, config, chosen, method, options.effort, measures=True, report=command.report
+        )
+        if options.dry_run:
+            command.result(plan.document, *[two_columns(title, rows) for title, rows in plan.tables.items()])
+            return None
+        command.report("log", {"text": plan.effort})
     run = runs.create(agent, method_name=method, config=config, options=chosen, by=Owner.OPERATOR)
     return supervisor.claim_stopped(run)
 

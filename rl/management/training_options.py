@@ -19,6 +19,7 @@ from rl.management.options import CommandOptions, add_arguments, argument, optio
 from rl.models import Agent
 from rl.runs import choosing
 from rl.runs import run as runs
+from rl.runs.effort import EFFORTS, choose_preset
 from rl.runs.processes.launch import Launch
 from rl.serving.deploy import file_name
 from rl.versions import versions
@@ -76,6 +77,11 @@ class TrainingGroup(CommandOptions):
     """Hyper-parameters that are None come from the agent, or from the preset."""
 
     config: str | None = option(choices=list(PRESETS), help="preset")
+    effort: str = option(
+        choices=list(EFFORTS),
+        default="",
+        help="how long it may take, instead of a preset: about a minute, as auto, or more",
+    )
     base_model: str = option(default="", help="hub id or directory; default: the agent's")
     full: bool | None = option(action="store_const", const=True, help=FULL_HELP)
     epochs: float | None = option()
@@ -204,7 +210,7 @@ def training_config(
     configuration file settles. Raises UsageError for what could not take effect."""
     if options.sft_epochs and find_method(method).imitates:
         raise UsageError(f"--sft-first imitates good answers first, and {method} does nothing else: leave it out")
-    start = choosing.choose(agent, method, preset=options.config or "").config
+    start = choose_preset(agent, method, preset=options.config or "", effort=options.effort).config
     values = {**vars(options), **(file or {})}
     return start.with_overrides({field.name: values[field.name] for field in fields(start) if field.name in values})
 

@@ -59,6 +59,10 @@ class Plan:
     sweep: str
     """What is tried before the training; empty: nothing."""
     hardware: HardwareConfig
+    tested: int = 0
+    """Prompts that a cross-fitted run is tested on; 0: it is none."""
+    effort: str = ""
+    """What was chosen for the time that the run may take, and about how long that is; empty: nothing."""
 
     @property
     def precision(self) -> str:
@@ -77,6 +81,7 @@ class Plan:
             "config": self.config.as_dict(),
             "precision": self.precision,
             "chosen": self.chosen,
+            "effort": self.effort,
             "sweep": self.sweep,
             "estimate": asdict(self.estimate) if self.estimate else None,
             "experience": asdict(self.experience) if self.experience else None,
@@ -86,8 +91,8 @@ class Plan:
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
         """Title to rows, for people."""
-        notes = (("precision", self.precision), ("chosen", self.chosen), ("sweep", self.sweep))
-        lines = {name: line for name, line in notes if line}
+        notes = {"effort": self.effort, "precision": self.precision, "chosen": self.chosen, "sweep": self.sweep}
+        lines = {name: line for name, line in notes.items() if line}
         trained = "all weights, in float32" if self.config.full else f"an adapter of rank {self.config.lora_r:.0f}"
         if isinstance(self.config, DPOConfig):
             trained += f", by {describe_losses(self.config)}"
@@ -125,19 +130,19 @@ def dry_run(
         learned = experience(method, loaded_name(options.base_model_of(agent)), hardware, estimator.estimate_past)
         cost = learned.correct(cost) if learned else cost
     agent.note_plan_seen()
-    longest = _in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)}
     return Plan(
         agent=agent.name,
         method=method,
         base_model=options.base_model_of(agent),
         survey=survey,
         refused=kinds.count_refused(directory),
-        tokens=Tokens(_in_tokens(survey.prompt_lengths, ratio), longest, ratio, measured),
+        tokens=_count_tokens(survey, config, ratio, measured),
         config=config,
         estimate=cost,
         experience=learned,
         hardware=hardware,
         chosen=chosen,
+        tested=tested,
         sweep=describe_sweep(config, survey.train_rows) if options.sweep else "",
     )
 
@@ -202,6 +207,11 @@ class _Estimator:
         """A run with the same base model, before anything was learned."""
         past = past_run(run, config_class(run.method)(**run.config))
         return self.estimate(*past) if past else None
+
+
+def _count_tokens(survey: Survey, config: TrainingConfig, ratio: float, measured: bool) -> Tokens:
+    longest = _in_tokens(survey.answer_lengths, ratio) or {"max": getattr(config, "max_new_tokens", 0)}
+    return Tokens(_in_tokens(survey.prompt_lengths, ratio), longest, ratio, measured)
 
 
 def _in_tokens(lengths: LengthSpread | None, ratio: float) -> dict[str, int]:

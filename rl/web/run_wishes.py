@@ -8,8 +8,9 @@ from rl.base.names import require_known
 from rl.config import PRESETS, TrainingConfig
 from rl.dataset_builder import DataOptions
 from rl.models import Agent, TrainingRun
-from rl.runs import choosing, supervisor
 from rl.runs import run as runs
+from rl.runs import supervisor
+from rl.runs.effort import EffortPlan, choose_preset, plan_effort
 
 METHOD_WORDS = {
     "mpo": gettext_lazy("all that waits: pairs, thumbs, stars, corrections"),
@@ -27,25 +28,31 @@ class RunWish(NamedTuple):
     method: str
     config: TrainingConfig
     options: runs.RunOptions
+    effort: str = ""
+
+    def plan(self) -> EffortPlan:
+        """With what the effort comes to. Raises NotEnoughData as the run would, and UsageError."""
+        return plan_effort(self.agent, self.config, self.options, self.method, self.effort)
 
     def start(self) -> TrainingRun:
-        """Raises RunConflict where the agent has a run that is not over, and UsageError."""
-        run = runs.create(self.agent, method_name=self.method, config=self.config, options=self.options)
+        """Raises RunConflict where the agent has a run that is not over, UsageError, and with an effort NotEnoughData."""
+        chosen = self.plan() if self.effort else self
+        run = runs.create(self.agent, method_name=self.method, config=chosen.config, options=chosen.options)
         supervisor.enqueue(run)
         return run
 
 
-def read_wish(agent: Agent, method: str = "", *, base_model: str = "", preset: str = "") -> RunWish:
+def read_wish(agent: Agent, method: str = "", *, base_model: str = "", preset: str = "", effort: str = "") -> RunWish:
     """As the admin's button makes a run, with what was chosen. Raises UsageError."""
     method = method or next(iter(METHOD_WORDS))
     require_known("training method", method, METHOD_WORDS)
     if preset:
         require_known("preset", preset, PRESETS)
-    chosen = choosing.choose(agent, method, base_model=base_model, preset=preset)
+    chosen = choose_preset(agent, method, base_model=base_model, preset=preset, effort=effort)
     options = runs.RunOptions(
         data=DataOptions(pair_type=agent.pair_type, min_samples=1),
         export=agent.auto_export,
         quantization=agent.export_quantization,
         deploy=agent.deploy_target if agent.auto_deploy else "",
     )
-    return RunWish(agent, method, chosen.config, chosen.apply_to(options))
+    return RunWish(agent, method, chosen.config, chosen.apply_to(options), effort)

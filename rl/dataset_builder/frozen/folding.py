@@ -18,9 +18,11 @@ from rl.dataset_builder.frozen.files import HELD_OUT, TRAIN
 from rl.dataset_builder.frozen.splitting import Split
 from rl.models import Agent, Deployment, ModelVersion, TrainingSet
 
+USUAL_SHARE: Final = 0.2
 LEAST_TESTED: Final = 48
 MOST_TESTED: Final = 200
-"""Prompts, where there are so many; between the two, as large a share as is held out elsewhere."""
+"""Prompts, where there are so many; between the two, as large a share as is held out elsewhere. A share below the usual one
+asks for fewer than the least, in proportion."""
 FOLDS: Final = 3
 HALF_FROM: Final = 64
 """Prompts from which on at most half are tested of structured answers, so that one further training is enough: it is as
@@ -50,7 +52,8 @@ def choose_tested(agent: Agent, kind: AnswerKind, share: float, folder: Path) ->
 
 
 def most_tested(prompts: int, share: float, kind: str) -> int:
-    most = min(prompts, MOST_TESTED, max(LEAST_TESTED, int(share * prompts)))
+    least = round(LEAST_TESTED * min(1.0, share / USUAL_SHARE))
+    most = min(prompts, MOST_TESTED, max(least, int(share * prompts)))
     return min(most, prompts // 2) if kind == "structured" and prompts >= HALF_FROM else most
 
 

@@ -16,6 +16,7 @@ from rl.config import PRESETS
 from rl.models import Trace, TrainingRun
 from rl.runs import supervisor
 from rl.runs.dry_run import require_data
+from rl.runs.effort import EFFORTS
 from rl.scoring import stored as rewarding
 from rl.serving.dialects.dialect import event
 from rl.web.api.auth import READ, TRAIN
@@ -148,6 +149,7 @@ class RunIn(StrictSerializer):
     agent = NameField(help_text="Its name.")
     method = serializers.ChoiceField(sorted(METHOD_WORDS), default=next(iter(METHOD_WORDS)))
     preset = serializers.ChoiceField(sorted(PRESETS), required=False, help_text="The agent's settings, if left out.")
+    effort = serializers.ChoiceField(EFFORTS, required=False, help_text="How long it may take, in place of a preset.")
 
 
 class RunList(ApiView):
@@ -171,7 +173,8 @@ class RunList(ApiView):
     )
     def post(self, request: Request) -> Response:
         asked = self.check_body(RunIn)
-        wish = read_wish(self.find_agent(asked["agent"]), asked["method"], preset=asked.get("preset", ""))
+        chosen = {name: asked[name] for name in ("preset", "effort") if name in asked}
+        wish = read_wish(self.find_agent(asked["agent"]), asked["method"], **chosen)
         require_data(wish.agent, wish.config, wish.options, wish.method)
         return Response(RunOut(wish.start()).data, status=status.HTTP_202_ACCEPTED)
 

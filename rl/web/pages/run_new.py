@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from rl import registered
 from rl.base.errors import RatchetError
 from rl.config import PRESETS
 from rl.models import Agent, TrainingRun
-from rl.runs.dry_run import dry_run
+from rl.runs.effort import EFFORTS
 from rl.runs.preview import preview
 from rl.web.pages.guards import for_users, for_users_who_post
 from rl.web.pages.runs import check_permission
@@ -19,6 +19,13 @@ from rl.web.run_lists import with_ratings
 from rl.web.run_wishes import METHOD_WORDS, RunWish, read_wish
 
 AGENTS = 200
+EFFORT_WORDS = (
+    gettext_lazy("about a minute, and less sure"),
+    gettext_lazy("some minutes, the usual"),
+    gettext_lazy("longer, and the verdict surer"),
+)
+FIELDS = ("method", "base_model", "preset", "effort")
+"""Beside the agent."""
 
 
 @for_users_who_post
@@ -35,11 +42,11 @@ def new_run(request: HttpRequest) -> HttpResponse:
 
 @for_users
 def plan(request: HttpRequest) -> JsonResponse:
-    """What the run would do: ``?agent=&method=&base_model=&preset=`` as in the form. Reads the agent's ratings."""
+    """What the run would do; the query has FIELDS, as the form. Reads the agent's ratings."""
     check_permission(request, "add")
     try:
         wish = _read_wish(request.GET)
-        planned = dry_run(wish.agent, wish.config, wish.options, wish.method)
+        planned = wish.plan().plan
     except RatchetError as error:
         return JsonResponse({"error": str(error)}, status=400)
     cost, active = planned.estimate, _active_run(wish.agent)
@@ -79,8 +86,7 @@ def planned_rows(request: HttpRequest) -> HttpResponse:
 
 def _read_wish(form: Mapping[str, str]) -> RunWish:
     """Raises UsageError."""
-    method, base_model, preset = (form.get(name, "") for name in ("method", "base_model", "preset"))
-    return read_wish(Agent.by_name(form.get("agent", "")), method, base_model=base_model, preset=preset)
+    return read_wish(Agent.by_name(form.get("agent", "")), **{name: form.get(name, "") for name in FIELDS})
 
 
 def _active_run(agent: Agent) -> TrainingRun | None:
@@ -97,7 +103,8 @@ def _show(request: HttpRequest, form: Mapping[str, str], problem: str = "") -> H
         "methods": METHOD_WORDS,
         "base_models": list(registered.choices_of("base_model")),
         "presets": list(PRESETS),
-        "chosen": {name: form.get(name, "") for name in ("method", "base_model", "preset")},
+        "efforts": dict(zip(EFFORTS, EFFORT_WORDS, strict=True)),
+        "chosen": {name: form.get(name, "") for name in FIELDS},
         "active": _active_run(agent) if agent else None,
         "problem": problem,
     }

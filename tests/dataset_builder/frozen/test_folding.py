@@ -133,6 +133,7 @@ def test_of_answers_that_take_long_to_learn_one_more_training_is_enough():
     assert asked == {40: 40, 63: 48, 64: 32, 80: 40, 120: 48, 1000: 200}
     assert [count_folds(prompts, tested) for prompts, tested in asked.items()] == [3, 3, 1, 1, 1, 1]
     assert most_tested(80, 0.2, "closed") == 48
+    assert [most_tested(80, share, "closed") for share in (0.05, 0.1, 0.5, 0.9)] == [12, 24, 48, 72]
 
 
 def test_nobody_has_learned_from_a_set_whose_files_are_gone(agent, data_dir):

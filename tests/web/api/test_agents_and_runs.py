@@ -85,11 +85,21 @@ def test_a_program_starts_a_run(server: Caller, rated: Agent):
     assert_problem(server.post(RUNS, {"agent": "support-chat"}), 409, "has run")
 
 
+def test_a_program_says_how_long_a_run_may_take(server: Caller, rated: Agent):
+    rated.preset = "cpu"
+    rated.save()
+    answer = server.post(RUNS, {"agent": "support-chat", "effort": "minutes"})
+    assert answer.status_code == 202, answer.content
+    assert "learning_rate" in TrainingRun.objects.get().config["automatic"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "status", "words"),
     [
         ({"agent": "support-chat", "method": "magic"}, 400, "method"),
         ({"agent": "support-chat", "preset": "magic"}, 400, "preset"),
+        ({"agent": "support-chat", "effort": "days"}, 400, "effort"),
+        ({"agent": "support-chat", "effort": "now", "preset": "cpu"}, 400, "name one of the two"),
         ({"agent": "support-chat", "base_model": "/etc"}, 400, "base_model"),
         ({"agent": "billing"}, 404, "billing"),
         ({"agent": "support-chat"}, 400, "has no answers yet"),

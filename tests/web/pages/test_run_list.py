@@ -178,6 +178,8 @@ def test_the_plan_says_what_becomes_of_the_ratings_and_changes_with_the_choice(s
         ({"method": "sing"}, "unknown training method"),
         ({"method": "agent"}, "unknown training method"),
         ({"preset": "huge"}, "unknown preset"),
+        ({"effort": "days"}, "there is no effort days"),
+        ({"effort": "now", "preset": "cpu"}, "name one of the two"),
         ({"base_model": "/etc"}, "no base model is registered under the name"),
     ],
 )
@@ -208,6 +210,14 @@ def test_the_button_queues_the_run_in_the_name_of_who_pressed_it(
     assert (run.config["lora_r"], run.options["base_model"]) == (8, rated.base_model)
     [message] = OrmQ.objects.all()
     assert (message.task["func"], message.task["args"]) == ("rl.tasks.start_run", (run.pk,))
+
+
+def test_the_effort_is_part_of_the_plan_and_of_the_run(staff: Client, rated: Agent) -> None:
+    plan = staff.get("/runs/plan.json", {**WISH, "effort": "minutes"}).json()
+    told = dict(plan["tables"][-1]["rows"])
+    assert told["effort"].startswith("minutes: as the preset auto chooses")
+    staff.post("/runs/new/", {**WISH, "effort": "minutes"})
+    assert "epochs" in TrainingRun.objects.get().config["automatic"]
 
 
 def test_a_second_run_of_an_agent_is_refused_with_a_way_to_the_first(staff: Client, rated: Agent) -> None:
