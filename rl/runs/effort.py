@@ -27,8 +27,8 @@ FEW_TESTED, MANY_TESTED = 0.05, 0.5
 """Shares of the prompts that are held out, or that a cross-fitted run is tested on: up to half of them need one further
 training."""
 _PASSES = 2 / 3
-SWEPT: Final = ("mpo", "sft", "dpo", "kto")
-"""Methods that have a sweep."""
+SWEPT: Final = ("mpo", "dpo", "kto")
+"""Methods whose rates are tried. Imitation alone goes further from the base model than a sweep allows, at any rate."""
 
 
 class EffortPlan(NamedTuple):
