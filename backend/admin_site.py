@@ -11,7 +11,8 @@ APP: Final = "rl"
 GROUPS: Final = {
     "Agents and access": ("Agent", "ApiKey"),
     "What came in": ("Trace", "Feedback", "WaitingRating", "Episode"),
-    "Rating": ("RatingQueue", "Invite", "GoldItem", "Claim", "AnswerPair", "Quarantine", "LabelModel", "LabelProposal"),
+    "Rating": ("RatingQueue", "Invite", "GoldItem", "Claim", "AnswerPair", "Quarantine"),
+    "Labels of models": ("LabelModel", "LabelProposal", "FollowUpLabel"),
     "Training": ("TrainingRun", "MetricPoint", "TrainingSet", "TrainingSetTrace", "TuningJob", "UploadedFile"),
     "Versions": ("ModelVersion", "Evaluation", "Artifact"),
     "In use": ("Deployment", "Experiment"),

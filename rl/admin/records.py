@@ -62,11 +62,11 @@ records(
 )
 records(
     models.LabelModel,
-    show="id agent labels accuracy majority created_at",
-    filter="agent",
+    show="id agent reads labels accuracy majority created_at",
+    filter="agent reads",
     select="agent",
     search="=id agent__name",
-    fields="agent labels heldout_labels accuracy majority calibration proposal_link created_at",
+    fields="agent reads labels heldout_labels accuracy majority calibration proposal_link created_at",
     accuracy=column("held-out accuracy", lambda model: percent(model.heldout_accuracy)),
     majority=column("always the commoner label", lambda model: percent(model.majority_share)),
     proposal_link=column(
@@ -82,6 +82,17 @@ records(  # a proposal is not feedback: it is listed here and marked as proposed
     fields="of good confidence label_model created_at",
     short_id=column("trace", lambda proposal: str(proposal.trace_id)[:8]),
     of=link_column("trace", lambda proposal: proposal.trace_id),
+)
+records(
+    models.FollowUpLabel,
+    show="short_id good confidence label_model created_at",
+    filter="good label_model",
+    select="label_model",
+    search="trace__id__startswith",
+    fields="of next_message good confidence label_model created_at",
+    short_id=column("trace", lambda follow_up: str(follow_up.trace_id)[:8]),
+    of=link_column("trace", lambda follow_up: follow_up.trace_id),
+    next_message=column("the message is the last question of", lambda follow_up: str(follow_up.next_trace_id)),
 )
 records(
     models.RatingQueue,

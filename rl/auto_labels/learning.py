@@ -4,8 +4,9 @@ An answer's label is good where the mean of its ratings lies above the middle, a
 side-by-side pick of two answers to one prompt, or an edited answer, which is better than what it was made from."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -33,13 +34,16 @@ HELD_OUT = 0.2
 def read_opinions(agent: Agent, answers: Answers) -> list[Opinion]:
     """MOST_ROWS at most, half of them preferences where both are many; their answers are added. Each opinion's prompt is
     the hash of its words."""
-    ratings, events = list(_find_labels(agent)[:MOST_ROWS]), list(_find_preferences(agent)[:MOST_ROWS])
+    ratings, events = list(find_labels(agent)[:MOST_ROWS]), list(_find_preferences(agent)[:MOST_ROWS])
     events = events[: max(MOST_ROWS // 2, MOST_ROWS - len(ratings))]
-    labels = _read_labels(ratings[: MOST_ROWS - len(events)], answers)
+    labels = read_labels(
+        ratings[: MOST_ROWS - len(events)],
+        lambda trace: (answers.add(trace.prompt, trace.response), prompt_key(trace.prompt)),
+    )
     return [*labels, *_read_preferences(events, answers)]
 
 
-def _find_labels(agent: Agent) -> QuerySet[Any, Any]:
+def find_labels(agent: Agent) -> QuerySet[Any, Any]:
     """One row for each trace, the newest first; without those whose mean is the middle."""
     ratings = Feedback.objects.filter(
         may_be_used("trace__"), agent=agent, kind=Feedback.Kind.RATING, is_current=True
@@ -49,16 +53,17 @@ def _find_labels(agent: Agent) -> QuerySet[Any, Any]:
     return means.exclude(mean=0.5).order_by("-newest")
 
 
-def _read_labels(ratings: Iterable[Mapping[str, Any]], answers: Answers) -> Iterator[Opinion]:
+def read_labels(ratings: Iterable[Mapping[str, Any]], row_of: Callable[[Trace], tuple[int, str]]) -> Iterator[Opinion]:
+    """``row_of``: the number of an answer's features, and the key of what is held out together."""
     by_trace = {row["trace"]: row for row in ratings}
     votes = _votes(by_trace)
     for trace in Trace.objects.filter(pk__in=by_trace).only("prompt", "response").order_by("pk"):
         row = by_trace[trace.pk]
         weight = min(max(abs(row["above"] - row["below"]), 1), MOST_WEIGHT)
-        number = answers.add(trace.prompt, trace.response)
+        number, key = row_of(trace)
         good = row["mean"] > 0.5
         own = tuple(Vote(vote.rater, vote.agrees == good) for vote in votes[trace.pk])
-        yield Opinion(number, None, float(good), weight, prompt_key(trace.prompt), own)
+        yield Opinion(number, None, float(good), weight, key, own)
 
 
 def _votes(traces: Iterable[Any]) -> Mapping[Any, list[Vote]]:
@@ -121,10 +126,10 @@ class Learned:
     """The base model in memory."""
 
 
-def go_on(agent: Agent, report: Report = silent) -> Learned | None:
+def go_on(agent: Agent, report: Report = silent, reads: LabelModel.Reads = LabelModel.Reads.ANSWER) -> Learned | None:
     """The newest model, where nobody said anything since and the base model is the same: it can judge what is left. Raises
     UsageError as ``learn``."""
-    model = newest(agent)
+    model = newest(agent, reads)
     if model is None or agent.feedback.filter(created_at__gte=model.created_at).exists():
         return None
     try:
@@ -153,17 +158,21 @@ def learn(agent: Agent, *, dry_run: bool = False, report: Report = silent) -> Le
     labels = _labels(held_out)
     goodness = head.goodness(features[[label.answer for label in labels]]).tolist()
     measured = [(p, label.value > 0.5) for p, label in zip(goodness, labels, strict=True)]
-    model = LabelModel(agent=agent, labels=len(_labels(learned)), **_figures(measured))
+    model = LabelModel(agent=agent, labels=len(_labels(learned)), **figures_of(measured))
     if not dry_run:
-        with transaction.atomic():
-            model.save()
-            # what was said since is for the next one
-            LabelModel.objects.filter(pk=model.pk).update(created_at=began)
-            heads.save(head, model.path)
+        keep(model, head, began)
     numbers = head.ratings(features)
     pairs = [(opinion.answer, opinion.other) for opinion in held_out if opinion.other is not None]
     right = sum(bool(numbers[better] > numbers[worse]) for better, worse in pairs)
     return Learned(model, Preferences(len(learned) - len(_labels(learned)), len(pairs), right), head, reader)
+
+
+def keep(model: LabelModel, head: Any, began: datetime) -> None:
+    with transaction.atomic():
+        model.save()
+        # what was said since is for the next one
+        LabelModel.objects.filter(pk=model.pk).update(created_at=began)
+        leaf(HEAD).save(head, model.path)
 
 
 def _split(agent: Agent, opinions: Sequence[Opinion]) -> tuple[list[Opinion], list[Opinion]]:
@@ -172,7 +181,12 @@ def _split(agent: Agent, opinions: Sequence[Opinion]) -> tuple[list[Opinion], li
     split = Split(agent, HELD_OUT)
     aside = {prompt for prompt in prompts if split.is_held_out(prompt)}
     held_out = [opinion for opinion in opinions if opinion.prompt in aside]
-    _check_variety(agent, _labels(opinions), _labels(held_out))
+    check_variety(_labels(opinions))
+    if len(kept := _labels(held_out)) < FEWEST_HELD_OUT:
+        raise NotEnoughData(
+            f"only {len(kept)} labelled answers of {agent} belong to held-out prompts, and {FEWEST_HELD_OUT} are "
+            "needed to know how good the model is: label answers to more questions"
+        )
     return [opinion for opinion in opinions if opinion.prompt not in aside], held_out
 
 
@@ -180,21 +194,17 @@ def _labels(opinions: Sequence[Opinion]) -> list[Opinion]:
     return [opinion for opinion in opinions if opinion.other is None]
 
 
-def _check_variety(agent: Agent, labels: Sequence[Opinion], held_out: Sequence[Opinion]) -> None:
+def check_variety(labels: Sequence[Opinion], what: str = "answers") -> None:
+    """Raises NotEnoughData."""
     counts = Counter(label.value > 0.5 for label in labels)
     if missing := [name for good, name in ((True, "good"), (False, "bad")) if counts[good] < FEWEST_OF_A_KIND]:
         raise NotEnoughData(
-            f"{counts[True]} answers are labelled good and {counts[False]} bad; a model needs {FEWEST_OF_A_KIND} of each: "
+            f"{counts[True]} {what} are labelled good and {counts[False]} bad; a model needs {FEWEST_OF_A_KIND} of each: "
             f"label more {' and '.join(missing)} ones"
         )
-    if len(held_out) < FEWEST_HELD_OUT:
-        raise NotEnoughData(
-            f"only {len(held_out)} labelled answers of {agent} belong to held-out prompts, and {FEWEST_HELD_OUT} are "
-            "needed to know how good the model is: label answers to more questions"
-        )
 
 
-def _figures(measured: list[tuple[float, bool]]) -> dict[str, Any]:
+def figures_of(measured: list[tuple[float, bool]]) -> dict[str, Any]:
     """``measured``: for each held-out label the probability of good, and whether it is."""
     right = [(max(p, 1 - p), (p > 0.5) == good) for p, good in measured]
     goods = sum(good for _, good in measured)

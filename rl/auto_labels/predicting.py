@@ -15,8 +15,9 @@ MOST_TOKENS = 1024
 """That are read of a prompt and its answer together."""
 
 
-def newest(agent: Agent) -> LabelModel | None:
-    return next((model for model in agent.label_models.all()[:10] if model.path.exists()), None)
+def newest(agent: Agent, reads: LabelModel.Reads = LabelModel.Reads.ANSWER) -> LabelModel | None:
+    models = agent.label_models.filter(reads=reads)[:10]
+    return next((model for model in models if model.path.exists()), None)
 
 
 def predictor(agent: Agent) -> Callable[[TraceRecord], float | None] | None:

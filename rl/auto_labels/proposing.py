@@ -1,7 +1,7 @@
 """Its proposals, stored apart."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from rl.auto_labels.learning import Learned
 from rl.base.errors import NotEnoughData
 from rl.base.records import Report, silent
-from rl.models import Feedback, LabelModel, LabelProposal, Trace
+from rl.judge.labels import Conversation
+from rl.models import Feedback, FollowUpLabel, LabelModel, LabelProposal, Trace
 
 CHUNK = 100
 """Proposals a transaction: work that an interruption may lose."""
@@ -50,23 +51,28 @@ def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False
     proposed = Proposed()
     done = 0
     for traces in _chunks(waiting, limit):
-        features = learned.reader.features(
-            [(trace.prompt, trace.response) for trace in traces], _steps_from(done, total, report)
-        )
-        probabilities = learned.head.goodness(features).tolist()
-        proposals = [
-            LabelProposal(trace=trace, label_model=model, good=p > 0.5, confidence=max(p, 1 - p))
-            for trace, p in zip(traces, probabilities, strict=True)
-        ]
-        for proposal in proposals:
-            proposed.count(proposal.good, proposal.confidence)
+        answers = [(trace.prompt, trace.response) for trace in traces]
+        judged = judge(learned, answers, proposed, steps_from(done, total, report))
+        proposals = [LabelProposal(trace=trace, **own) for trace, own in zip(traces, judged, strict=True)]
         if not dry_run:
-            _store(proposals)
+            with transaction.atomic():  # those with a reward wait for a new one, which knows the proposal
+                there = store(LabelProposal, proposals)
+                Trace.objects.filter(pk__in=there, reward__isnull=False).update(reward_pending=True)
         done += len(traces)
     return proposed
 
 
-def _steps_from(done: int, total: int, report: Report) -> Report:
+def judge(
+    learned: Learned, conversations: Sequence[Conversation], proposed: Proposed, report: Report
+) -> Iterator[dict[str, Any]]:
+    """What a row says of them, counted."""
+    features = learned.reader.features(conversations, report)
+    for p in learned.head.goodness(features).tolist():
+        proposed.count(p > 0.5, max(p, 1 - p))
+        yield {"label_model": learned.model, "good": p > 0.5, "confidence": max(p, 1 - p)}
+
+
+def steps_from(done: int, total: int, report: Report) -> Report:
     """Steps within a chunk as those of the whole."""
 
     def go_on(event: str, values: dict[str, Any]) -> None:
@@ -101,16 +107,16 @@ def _chunks(rows: QuerySet[Trace], limit: int | None) -> Iterator[list[Trace]]:
         left = None if left is None else left - len(traces)
 
 
-def _store(proposals: list[LabelProposal]) -> None:
-    """Passes over traces that are gone. Those with a reward wait for a new one, which knows the proposal."""
-    with transaction.atomic():
-        # locked in the order that whoever writes feedback or rewards locks them in
-        rows = Trace.objects.filter(pk__in=[proposal.trace_id for proposal in proposals]).order_by("pk")
-        kept: set[UUID] = set(rows.select_for_update(no_key=True).values_list("pk", flat=True))
-        LabelProposal.objects.bulk_create(
-            [proposal for proposal in proposals if proposal.trace_id in kept],
-            update_conflicts=True,
-            unique_fields=["trace"],
-            update_fields=["label_model", "good", "confidence"],
-        )
-        Trace.objects.filter(pk__in=kept, reward__isnull=False).update(reward_pending=True)
+def store(table: type[LabelProposal] | type[FollowUpLabel], rows: Sequence[Any], *others: str) -> set[UUID]:
+    """In the caller's transaction. Passes over rows whose trace, or one of its ``others``, is gone; ids of what is there."""
+    columns = [f"{name}_id" for name in ("trace", *others)]
+    # locked in the order that whoever writes feedback or rewards locks them in
+    traces = Trace.objects.filter(pk__in={getattr(row, column) for row in rows for column in columns}).order_by("pk")
+    there: set[UUID] = set(traces.select_for_update(no_key=True).values_list("pk", flat=True))
+    table.objects.bulk_create(
+        [row for row in rows if there.issuperset(getattr(row, column) for column in columns)],
+        update_conflicts=True,
+        unique_fields=["trace"],
+        update_fields=["label_model", "good", "confidence", *others],
+    )
+    return there

@@ -129,6 +129,8 @@ class JudgedAnswer:
     """The newest edited text of each stored answer that somebody edited."""
     proposed: tuple[bool, float] | None = None
     """A label that a model proposes, and its confidence, 0.5 to 1."""
+    heard: tuple[bool, float] | None = None
+    """As ``proposed``, by what its user wrote next."""
     reward: float | None = None
     """0 to 1."""
     steps: tuple[Message, ...] = ()

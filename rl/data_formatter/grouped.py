@@ -20,7 +20,7 @@ _JOINED = ("trace_ids", "ratings", "in_reward", "outcomes", "preferences", "corr
 
 
 def merge_same_texts(answers: Iterable[JudgedAnswer], skipped: Counter[str]) -> Iterator[JudgedAnswer]:
-    """``answers`` come with equal texts to one prompt key side by side. The reward is the mean, the proposed label the
+    """``answers`` come with equal texts to one prompt key side by side. The reward is the mean, a model's label the
     surest. Answers without text are not compared."""
     for (_, text), group in groupby(answers, key=lambda answer: (answer.prompt_key, answer.response.strip())):
         answers_left = iter(group)
@@ -46,14 +46,18 @@ def _join(answers: list[JudgedAnswer]) -> JudgedAnswer:
     joined: dict[str, Any] = {name: tuple(chain(*(getattr(answer, name) for answer in answers))) for name in _JOINED}
     joined["corrections"] = tuple(dict.fromkeys(joined["corrections"]))
     rewards = [answer.reward for answer in answers if answer.reward is not None]
-    proposed = (answer.proposed for answer in answers if answer.proposed)
     return replace(
         answers[0],
         **joined,
-        proposed=max(proposed, key=lambda label: label[1], default=None),
+        proposed=_surest(answer.proposed for answer in answers),
+        heard=_surest(answer.heard for answer in answers),
         reward=round(fmean(rewards), DIGITS) if rewards else None,
         is_broken_off=all(answer.is_broken_off for answer in answers),
     )
+
+
+def _surest(labels: Iterable[tuple[bool, float] | None]) -> tuple[bool, float] | None:
+    return max(filter(None, labels), key=lambda label: label[1], default=None)
 
 
 ONE_ANSWER = "only one answer with a reward"

@@ -1,6 +1,7 @@
 """Labelled answers for KTO, good or bad without a counterpart, and with pairs for mixed preference optimisation, by weight.
 
-Whoever knows best decides: people, else a label that a model proposed and that is sure enough, else the reward."""
+Whoever knows best decides: people, else a label that a model proposed and that is sure enough, else the reward; and where
+rows have weights, what a model heard in the next message of the user, before nothing at all."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ class LabelRule:
     """The least reward of a good answer."""
     proposal_threshold: float | None = None
     """The least confidence of a proposed label that counts; None: none counts."""
+    follow_up_weight: float = 0.0
+    """What a label heard in a next message weighs at most; 0: none counts."""
     min_confidence: float = 0.5
     """How far people's mean rating must be from the other end of the scale, 0.5 to 1."""
 
@@ -30,7 +33,7 @@ class LabelRule:
 @dataclass(frozen=True, slots=True)
 class Label:
     good: bool
-    source: Literal["person", "proposed", "reward"]
+    source: Literal["person", "proposed", "follow_up", "reward"]
     certainty: float
     """How far it is from the line between good and bad, as a share of the way to the end of the scale, 0 to 1."""
     feedback_ids: tuple[int, ...] = ()
@@ -55,6 +58,8 @@ def label_of(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> La
         reach = 1 - rule.reward_threshold if good else rule.reward_threshold
         certainty = abs(answer.reward - rule.reward_threshold) / reach if reach > 0 else 1.0
         return Label(good, "reward", certainty, feedback_behind_reward(answer))
+    if answer.heard and rule.follow_up_weight and not values:
+        return Label(answer.heard[0], "follow_up", rule.follow_up_weight * (2 * answer.heard[1] - 1))
     skipped[NEUTRAL if values else NO_LABEL] += 1
     return None
 
@@ -115,12 +120,13 @@ def pair_row(pair: PreferencePair, votes: Sequence[Vote] = ()) -> dict[str, Any]
 
 
 def single_row(answer: JudgedAnswer, rule: LabelRule, skipped: Counter[str]) -> dict[str, Any] | None:
-    """Weighs what it is away from the line between good and bad, as a share of the way to the end of the scale. None: left
-    out, counted."""
+    """Weighs what it is away from the line between good and bad, as a share of the way to the end of the scale; of a next
+    message a small part of that. None: left out, counted."""
     label = usable_label(answer, rule, skipped)
     if label is None:
         return None
-    run, weight = answer_messages(answer.response, answer.steps), _weight(label.certainty)
+    run, heard = answer_messages(answer.response, answer.steps), label.source == "follow_up"
+    weight = round(label.certainty, 4) if heard else _weight(label.certainty)
     chosen, rejected = (run, None) if label.good else (None, run)
     columns = {"chosen": chosen, "rejected": rejected, "weight": weight, "votes": _votes_for(answer, label)}
     return row_of(answer, columns, label.feedback_ids, label_source=label.source)

@@ -44,8 +44,10 @@ class AcceptedAnswers:
 
 
 def accepted_text(row: Mapping[str, Any]) -> str:
-    """Empty where nothing is accepted, and for a run with tools, which is more than a text."""
-    chosen: Sequence[Mapping[str, Any]] = row.get("chosen") or ()
+    """Empty where nothing is accepted, where only a next message says so, and for a run with tools, which is more than a
+    text."""
+    heard = row.get("label_source") == "follow_up"
+    chosen: Sequence[Mapping[str, Any]] = () if heard else row.get("chosen") or ()
     return str(chosen[0].get("content") or "").strip() if len(chosen) == 1 else ""
 
 

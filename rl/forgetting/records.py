@@ -227,10 +227,17 @@ def _runs_on(sets: Iterable[TrainingSet]) -> list[TrainingRun]:
 
 
 def _label_models(left: Left) -> list[int]:
-    """A judge learns from all ratings of its agent: those that were made since this person's first."""
+    """A judge learns from all ratings of its agent, and of what users wrote next: those that were made since this person's
+    first rating or message."""
     models: set[int] = set()
-    for part in chunks(left.feedback, AT_ONCE):
-        newest_first = Feedback.objects.filter(pk__in=part).order_by("-created_at")
-        for agent_id, at in dict(newest_first.values_list("agent", "created_at")).items():
-            models.update(LabelModel.objects.filter(agent=agent_id, created_at__gte=at).values_list("pk", flat=True))
+    hearing = LabelModel.objects.filter(reads=LabelModel.Reads.FOLLOW_UP)
+    sources: tuple[tuple[Any, ...], ...] = (
+        (Feedback, left.feedback, LabelModel.objects.all()),
+        (Trace, left.traces, hearing),
+    )
+    for table, keys, learned in sources:
+        for part in chunks(keys, AT_ONCE):
+            newest_first = table.objects.filter(pk__in=part).order_by("-created_at")
+            for agent_id, at in dict(newest_first.values_list("agent", "created_at")).items():
+                models.update(learned.filter(agent=agent_id, created_at__gte=at).values_list("pk", flat=True))
     return sorted(models)

@@ -1,7 +1,7 @@
 """The database. Code outside imports from this package only; inside, imports run one way:
 
 agents <- traces <- versions <- training <- feedback <- queues;  versions <- serving <- experiments;
-agents <- access <- feedback;  access, training <- tuning;  audit stands alone.
+agents <- access <- feedback;  traces <- labels;  access, training <- tuning;  audit stands alone.
 
 Imports: base, config; Django."""
 
@@ -10,7 +10,8 @@ from rl.models.access import ApiKey, usual_scopes
 from rl.models.agents import Agent
 from rl.models.audit import AuditEvent, WebhookDelivery
 from rl.models.experiments import METRICS, Arm, Assignment, Experiment
-from rl.models.feedback import Feedback, LabelModel, LabelProposal, PendingSpan, Quarantine, WaitingRating
+from rl.models.feedback import Feedback, PendingSpan, Quarantine, WaitingRating
+from rl.models.labels import FollowUpLabel, LabelModel, LabelProposal
 from rl.models.queues import AnswerPair, Claim, GoldItem, Invite, RatingQueue
 from rl.models.serving import Deployment
 from rl.models.traces import QuestionStart, RunPart, Trace, UserTurns, prompt_key

@@ -1,11 +1,9 @@
-"""Feedback, Quarantine; LabelModel, LabelProposal: what a model says instead; WaitingRating, PendingSpan: what came before
-the answer that it belongs to."""
+"""Feedback, Quarantine; WaitingRating, PendingSpan: what came before the answer that it belongs to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 
 from django.conf import settings
 from django.db import models
@@ -247,53 +245,3 @@ class PendingSpan(models.Model):
 
     def __str__(self) -> str:
         return f"{self.otel_trace_id}/{self.span_id}"
-
-
-class LabelModel(models.Model):
-    """A judge that learned from what people think of one agent's answers (``rl.judge``)."""
-
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="label_models")
-    labels = models.PositiveIntegerField(help_text="People's labels that it learned from.")
-    heldout_labels = models.PositiveIntegerField(help_text="People's labels that it was measured on.")
-    heldout_accuracy = models.FloatField(help_text="Share of the held-out labels that it gets right, 0 … 1.")
-    majority_share = models.FloatField(help_text="What always saying the commoner label would get right, 0 … 1.")
-    calibration = models.JSONField(
-        default=list, help_text="Of the held-out labels, by confidence: [{from, to, count, confidence, accuracy}]."
-    )
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-created_at", "-id"]
-
-    def __str__(self) -> str:
-        return f"label model {self.pk} of {self.agent_id}"
-
-    @property
-    def is_informative(self) -> bool:
-        """Better on held-out labels than always saying the commoner one."""
-        return self.heldout_accuracy > self.majority_share
-
-    @property
-    def path(self) -> Path:
-        """Its weights, which ``rl.judge.head.load`` reads; plain numbers, never a pickle."""
-        return settings.DATA_DIR / "label_models" / f"{self.pk}.npz"
-
-
-class LabelProposal(models.Model):
-    """A label that a model proposes for a trace. It is not feedback: a person's label always goes before it."""
-
-    trace = models.OneToOneField(Trace, on_delete=models.CASCADE, related_name="label_proposal")
-    label_model = models.ForeignKey(LabelModel, on_delete=models.CASCADE, related_name="proposals")
-    good = models.BooleanField()
-    confidence = models.FloatField(help_text="0.5 … 1.")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(confidence__gte=0.5, confidence__lte=1), name="label_proposal_confidence"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{'good' if self.good else 'bad'} ({self.confidence:.2f}) for {self.trace_id}"

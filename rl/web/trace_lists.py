@@ -16,7 +16,7 @@ from django.db.models.functions import Cast, Left, Lower, StrIndex
 from django.utils import timezone, translation
 
 from rl.base.errors import UsageError
-from rl.models import Agent, Episode, Feedback, QuestionStart, Trace
+from rl.models import Agent, Episode, Feedback, FollowUpLabel, QuestionStart, Trace
 from rl.models.traces import SPLIT
 
 NEWEST = 20_000
@@ -146,6 +146,7 @@ LABELS = {
     "unlabelled": translation.gettext_lazy("not labelled"),
     "good": translation.gettext_lazy("labelled good"),
     "bad": translation.gettext_lazy("labelled bad"),
+    "follow_up": translation.gettext_lazy("with a next message that was read"),
     "solved": translation.gettext_lazy("episodes: solved"),
     "unsolved": translation.gettext_lazy("episodes: not solved"),
 }
@@ -169,6 +170,9 @@ def newest(agent: Agent | None, label: str = "", after: str = "", search: TraceS
         wanted = {"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}
         events = Feedback.objects.filter(kind=Feedback.Kind.RATING, is_current=True, **wanted, **of_agent)
         return _page_of(events.order_by("-created_at", "id").values_list("trace_id", flat=True), after)
+    if label == "follow_up":
+        heard = FollowUpLabel.find_sure().filter(**{f"trace__{name}": value for name, value in of_agent.items()})
+        return _page_of(heard.order_by("-pk").values_list("trace_id", flat=True), after)
     if label in ("solved", "unsolved"):
         episodes = Episode.objects.filter(success=label == "solved", reward__isnull=False, **of_agent)
         return _page_of(episodes.order_by("-id").values_list("trace_id", flat=True), after)
@@ -235,6 +239,8 @@ def _with_label(rows: QuerySet[Trace], label: str) -> QuerySet[Trace]:
     ratings = Feedback.objects.filter(trace=OuterRef("pk"), kind=Feedback.Kind.RATING, is_current=True)
     if label in ("good", "bad"):
         return rows.filter(Exists(ratings.filter(**({"value__gt": 0.5} if label == "good" else {"value__lt": 0.5}))))
+    if label == "follow_up":
+        return rows.filter(pk__in=FollowUpLabel.find_sure().values("trace"))
     if label in ("solved", "unsolved"):
         return rows.filter(episode__success=label == "solved", episode__reward__isnull=False)
     compared = Feedback.objects.filter(kind=Feedback.Kind.COMPARISON, is_current=True)

@@ -17,8 +17,10 @@ EVENTS = 200
 
 
 def trace_context(trace: Trace, whole: bool = False) -> dict[str, Any]:
-    """What ``rl/trace_parts.html`` reads. Six queries at most."""
-    excerpt = Excerpt(whole)
+    """What ``rl/trace_parts.html`` reads. Seven queries at most."""
+    excerpt, follow_up = Excerpt(whole), getattr(trace, "follow_up", None)
+    if follow_up and not follow_up.is_sure:
+        follow_up = None
     episode = episode_context(trace, excerpt)
     messages = [{**message, "content": excerpt.text(message["content"])} for message in excerpt.last(trace.prompt)]
     answer, work = excerpt.text(trace.response), _work(trace, excerpt)
@@ -34,6 +36,8 @@ def trace_context(trace: Trace, whole: bool = False) -> dict[str, Any]:
         "events": events,
         "training_sets": list(TrainingSet.objects.filter(members__trace=trace).order_by("-created_at")),
         "proposal": getattr(trace, "label_proposal", None),
+        "follow_up": follow_up,
+        "next_message": excerpt.text(follow_up.next_trace.question) if follow_up else "",
         "episode": episode,
         "conversation": [] if episode else conversation(trace),
         "cut": excerpt.cut,

@@ -18,6 +18,7 @@ from rl.models import (
     Evaluation,
     Experiment,
     Feedback,
+    FollowUpLabel,
     GoldItem,
     Invite,
     LabelModel,
@@ -135,6 +136,7 @@ def make_loop(agent: Agent, number: int = 1) -> TrainingRun:
         agent=agent, labels=80, heldout_labels=20, heldout_accuracy=0.9, majority_share=0.6
     )
     LabelProposal.objects.create(trace=trace, label_model=label_model, good=True, confidence=0.95)
+    FollowUpLabel.objects.create(trace=trace, next_trace=trace, label_model=label_model, good=False, confidence=0.7)
     PendingSpan.objects.create(agent=agent, otel_trace_id=f"{number:032x}", span_id=f"{number:016x}", payload={"n": 1})
     WaitingRating.objects.create(
         agent=agent, entry_id=f"e{number}", rater="device:page", value=1, rated_at=timezone.now(), tags=["perfect"]

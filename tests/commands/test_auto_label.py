@@ -6,7 +6,8 @@ from django.core.management import CommandError, call_command
 
 from rl.collect.feedback.write import rate
 from rl.management.commands.auto_label import GOES_ON
-from rl.models import Agent, LabelModel, LabelProposal
+from rl.models import Agent, FollowUpLabel, LabelModel, LabelProposal
+from tests.auto_labels.conversations import make_conversations
 from tests.auto_labels.labelled import make_labelled, make_preferences
 
 pytestmark = [pytest.mark.learn, pytest.mark.usefixtures("data_dir")]
@@ -82,3 +83,24 @@ def test_what_cannot_be_done_is_one_line_with_its_code(agent: Agent, options: di
         call_command("auto_label", agent=agent.name, **options)
     assert error.value.returncode == code
     assert "\n" not in str(error.value)
+
+
+def test_it_reads_what_users_wrote_next_and_says_that_nobody_has_looked_yet(agent: Agent, capsys) -> None:
+    make_conversations(agent, 60)
+    make_conversations(agent, 4, start=200, label=False)
+    call_command("auto_label", agent=agent.name, follow_ups=True)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "told good from bad, cross-fitted" in shown
+    assert "(a coin: 50%)" in shown
+    assert "nothing is learned from them before 10 were looked at" in shown
+    assert (FollowUpLabel.objects.count(), LabelProposal.objects.count()) == (4, 0)
+    call_command("auto_label", agent=agent.name, follow_ups=True, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["model"]["reads"] == "follow_up"
+    assert found["proposed"] == {"good": 0, "bad": 0, "at_least": found["proposed"]["at_least"]}
+    assert found["reviews"] == {"agreed": 0, "seen": 0, "is_informative": True, "weight": 0.0}
+
+
+def test_a_threshold_is_not_for_what_users_wrote_next(agent: Agent) -> None:
+    with pytest.raises(CommandError, match="--threshold is for proposals"):
+        call_command("auto_label", agent=agent.name, follow_ups=True, threshold=0.9)

@@ -26,6 +26,8 @@ from rl.models import (
     Deployment,
     Evaluation,
     Feedback,
+    FollowUpLabel,
+    LabelModel,
     ModelVersion,
     Quarantine,
     Trace,
@@ -291,3 +293,17 @@ def test_what_waits_for_its_answer_is_somebody(talked, data_dir):
     WaitingRating.objects.create(entry_id="e1", rater="device:9", value=1, rated_at=timezone.now())
     call_command("forget_person", "device:9", "--no-retrain")
     assert not WaitingRating.objects.filter(rater="device:9").exists()
+
+
+def test_what_was_heard_in_their_messages_is_gone_and_the_model_that_learned_from_them_is_named(agent: Agent, data_dir):
+    figures = {"labels": 20, "heldout_labels": 20, "heldout_accuracy": 0.8, "majority_share": 0.5}
+    before = LabelModel.objects.create(agent=agent, reads="follow_up", **figures)
+    theirs, message = (make_trace(agent, text, "A.", unit=CHARLIE) for text in ("Where?", "No, shorter."))
+    model = LabelModel.objects.create(agent=agent, reads="follow_up", **figures)
+    own = make_trace(agent, "And mine?", "B.", unit="user:alice")
+    for trace, later in ((theirs, message), (own, own)):
+        FollowUpLabel.objects.create(trace=trace, next_trace=later, label_model=model, good=False, confidence=0.8)
+    receipt = forget(find_person(CHARLIE))
+    assert receipt["deleted"] == {"FollowUpLabel": 1, "Trace": 2}
+    assert list(FollowUpLabel.objects.values_list("trace", flat=True)) == [own.pk]
+    assert receipt["uses"]["label_models"] == [model.pk] != [before.pk]

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "sqlite", reason="the run on SQLite tries both"),
 ]
 ALIAS = "upgrade"
-FIRST, LAST = "0001_squashed_0028_tuning", "0032_page_keys"
+FIRST, LAST = "0001_squashed_0028_tuning", "0033_follow_ups"
 GONE: dict[str, set[str]] = {}
 """Table to those of its first columns that are no more."""
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -20,6 +20,7 @@ from rl.dataset_builder.read.ratings import CHUNK, Prompts, as_text, plan_for_al
 from rl.dataset_builder.read.reliability import pseudonym
 from rl.dataset_builder.read.runs import CUT_CALLS, CannotBeRead, OfferedTools, parse_details, read_run
 from rl.models import Agent, Feedback, Trace
+from rl.models.labels import LEAST_HEARD
 from rl.models.traces import is_broken_off, may_be_used
 from rl.rewards.decision import is_rater_of_decision
 
@@ -33,6 +34,8 @@ class Wanted:
     """Answers that nobody and nothing judged as well."""
     proposals: bool = False
     """Answers with nothing but a proposed label as well."""
+    follow_ups: bool = False
+    """Answers with nothing but what was heard in a next message as well."""
     widgets: bool = False
     """What an answer chose."""
 
@@ -48,6 +51,8 @@ class _Row(NamedTuple):
     reward: float | None
     good: bool | None
     sure: float | None
+    heard_good: bool | None
+    heard_sure: float | None
     event__id: int | None
     event__kind: str | None
     event__rater: str | None
@@ -93,15 +98,20 @@ def _query(agent: Agent, wanted: Wanted, both_bad: bool) -> QuerySet[Trace, tupl
         details_text=as_text("details"),
         thoughts=thoughts_of(agent),
     )
-    if wanted.proposals:
-        answers = answers.annotate(good=F("label_proposal__good"), sure=F("label_proposal__confidence"))
-    else:
-        answers = answers.annotate(good=Value(None, FloatField()), sure=Value(None, FloatField()))
+    for prefix, row, is_wanted in (
+        ("", "label_proposal", wanted.proposals),
+        ("heard_", "follow_up", wanted.follow_ups),
+    ):
+        for name, column in (("good", "good"), ("sure", "confidence")):
+            unknown = Value(None, FloatField())
+            answers = answers.annotate(**{f"{prefix}{name}": F(f"{row}__{column}") if is_wanted else unknown})
     if not wanted.everything:
         judged = Q(event__id__isnull=False) | Q(reward__isnull=False)
         if both_bad:
             judged |= Q(Exists(_both_bad(agent).filter(other_trace=OuterRef("pk"))))
-        answers = answers.filter(judged | Q(sure__isnull=False) if wanted.proposals else judged)
+        for name, is_wanted in (("sure", wanted.proposals), ("heard_sure", wanted.follow_ups)):
+            judged |= Q(**{f"{name}__isnull": False}) if is_wanted else Q()
+        answers = answers.filter(judged)
     text = Func("response", Value(_SPACE), function="TRIM", output_field=TextField())
     return answers.order_by("prompt_key", text, "id", "event__id").values_list(*_Row._fields)
 
@@ -139,12 +149,20 @@ def _answer(
         preferences=tuple(events.preferences),
         corrections=(events.correction,) if events.correction.strip() else (),
         proposed=None if row.good is None or row.sure is None else (row.good, row.sure),
+        heard=_read_heard(row),
         reward=row.reward,
         steps=without_thought(run.steps) if events.correction.strip() else run.steps,
         tools=offered(details),
         widget=widget_choice(details, prompt) if wanted.widgets else None,
         is_broken_off=is_broken_off(details),
     )
+
+
+def _read_heard(row: _Row) -> tuple[bool, float] | None:
+    """None where it is not sure enough to count."""
+    if row.heard_good is None or row.heard_sure is None or row.heard_sure < LEAST_HEARD:
+        return None
+    return row.heard_good, row.heard_sure
 
 
 @dataclass(slots=True)

@@ -26,11 +26,15 @@ Keep = Callable[[JudgedAnswer], bool]
 FILES = "rows for {} come from the database: bring the files in with import_traces first"
 
 
-def label_rule(agent: Agent, min_confidence: float = 0.5) -> LabelRule:
+HEARD = "what was heard in a next message: held-out rows are measured by what people said"
+
+
+def label_rule(agent: Agent, min_confidence: float = 0.5, follow_up_weight: float = 0.0) -> LabelRule:
     return LabelRule(
         reward_threshold=agent.label_threshold,
         proposal_threshold=agent.auto_label_threshold,
         min_confidence=min_confidence,
+        follow_up_weight=follow_up_weight,
     )
 
 
@@ -40,16 +44,28 @@ class JudgedRows:
     method = ""
 
     def __init__(
-        self, agent: Agent, source: Source, options: DataOptions, tally: Tally, keep: Keep = lambda _: True
+        self,
+        agent: Agent,
+        source: Source,
+        options: DataOptions,
+        tally: Tally,
+        keep: Keep = lambda _: True,
+        follow_up_weight: float = 0.0,
     ) -> None:
+        """``follow_up_weight``: what a next message weighs at most; 0: none is read."""
         if not source.has_ids:
             raise UsageError(FILES.format(self.method))
         self._agent, self._options, self._tally, self._keep = agent, options, tally, keep
+        self._follow_up_weight = follow_up_weight
         self._split = Split(agent, options.val_split)
         self._as_asked = AsAsked(agent, source)
 
     def prompts(self) -> Iterator[PromptRows]:
-        wanted = Wanted(proposals=self._agent.auto_label_threshold is not None, widgets=self._as_asked.changes)
+        wanted = Wanted(
+            proposals=self._agent.auto_label_threshold is not None,
+            follow_ups=self._follow_up_weight > 0,
+            widgets=self._as_asked.changes,
+        )
         stored = judged_answers(self._agent, self._tally, wanted)
         answers = map(self._as_asked, filter(self._keep, merge_same_texts(stored, self._tally.skipped)))
         for _, of_one_prompt in groupby(answers, key=attrgetter("prompt_key")):
@@ -115,7 +131,7 @@ class LabelledRows(JudgedRows):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._rule = label_rule(self._agent, self._options.min_confidence)
+        self._rule = label_rule(self._agent, self._options.min_confidence, self._follow_up_weight)
         self._train: Counter[bool] = Counter()
 
     def problem(self, train: int, held_out: int) -> str:
@@ -138,6 +154,9 @@ class LabelledRows(JudgedRows):
             self._tally.disputed += bool(values) and min(values) < 0.5 < max(values)
             if row := self._row(answer):
                 held_out = self._split.is_held_out(answer.split_key)
+                if held_out and row["label_source"] == "follow_up":
+                    self._tally.skipped[HEARD] += 1
+                    continue
                 self._train.update([] if held_out else [self._is_good(row)])
                 yield PromptRows(held_out, [row], frozenset(answer.trace_ids))
 

@@ -3,6 +3,7 @@
 SFT learns from the same, of which the accepted answers are imitated; the others are there to be measured by."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from rl.base.records import JudgedAnswer, PreferencePair, Vote
@@ -11,6 +12,7 @@ from rl.data_formatter.opinions import ONLY_DISLIKED, ONLY_LIKED
 from rl.data_formatter.runs import answer_key
 from rl.dataset_builder.accepted_answers import AcceptedAnswers
 from rl.dataset_builder.options import DataOptions
+from rl.dataset_builder.read.follow_ups import read_reviews
 from rl.dataset_builder.read.groups import BOTH_BAD, DIRECT, OUTCOME, PromptGroup, PromptRows, Source, Tally
 from rl.dataset_builder.rows.judged import LabelledRows
 from rl.dataset_builder.rows.pairs import PairRows
@@ -24,6 +26,9 @@ _LEARNED_ALONE = (ONLY_LIKED, ONLY_DISLIKED, BOTH_BAD, OUTCOME)
 class MixedRows:
     """First all pairs, then what is in none of them. From files, which hold nothing but pairs, pairs alone."""
 
+    hears_follow_ups = True
+    """Its rows have weights, so what users wrote next may be learned from a little."""
+
     def __init__(self, agent: Agent, source: Source, options: DataOptions, tally: Tally) -> None:
         self._agent, self._options, self._tally = agent, options, tally
         self._accepted = AcceptedAnswers()
@@ -31,7 +36,9 @@ class MixedRows:
         self._made = PairsMade()
         self._pairs = _Pairs(agent, source, options, self._of_pairs)
         arguments = (agent, source, options, self._of_singles)
-        self._singles = _Singles(*arguments, keep=lambda answer: not self._made.has(answer)) if source.has_ids else None
+        hear = read_reviews(agent).weight if self.hears_follow_ups else 0.0
+        singles = partial(_Singles, keep=lambda answer: not self._made.has(answer), follow_up_weight=hear)
+        self._singles = singles(*arguments) if source.has_ids else None
 
     def prompts(self) -> Iterator[PromptRows]:
         singles = 0
@@ -100,7 +107,9 @@ class _Singles(LabelledRows):
 
 
 class AcceptedRows(MixedRows):
-    """Good answers alone are enough."""
+    """Good answers alone are enough, and people have to say that they are."""
+
+    hears_follow_ups = False
 
     def problem(self, train: int, held_out: int) -> str:  # noqa: ARG002  as others of its kind
         least, count = self._options.min_samples, self._accepted.count

@@ -7,17 +7,23 @@ from rich.table import Table
 from rl import auto_labels
 from rl.auto_labels.learning import Preferences
 from rl.base.errors import UsageError
+from rl.dataset_builder.read.follow_ups import LEAST_SEEN, read_reviews
 from rl.management.base import RATINGS, RatchetCommand, choose_agent, two_columns
 from rl.management.options import CommandOptions, option
 from rl.models import Agent, LabelModel
 
+NOTHING_LEFT = {
+    LabelModel.Reads.ANSWER: "Nothing to propose: every trace with an answer is labelled.",
+    LabelModel.Reads.FOLLOW_UP: "Nothing to read: no next message is left behind an answer that nobody rated.",
+}
 GOES_ON = "Nobody said anything since this was learned, so it goes on where it stopped."
 
-ABOUT = ("id", "labels", "heldout_labels", "heldout_accuracy", "majority_share", "calibration")
+ABOUT = ("id", "reads", "labels", "heldout_labels", "heldout_accuracy", "accuracy_low", "majority_share", "calibration")
 
 
 class Options(CommandOptions):
     agent: str | None = option(help="whose traces; default: the only one with ratings")
+    follow_ups: bool = option(action="store_true", help="read what users wrote next instead of the answers themselves")
     learn_only: bool = option(action="store_true", help="learn and measure, propose nothing")
     limit: int | None = option(help="propose for this many traces, the newest first")
     threshold: float | None = option(help="train on proposals from this confidence on, 0.5 to 1; kept for the agent")
@@ -35,8 +41,14 @@ class Command(RatchetCommand):
             if not 0.5 <= options.threshold <= 1:
                 raise UsageError(f"--threshold must be from 0.5 to 1, not {options.threshold:g}")
             agent.auto_label_threshold = options.threshold
-        known = auto_labels.go_on(agent, self.report)
-        learned = known or auto_labels.learn(agent, dry_run=options.dry_run, report=self.report)
+        if options.follow_ups and options.threshold is not None:
+            raise UsageError(
+                "--threshold is for proposals; what users wrote next counts by how far people agreed with it"
+            )
+        reads = LabelModel.Reads.FOLLOW_UP if options.follow_ups else LabelModel.Reads.ANSWER
+        learn, propose = _STEPS[reads]
+        known = auto_labels.go_on(agent, self.report, reads)
+        learned = known or learn(agent, dry_run=options.dry_run, report=self.report)
         model = learned.model
         document: dict[str, Any] = {
             "agent": agent.name,
@@ -51,18 +63,35 @@ class Command(RatchetCommand):
             "always the commoner label": f"{model.majority_share:.0%}",
             **_of_preferences(learned.preferences),
         }
+        if options.follow_ups:
+            document["reviews"] = read_reviews(agent)._asdict() | {"weight": read_reviews(agent).weight}
+            figures = _of_follow_ups(model)
         tables = [two_columns(f"{agent}: learned from people's labels", figures), _calibration_table(model)]
-        lines = [*([GOES_ON] if known else []), _use(agent)]
+        lines = [*([GOES_ON] if known else []), _weight(agent) if options.follow_ups else _use(agent)]
         if not options.learn_only:
-            proposals = auto_labels.propose(learned, limit=options.limit, dry_run=options.dry_run, report=self.report)
+            proposals = propose(learned, limit=options.limit, dry_run=options.dry_run, report=self.report)
             document["proposed"] = proposals.as_dict()
             if proposals.at_least:
                 tables.append(_proposals_table(proposals))
             else:
-                lines.insert(0, "Nothing to propose: every trace with an answer is labelled.")
+                lines.insert(0, NOTHING_LEFT[reads])
         if options.threshold is not None and not options.dry_run:
             agent.save(update_fields=["auto_label_threshold"])
         self.result(document, *tables, lines=lines)
+
+
+_STEPS = {
+    LabelModel.Reads.ANSWER: (auto_labels.learn, auto_labels.propose),
+    LabelModel.Reads.FOLLOW_UP: (auto_labels.learn_to_hear, auto_labels.hear),
+}
+
+
+def _of_follow_ups(model: LabelModel) -> dict[str, Any]:
+    low = model.accuracy_low or 0.0
+    return {
+        "rated answers with a next message": model.labels,
+        "told good from bad, cross-fitted": f"{model.heldout_accuracy:.0%}, surely {low:.0%} (a coin: 50%)",
+    }
 
 
 def _of_preferences(preferences: Preferences | None) -> dict[str, Any]:
@@ -87,6 +116,17 @@ def _proposals_table(proposals: auto_labels.Proposed) -> Table:
     for step, count in sorted(proposals.at_least.items()):
         table.add_row(f"{step:g} or more", f"{count:,}")
     return table
+
+
+def _weight(agent: Agent) -> str:
+    reviews = read_reviews(agent)
+    seen = f"People have looked at {reviews.seen} and agreed with {reviews.agreed}"
+    if reviews.weight:
+        return f"{seen}: an answer weighs up to {reviews.weight:g} of one that a person rated."
+    return (
+        f"{seen}; nothing is learned from them before {LEAST_SEEN} were looked at, and agreement is surely over one half: "
+        f"/traces/?agent={agent.name}&label=follow_up lists them."
+    )
 
 
 def _use(agent: Agent) -> str:

@@ -132,7 +132,7 @@ def what_happened(request: HttpRequest, name: str, queue: str, claim: int) -> Ht
         except UsageError as error:
             return show_problem(request, "rate", request.path, error)
         return redirect(request.path)
-    hidden: dict[str, Any] = {"events": [], "proposal": None}
+    hidden: dict[str, Any] = {"events": [], "proposal": None, "follow_up": None}
     context = {
         "page": "rate",
         "agent": desk.queue.agent,

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -21,7 +22,8 @@ from rest_framework.renderers import JSONRenderer
 from rl.base.errors import RatchetError, UsageError
 from rl.base.names import require_known
 from rl.collect.feedback.write import correct, current_rating, retract
-from rl.models import Agent, Feedback, Trace
+from rl.dataset_builder.read.follow_ups import SOURCE as HEARD
+from rl.models import Agent, Feedback, FollowUpLabel, Trace
 from rl.models.traces import HELD_OUT, NEVER, SPLIT
 from rl.web import trace_lists
 from rl.web.api.lookups import by_id
@@ -80,7 +82,9 @@ def trace_statistics(request: HttpRequest, name: str) -> HttpResponse:
 @guards.for_users_who_post
 @permission_required("rl.view_trace", raise_exception=True)
 def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    trace = by_id(Trace.objects.select_related("agent", "model_version", "label_proposal", "episode"), pk)
+    trace = by_id(
+        Trace.objects.select_related("agent", "model_version", "label_proposal", "episode", "follow_up__next_trace"), pk
+    )
     if trace is None:
         raise Http404(f"there is no trace {pk}")
     if request.method != "POST":
@@ -99,7 +103,14 @@ def one_trace(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         _record_opinion(request, trace)
     except RatchetError as error:
         return guards.show_problem(request, "traces", reverse("trace", args=[pk]), error)
-    return redirect("trace", pk=pk)
+    return redirect("trace", pk=_next_heard(trace) or pk if request.POST.get("action") == HEARD else pk)
+
+
+def _next_heard(trace: Trace) -> uuid.UUID | None:
+    """The answer behind it in the list of those whose next message was read, that nobody has rated."""
+    rated = Feedback.objects.filter(trace=OuterRef("trace"), kind=Feedback.Kind.RATING, is_current=True)
+    waiting = FollowUpLabel.find_sure().filter(~Exists(rated), trace__agent=trace.agent_id)
+    return waiting.order_by("-pk").values_list("trace_id", flat=True).first()
 
 
 def _query(request: HttpRequest, after: str) -> str:
@@ -119,6 +130,8 @@ def _record_opinion(request: HttpRequest, trace: Trace) -> None:
         event = _own(request, trace, by["rater"])
         if event is None or not retract(event, **by):
             raise UsageError(_("there is nothing of yours to take back"))
+    elif action == HEARD:
+        guards.rate_as_posted(trace, request.POST, **{**by, "source": HEARD})
     else:
         guards.rate_as_posted(trace, request.POST, **by)
 

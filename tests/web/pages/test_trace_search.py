@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from rl.collect.feedback import write
-from rl.models import Agent, Feedback, LabelModel, LabelProposal, Trace, TrainingSetTrace
+from rl.dataset_builder.read.follow_ups import read_reviews
+from rl.models import Agent, Feedback, FollowUpLabel, LabelModel, LabelProposal, Trace, TrainingSetTrace
 from rl.web import trace_lists
 from tests.admin.records import make_training_set, make_version
 from tests.conftest import make_trace
@@ -412,3 +413,35 @@ def test_the_statistics_count_tools_and_rewards(staff: Client, full: Trace) -> N
     ]
     assert b"traces" in page.content
     assert staff.get("/traces/of/nobody/").status_code == 404
+
+
+def hear(agent: Agent, number: int, good: bool, message: str, confidence: float = 0.81) -> Trace:
+    model, _ = LabelModel.objects.get_or_create(
+        agent=agent,
+        reads=LabelModel.Reads.FOLLOW_UP,
+        defaults={"labels": 60, "heldout_labels": 60, "heldout_accuracy": 0.8, "majority_share": 0.5},
+    )
+    trace, later = make_trace(agent, f"Heard {number}?", "A."), make_trace(agent, message)
+    FollowUpLabel.objects.create(trace=trace, next_trace=later, label_model=model, good=good, confidence=confidence)
+    return trace
+
+
+def test_people_look_at_what_was_heard_in_next_messages_one_after_the_other(staff: Client, agent: Agent) -> None:
+    first, second = (hear(agent, number, good, "<b>No</b>, shorter!") for number, good in ((0, True), (1, False)))
+    make_trace(agent, "Unheard?")
+    unsure = hear(agent, 2, good=False, message="And the other one?", confidence=0.59)
+    assert shown(staff, agent=agent.name, label="follow_up") == [second, first]
+    assert shown(staff, agent=agent.name, label="follow_up", find="Heard 0") == [first]
+    assert "And the other one?" not in staff.get(address(unsure)).content.decode()
+    page = staff.get(address(second)).content.decode()
+    assert "&lt;b&gt;No&lt;/b&gt;, shorter!" in page
+    assert "confidence 0.81" in page
+    assert "Yes, so it was" in page
+    answer = staff.post(address(second), {"action": "follow_up", "value": "0"})
+    assert answer.url == address(first)
+    assert staff.post(address(first), {"action": "follow_up", "value": "0"}).url == address(first)
+    ratings = Feedback.objects.filter(source="follow_up").order_by("pk").values_list("trace", "value", "rater")
+    assert list(ratings) == [(second.pk, 0.0, "user:bob"), (first.pk, 0.0, "user:bob")]
+    reviews = read_reviews(agent)
+    assert (reviews.agreed, reviews.seen) == (1, 2)
+    assert "Yes, so it was" not in staff.get(address(second)).content.decode()
