@@ -9,7 +9,8 @@
 
 64 prompts have four sampled answers each, which simulated raters of one taste pick from and give thumbs to (10 % the wrong
 way round); a version answers 32 prompts that nobody has rated, once greedily and twice by sampling, and the taste compares
-each answer with the base model's. Every run is a line of ``learning_results.jsonl``; what it answered lies in the folder.
+each answer with the base model's; one that loops or is empty loses. Every run is a line of ``learning_results.jsonl``; what
+it answered lies in the folder.
 
 ``--taste``: a file of Python with a function ``taste(text)`` that gives a number, the larger the better. Its runs are lines
 of ``results.jsonl`` in the folder.

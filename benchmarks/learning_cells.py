@@ -109,6 +109,7 @@ class Bench:
         before = [texts[0] for texts in self.base_answers["greedy"]]
         return {
             **rates,
+            "honest": True,
             "win_rate": round(fmean([rates["greedy"], rates["sampled"]]), 4),
             "words": round(words(greedy), 1),
             "words_before": round(words(before), 1),

@@ -8,6 +8,7 @@ from learning_models import Base
 from learning_raters import Label
 
 from rl.base.records import Vote, silent
+from rl.data_formatter.degeneration import rank
 from rl.judge.features import features_of
 from rl.judge.head import Head, fit
 from rl.judge.labels import Opinion
@@ -44,7 +45,7 @@ def see(base: Base, texts: Sequence[tuple[str, str]]) -> np.ndarray:
 
 
 def best_of(base: Base, head: Head, prompts: Sequence[str], samples: Sequence[Sequence[str]]) -> list[str]:
-    """The answer to each prompt that the judge likes best."""
+    """The answer to each prompt that the judge likes best, of those that are not broken."""
     flat = [(prompt, text) for prompt, texts in zip(prompts, samples, strict=True) for text in texts]
     ratings = head.ratings(see(base, flat)).reshape(len(prompts), -1)
-    return [texts[int(row.argmax())] for texts, row in zip(samples, ratings, strict=True)]
+    return [texts[rank(texts, row.tolist())[0]] for texts, row in zip(samples, ratings, strict=True)]

@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Final
 
+from rl.data_formatter.degeneration import is_broken
+
 ANSWERS: Final = Path(__file__).with_name("learning_answers.jsonl")
 LABELLED: Final = 64
 """Prompts whose answers may be rated; the others are asked at the end."""
@@ -138,5 +140,12 @@ def _turned(rng: random.Random, noise: float, inverted: bool) -> bool:
 
 
 def win_rate(taste: Taste, new: Sequence[str], old: Sequence[str]) -> float:
-    """How often the taste prefers the new answer; a tie is half a win."""
-    return fmean((taste(a) > taste(b)) + 0.5 * (taste(a) == taste(b)) for a, b in zip(new, old, strict=True))
+    """How often the taste prefers the new answer; a tie is half a win. A broken answer loses to one that is not, and where
+    both are broken neither wins."""
+    return fmean(_win(taste, a, b) for a, b in zip(new, old, strict=True))
+
+
+def _win(taste: Taste, new: str, old: str) -> float:
+    if is_broken(new) or is_broken(old):
+        return (1 + is_broken(old) - is_broken(new)) / 2
+    return (taste(new) > taste(old)) + 0.5 * (taste(new) == taste(old))

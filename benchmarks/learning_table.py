@@ -13,6 +13,8 @@ def print_tables(lines: Sequence[Line]) -> None:
     for bad in sorted({line["bad"] for line in lines}):
         rows = [line for line in lines if line["bad"] == bad]
         print(f"\n{bad:.0%} of the raters say the opposite\n" if bad else "\nHonest raters\n")
+        if earlier := sum("honest" not in line for line in rows):
+            print(f"{earlier} of {len(rows)} runs were measured while a loop could win; the others are honest.\n")
         _print_win_rates(rows)
         print()
         _print_side_effects(rows)

@@ -25,8 +25,20 @@ ECHO_WORDS = 4
 _CJK = "\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 """Characters of Chinese and Japanese are words of their own."""
-_EMPTY_ITEMS = re.compile(r"(?:(?:^|\s)(?:\d+[.)]|[-*•])(?=\s|$)){6}")
-"""Six marks of list items in a row with nothing behind them; a crontab's five stars are none."""
+_EMPTY_ITEMS = re.compile(
+    r"(?:(?:^|\s)(?:\d+[.)]|[-*•])(?=\s|$)){6}"
+    r"|^(?:\s*\d+[.)](?=\s|$)){2,}\s*$"
+    r"|(?:^|\s)1[.)]\s+[*_]*1\.1[*_.:]*\s+2[.)]\s+[*_]*1\.2[*_.:]*\s+3[.)]\s+[*_]*1\.3\b"
+)
+"""Six marks of list items in a row with nothing behind them, or nothing but numbers of items, or sections without a text; a
+crontab's five stars are none, and a list of numbers is none."""
+_ITEM = re.compile(r"(?:^|(?<=\s))(?:[-*•+]\s+){0,2}[*_]{0,3}\d+(?:\.\d+)*[.)](?=[\s*_]|$)|^[ \t]*[-*•+](?=\s)", re.M)
+"""The mark at which an item of a list begins, also within a line."""
+FEWEST_ITEMS, ITEM_WORDS, ITEM_SHARE = 4, 3, 1 / 2
+"""So many items of a list, and the share of them that were there before. Fewer words may be right again and again, as
+classes of several messages are."""
+_RULER = re.compile(r"([-=_*~#])\1{3,119}[ \t]*$", re.M)
+"""Under a heading, or behind it."""
 _SENTENCE_END = re.compile(r"[.!?…:;\n。！？]")
 
 
@@ -47,21 +59,27 @@ def degenerations(
 
 
 def repeats(text: str, ended: bool = True) -> bool:
-    """A loop makes up much of it, or goes on where it was cut; or half of it was said before, or it counts without items."""
+    """A loop makes up much of it, or goes on where it was cut; or half of it, or of its list's items, was said before; or it
+    counts without items."""
     words = words_of(text)
-    characters = list("".join(text.split()))
+    characters = list("".join((_RULER.sub("", text) if words else text).split()))
     in_loop = any(
         _is_in_loop(items, LONGEST_UNIT[kind], ended) for kind, items in (("words", words), ("characters", characters))
     )
     trigrams = list(zip(words, words[1:], words[2:], strict=False))
     says_again = len(trigrams) >= FEWEST_TRIGRAMS and 1 - len(set(trigrams)) / len(trigrams) > TRIGRAM_SHARE
-    return in_loop or says_again or bool(_EMPTY_ITEMS.search(text))
+    return in_loop or says_again or bool(_EMPTY_ITEMS.search(text)) or _lists_again(text)
 
 
 def is_broken(text: str) -> bool:
-    """Says nothing, or the same again and again. Beside an answer that does neither, people preferred the other one 71 times
-    of 78, and such a one 7 times (five models, three annotators each: PandaLM, https://arxiv.org/abs/2306.05087)."""
+    """Says nothing, or the same again and again. Beside an answer that does neither, people preferred the other one 48 times
+    of 61 (five models, three annotators each: a part of PandaLM, https://arxiv.org/abs/2306.05087)."""
     return not text.strip() or repeats(text)
+
+
+def rank(texts: Sequence[str], ratings: Sequence[float]) -> list[int]:
+    """Their numbers, the best first; those that are broken come last, however a judge rates them."""
+    return sorted(range(len(texts)), key=lambda index: (is_broken(texts[index]), -ratings[index]))
 
 
 def echoes(text: str, question: str) -> bool:
@@ -81,6 +99,20 @@ def echoes(text: str, question: str) -> bool:
 def words_of(text: str) -> list[str]:
     """In lower case; characters of Chinese and Japanese are words of their own."""
     return _WORD.findall(text.lower())
+
+
+def _lists_again(text: str) -> bool:
+    """Whatever the numbers of the items; the last one may have been cut."""
+    items = [tuple(words) for item in _ITEM.split(text)[1:] if (words := words_of(item))]
+    if len(items) < FEWEST_ITEMS:
+        return False
+    known: set[tuple[str, ...]] = set()
+    again = 0
+    for item in items[:-1]:
+        again += item in known
+        known |= {item} if len(item) >= ITEM_WORDS else set()
+    again += any(item[: len(items[-1])] == items[-1] for item in known)
+    return again >= ITEM_SHARE * len(items)
 
 
 def _same_from(position: int, words: Sequence[str], asked: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from rl.base.records import Report
 from rl.config import MPOConfig
 from rl.config.training_job import TrainingJob
 from rl.data_formatter import read_training_rows
+from rl.data_formatter.degeneration import is_broken, rank
 from rl.data_formatter.labelled import LEAST_WEIGHT
 from rl.data_formatter.opinions import stable_hash
 from rl.judge.features import Reader, without
@@ -173,12 +174,14 @@ class _Sampler:
 
 
 def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Report) -> dict[str, Any] | None:
-    """The best beside a middling one; None where there are not two."""
+    """The best beside a middling one; None where there are not two, and where the best is broken."""
     if len(texts) < 2:
         return None
     ratings = head.ratings(reader.features([(row["prompt"], text) for text in texts], without(report, "stage", "step")))
-    order = ratings.argsort()[::-1]
-    better, worse = int(order[0]), int(order[len(texts) // 2])
+    order = rank(texts, ratings)
+    better, worse = order[0], order[len(texts) // 2]
+    if is_broken(texts[better]):
+        return None
     p = float(sigmoid(ratings[better] - ratings[worse]))
     return {
         **{name: row[name] for name in ("prompt", "prompt_key", "split_key", "tools") if name in row},

@@ -171,7 +171,7 @@ def estimate(
     judge: Calibration, preferences: Sequence[float], texts: Sequence[tuple[str, str]], *, breakage_loses: bool = True
 ) -> Fresh:
     """``texts``: the answers of both at each prompt, of two prompts or more. ``breakage_loses``: a broken answer loses to
-    one that is not, whatever the judge says."""
+    one that is not, whatever the judge says, and of two broken ones neither wins."""
     sides = tuple(_take_side(p, new, old, breakage_loses) for p, (new, old) in zip(preferences, texts, strict=True))
     return Fresh(judge, sides, sum(new != old for new, old in texts), gameable(texts))
 
@@ -180,8 +180,8 @@ def _take_side(p: float, new: str, old: str, breakage_loses: bool) -> float:
     """1 for the new answer."""
     if new == old:
         return 0.5
-    if breakage_loses and is_broken(new) != (old_is_broken := is_broken(old)):
-        return float(old_is_broken)
+    if breakage_loses and ((new_is_broken := is_broken(new)) | (old_is_broken := is_broken(old))):
+        return (1 + old_is_broken - new_is_broken) / 2
     return side_of(p)
 
 

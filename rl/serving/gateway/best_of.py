@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rl.base.records import Message
-from rl.data_formatter.degeneration import is_broken
+from rl.data_formatter.degeneration import rank
 from rl.serving.gateway.answer import Answer
 from rl.serving.gateway.exchange import Exchange, columns_of
 from rl.serving.gateway.forms import Forms
@@ -135,11 +135,6 @@ def _join(exchange: Exchange, draws: Sequence[DrawnCompletion]) -> Piece:
     choices = {index: draw.answer.first for index, draw in enumerate(draws)}
     exchange.answer = Answer(choices, usage, first_at=time.monotonic())
     return {**draws[0].document, "usage": usage}
-
-
-def rank(texts: Sequence[str], ratings: Sequence[float]) -> list[int]:
-    """Their numbers, the best first; those that are broken come last, however the judge rates them."""
-    return sorted(range(len(texts)), key=lambda index: (is_broken(texts[index]), -ratings[index]))
 
 
 async def _ask_all(

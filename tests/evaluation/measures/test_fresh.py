@@ -66,7 +66,13 @@ LOOP = "Add a pinch of salt. " * 6
 
 @pytest.mark.parametrize(
     ("new", "old", "share"),
-    [(LOOP, "Add salt.", 0.0), ("Add salt.", LOOP, 1.0), (" ", "Add salt.", 0.0), ("Add salt.", "\n", 1.0)],
+    [
+        (LOOP, "Add salt.", 0.0),
+        ("Add salt.", LOOP, 1.0),
+        (" ", "Add salt.", 0.0),
+        ("Add salt.", "\n", 1.0),
+        (LOOP, "\n", 0.5),
+    ],
 )
 def test_an_answer_that_is_empty_or_in_a_loop_loses_whatever_the_judge_says(new: str, old: str, share: float):
     for sure in (0.9, 0.1):
@@ -76,7 +82,6 @@ def test_an_answer_that_is_empty_or_in_a_loop_loses_whatever_the_judge_says(new:
 def test_where_broken_answers_are_allowed_the_judge_alone_decides():
     pairs = [(LOOP, "Add salt.")] * 10
     assert estimate(sure_judge(), [0.9] * 10, pairs, breakage_loses=False).forecast.value == 1.0
-    assert estimate(sure_judge(), [0.9] * 10, [(LOOP, "\n")] * 10).forecast.value == 1.0  # and where both are broken
 
 
 def test_a_judge_that_guesses_does_not_beat_chance_and_neither_does_one_with_few_labels():
