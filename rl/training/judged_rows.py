@@ -178,7 +178,7 @@ def _rank(row: Row, texts: Sequence[str], reader: Reader, head: Head, report: Re
     if len(texts) < 2:
         return None
     ratings = head.ratings(reader.features([(row["prompt"], text) for text in texts], without(report, "stage", "step")))
-    order = rank(texts, ratings)
+    order = rank(texts, ratings.tolist())
     better, worse = order[0], order[len(texts) // 2]
     if is_broken(texts[better]):
         return None
