@@ -34,7 +34,7 @@ HYPER_PARAMETERS: Mapping[str, Owner] = {
         warmup_ratio beta train_layers lora_r lora_alpha lora_dropout max_length max_grad_norm most_kl thinks
         instruction instruction_place precision quantize_base
         activation_checkpointing fast save_steps seed
-        rollouts num_generations temperature top_p max_new_tokens loss_type vllm
+        bake_in rollouts num_generations temperature top_p max_new_tokens loss_type vllm
         policy_type async_rollout_workers eval_interval eval_tasks curriculum device
         mini_batch_size init_kl_coef target_kl kl_horizon missing_eos_penalty gamma lam cliprange cliprange_value vf_coef
         ppo_epochs top_k

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from rl.base.errors import UsageError
+from rl.base.manner import Manner
 from rl.base.names import unknown_name
 from rl.config.base import TrainingConfig
 from rl.config.fields import within
@@ -94,6 +95,28 @@ class ImitationConfig(TrainingConfig):
 
     balance_classes: bool = True
     """Whether rows with a rare answer of a closed set are learned several times in a pass, at most four."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SFTConfig(ImitationConfig):
+    """Imitation and nothing else."""
+
+    bake_in: bool = False
+    """Whether the run imitates what the version in use answers under the instruction, instead of accepted answers, so that
+    the new version is told nothing."""
+
+    def __post_init__(self) -> None:
+        TrainingConfig.__post_init__(self)
+        if self.bake_in and not self.instruction:
+            raise UsageError(
+                "bake_in: the version in use is told nothing that could be baked in; see manage.py instruct"
+            )
+        if self.bake_in and self.thinks:
+            raise UsageError("bake_in: what is baked in are answers without thoughts, and the model is to think first")
+
+    @property
+    def manner(self) -> Manner:
+        return Manner(self.thinks) if self.bake_in else Manner(self.thinks, self.instruction, self.instruction_place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

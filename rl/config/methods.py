@@ -9,7 +9,7 @@ from typing import Literal
 
 from rl.base.names import require_known
 from rl.config.base import TrainingConfig
-from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, ImitationConfig, MPOConfig, RewardModelConfig
+from rl.config.method_configs import AgentConfig, DPOConfig, GRPOConfig, MPOConfig, RewardModelConfig, SFTConfig
 from rl.config.ppo_config import PPOConfig
 
 
@@ -116,7 +116,14 @@ class Method:
         return self.generates == "always" or (self.generates == "online" and online)
 
     def rows_with(self, config: TrainingConfig) -> RowKind:
+        if bakes_in(config):  # disliked answers have questions too, and tell a judge something
+            return _MIXED
         return PROMPTS if self.generates_with(config) else self.rows
+
+
+def bakes_in(config: TrainingConfig) -> bool:
+    """Whether the run makes the answers that it imitates, under the instruction of the version in use."""
+    return isinstance(config, SFTConfig) and config.bake_in
 
 
 _PAIR: Mapping[str, Column] = {"chosen": Column.MESSAGES, "rejected": Column.MESSAGES}
@@ -161,7 +168,7 @@ METHODS: dict[str, Method] = {
     "sft": Method(
         module="rl.training.sft",
         command="train_sft",
-        config=ImitationConfig,
+        config=SFTConfig,
         rows=replace(_MIXED, name="sft", builder="rl.dataset_builder.rows.mixed.AcceptedRows"),
         work=RowWork(1, 4),  # forward and backward
         automatic=TrainingConfig.LISTS["automatic"],

@@ -34,6 +34,8 @@ class TrainingJob:
     """Parts of the tested prompts that are each answered by an adapter that has not learned from them; 0: none."""
     tested: tuple[str, ...] = ()
     """Their keys."""
+    teacher: Path | None = None
+    """Weights of the version in use, which answers where its instruction is baked in; None: the base model's."""
     choosing: Choosing | None = None
     """How these answer, where it is from a closed set."""
     schema: Mapping[str, Any] | None = None

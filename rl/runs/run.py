@@ -27,6 +27,7 @@ from rl.base.records import Report, TrainingResult
 from rl.config import AgentConfig, TrainingConfig, find_method
 from rl.config.authority import Owner
 from rl.config.automatic import imitates
+from rl.config.methods import bakes_in
 from rl.config.training_job import TrainingJob
 from rl.dataset_builder.accepted_answers import choosing_of, folds_of, kind_of, schema_of, tested_of
 from rl.dataset_builder.read.prompt_file import PromptFile
@@ -34,7 +35,7 @@ from rl.environments.settings import EnvironmentSettings
 from rl.evaluation.evaluate import evaluate
 from rl.hardware import choose_gpu
 from rl.lm import base_models
-from rl.models import Agent, Evaluation, TrainingRun, TrainingSet
+from rl.models import Agent, Deployment, Evaluation, TrainingRun, TrainingSet
 from rl.operations import audit
 from rl.runs import choosing
 from rl.runs.after_gate import act_on_verdict
@@ -74,6 +75,8 @@ def create(
     """
     find_method(method_name)
     options = choosing.with_origins(agent, config, options, by)
+    if bakes_in(config) and (options.sweep or options.launch.is_needed):
+        raise UsageError("an instruction is baked in by one process at one rate: leave out --num-processes and --sweep")
     rollouts.check_rollouts(agent, method_name, config, options.rewards, options.reward_model, options.grader)
     try:
         with transaction.atomic():
@@ -179,7 +182,8 @@ def _freeze_data(run: TrainingRun, terms: RunTerms, report: Report) -> TrainingS
         frozen = dataset_builder.freeze(run.agent, options.data, source, **how)
     else:
         # whether the answers have right ones is seen while they are written
-        cross_fits = imitates(terms.config, run.method, "closed") and not options.launch.is_needed
+        by_people = imitates(terms.config, run.method, "closed") and not bakes_in(terms.config)
+        cross_fits = by_people and not options.launch.is_needed
         frozen = dataset_builder.freeze(run.agent, options.data, files_of(options), cross_fits=cross_fits, **how)
     keep(run, "its data was prepared", training_set=frozen)
     report("log", {"text": f"{frozen.train_rows} rows to train on, {frozen.heldout_rows} held out"})
@@ -254,6 +258,7 @@ def _job(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, report: R
         scorer=terms.scorer,
         reward_model=versions.find(run.agent, reward_model) if reward_model else None,
         heldout_rows=training_set.directory / "heldout.jsonl",
+        teacher=_teacher(run.agent) if bakes_in(terms.config) else None,
         folds=folds_of(training_set),
         tested=tested_of(training_set),
         choosing=choosing_of(training_set),
@@ -261,6 +266,11 @@ def _job(run: TrainingRun, terms: RunTerms, training_set: TrainingSet, report: R
         **{name: getattr(terms.options, name) for name in ("keep_passes", "eval_prompts", "eval_every")},
         kind=kind_of(training_set).kind,
     )
+
+
+def _teacher(agent: Agent) -> Path | None:
+    in_use = Deployment.champion(agent)
+    return versions.find_weights(in_use) if in_use else None
 
 
 def draw_report(result: TrainingResult, path: Path, title: str, report: Report) -> None:

@@ -114,15 +114,15 @@ def make_fresh_pairs(
     prompts, N answers to each.
     """
     report("stage", {"name": SAMPLING})
-    sampler = _Sampler(reader, int(config.fresh_answers), int(config.max_length), report)
+    sampler = Sampler(reader, int(config.fresh_answers), int(config.max_length), report)
     torch.manual_seed(int(config.seed))
-    asked = sampler.ask(_of_each_prompt(job), rated)
+    asked = sampler.ask(of_each_prompt(job), rated)
     pairs = [pair for row, texts in asked if (pair := _rank(row, texts, reader, head, report))]
     report("log", {"text": f"{len(pairs)} pairs of fresh answers, ranked by a judge of people's ratings"})
     return pairs
 
 
-def _of_each_prompt(job: TrainingJob) -> list[Row]:
+def of_each_prompt(job: TrainingJob) -> list[Row]:
     """A row of each of the prompts that are asked."""
     keys = {row["prompt_key"] for row in read_training_rows(job.train_rows, "mpo")}
     asked = heapq.nsmallest(MPOConfig.MOST_FRESH, keys, key=lambda key: stable_hash("fresh pair " + key))
@@ -134,11 +134,13 @@ def _of_each_prompt(job: TrainingJob) -> list[Row]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sampler:
+class Sampler:
     reader: Reader
     answers: int
     max_length: int
     report: Report
+    model: Any = None
+    """None: the reader's, which is the base model."""
 
     def ask(self, rows: Sequence[Row], rated: Sequence[str]) -> Iterator[tuple[Row, list[str]]]:
         """Different answers to each prompt; ``rated``: what people have rated."""
@@ -154,7 +156,7 @@ class _Sampler:
             group = fitting[start : start + at_once]
             # (P of the group * N) answers
             repeated = [ids for _, ids in group for _ in range(self.answers)]
-            sampled = sample(self.reader.model, tokenizer, repeated, most, TEMPERATURE, TOP_P)
+            sampled = sample(self.model or self.reader.model, tokenizer, repeated, most, TEMPERATURE, TOP_P)
             for number, (row, _) in enumerate(group):
                 own = sampled[number * self.answers : (number + 1) * self.answers]
                 yield row, self._texts(row, own, most)

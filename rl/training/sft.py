@@ -7,8 +7,10 @@ Where the answers have right ones none are held out: the run is cross-fitted (cr
 
 from rl.base.errors import NotEnoughData
 from rl.base.records import Report, TrainingResult
+from rl.config.methods import bakes_in
 from rl.config.training_job import TrainingJob
 from rl.training import fitting
+from rl.training.baking import with_baked_rows
 from rl.training.cross_fitting import Curve, answer_unseen
 from rl.training.imitating import good_rows, held_out, load_untrained, make_trainer, repeat_rare, steady_schedule
 from rl.training.kept_passes import kept_passes
@@ -17,6 +19,8 @@ from rl.training.watch import watch
 
 
 def train(job: TrainingJob, report: Report) -> TrainingResult:
+    if bakes_in(job.config):
+        job = with_baked_rows(job, report)
     with prepare(job, report) as start:
         # rows: prompt_ids and answer_ids, on disk
         encoded, lengths = encoded_rows(start, "sft")

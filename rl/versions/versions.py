@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from rl.base.errors import RunConflict, UsageError
 from rl.base.export_records import ExportedFile
 from rl.base.files import publish_directory, remove, sha256_of, staged_directory
-from rl.base.manner import QUESTION
+from rl.base.manner import ASKED_PLAINLY
 from rl.config import find_method
 from rl.config.methods import scoring_methods
 from rl.lm import checkpoints
@@ -103,15 +103,16 @@ def _number_names(agent: Agent, start: str) -> Iterator[str]:
 
 def _register(run: TrainingRun, name: str, base_model: str, count: int) -> ModelVersion:
     method = find_method(run.method)
-    asked = {} if method.rows.of_tasks else run.config  # a task has words of its own
+    # a task has words of its own
+    manner = ASKED_PLAINLY if method.rows.of_tasks else method.config(**run.config).manner
     with transaction.atomic():
         version = ModelVersion.objects.create(
             agent=run.agent,
             name=name,
             parent=None if method.scores else Deployment.champion(run.agent),
             base_model=base_model,
-            instruction=asked.get("instruction", ""),
-            instruction_place=asked.get("instruction_place", QUESTION),
+            instruction=manner.instruction,
+            instruction_place=manner.instruction_place,
             feedback_count=count,
         )
         own_run = TrainingRun.objects.filter(pk=run.pk, attempt=run.attempt, state=TrainingRun.State.RUNNING)

@@ -157,6 +157,27 @@ def test_what_is_trained_while_an_instruction_is_in_use_learns_under_it_and_is_m
 
 
 @pytest.mark.learn
+def test_an_instruction_that_is_baked_in_is_told_no_more_and_the_version_is_measured_against_it(agent, monkeypatch):
+    texts = ["It comes tomorrow.", "It is on its way."]
+    monkeypatch.setattr("rl.training.judged_rows.Sampler.ask", lambda _, rows, rated: [(row, texts) for row in rows])
+    with pytest.raises(UsageError, match="is told nothing that could be baked in"):
+        agent.training_config("sft").with_overrides({"bake_in": True})
+    Deployment.objects.create(agent=agent, target="openai", url="http://127.0.0.1:9", model_name="m")
+    promote(agent, instruct(agent, "Be brief."))
+    config = agent.training_config("sft").with_overrides({"bake_in": True, "max_steps": 1})
+    asked = runs.RunOptions(data=dataset_builder.DataOptions(pair_type="preference", val_split=0.25))
+    with pytest.raises(UsageError, match="leave out --num-processes and --sweep"):
+        runs.create(agent, method_name="sft", config=config, options=replace(asked, sweep=True), by=Owner.OPERATOR)
+    run = runs.create(agent, method_name="sft", config=config, options=asked, by=Owner.OPERATOR)
+    assert run.claim()
+    evaluation = runs.execute(run, silent)
+    assert (evaluation.version.manner, evaluation.against.manner) == (Manner(), Manner(instruction="Be brief."))
+    shown = json.loads((run.directory / LEARNED_ROWS).read_text())["rows"]
+    assert not any("Be brief." in row["prompt"] for row in shown)
+    assert evaluation.pairs
+
+
+@pytest.mark.learn
 @pytest.mark.slow
 def test_an_interrupted_run_is_cancelled_and_resumes_to_the_end(agent):
     run = claimed(agent)

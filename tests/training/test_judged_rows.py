@@ -13,7 +13,7 @@ from rl.environments.contract import Action
 from rl.judge.features import Reader
 from rl.lm.chat.format import ChatFormat
 from rl.training import mpo
-from rl.training.judged_rows import FILE, _Sampler, with_judged_rows
+from rl.training.judged_rows import FILE, Sampler, with_judged_rows
 from tests.lm.chat.test_format import CALL, MESSAGES, SEARCH
 from tests.training.conftest import Listener, Row, message, polite_rows, row
 from tests.training.test_mpo import job, pair, single
@@ -177,6 +177,6 @@ def test_pairs_offer_the_tools_of_their_rows(tiny_base: Path, tmp_path: Path):
 
 def test_what_calls_a_tool_is_left_out(tiny_base: Path):
     reader = Reader(str(tiny_base), max_length=2048, report=silent)
-    chat, sampler = ChatFormat(reader.tokenizer), _Sampler(reader, 2, 2048, silent)
+    chat, sampler = ChatFormat(reader.tokenizer), Sampler(reader, 2, 2048, silent)
     answers = [chat.turn_ids(Action("It is warm.")), chat.turn_ids(Action("", (CALL,)))]
     assert sampler._texts({"prompt": MESSAGES, "tools": [SEARCH]}, answers, 500) == ["It is warm."]

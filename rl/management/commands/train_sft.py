@@ -1,11 +1,16 @@
 """Train on the answers that people accept, and measure."""
 
+from rl.management.options import option
 from rl.management.training import TrainCommand
 from rl.management.training_options import DataGroup, PairGroup, SweepGroup, TrainOptions
 
 
 class Options(TrainOptions, DataGroup, PairGroup, SweepGroup):
-    pass
+    bake_in: bool | None = option(
+        action="store_const",
+        const=True,
+        help="learn what the version in use answers under its instruction, so that it need not be told",
+    )
 
 
 class Command(TrainCommand):
