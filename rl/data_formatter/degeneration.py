@@ -37,7 +37,7 @@ _ITEM = re.compile(r"(?:^|(?<=\s))(?:[-*•+]\s+){0,2}[*_]{0,3}\d+(?:\.\d+)*[.)]
 FEWEST_ITEMS, ITEM_WORDS, ITEM_SHARE = 4, 3, 1 / 2
 """So many items of a list, and the share of them that were there before. Fewer words may be right again and again, as
 classes of several messages are."""
-_RULER = re.compile(r"([-=_*~#])\1{3,119}[ \t]*$", re.M)
+_RULER = re.compile(r"([-=_*~#])\1{3,119}[ \t]*$", re.MULTILINE)
 """Under a heading, or behind it."""
 _SENTENCE_END = re.compile(r"[.!?…:;\n。！？]")
 

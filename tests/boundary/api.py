@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from drf_spectacular.generators import SchemaGenerator
 
 METHODS = ("get", "post", "put", "patch", "delete")
+
+
+LEFT_OUT: Final = object()
+"""What a field is that may not stand beside another one."""
 
 
 class Call(NamedTuple):
@@ -72,7 +76,8 @@ def _example(schema: dict[str, Any], schemas: dict[str, Any], known: dict[str, A
     match kind if isinstance(kind, str) else kind[0]:
         case "object":
             properties = schema.get("properties", {"a": {"type": "string"}}).items()
-            return {name: _example(each, schemas, known, name) for name, each in properties}
+            kept = ((name, each) for name, each in properties if known.get(name) is not LEFT_OUT)
+            return {name: _example(each, schemas, known, name) for name, each in kept}
         case "array":
             return [_example(schema["items"], schemas, known)]
         case "integer" | "number":

@@ -62,6 +62,7 @@ def known(rated: Agent, settings: Any) -> dict[str, Any]:
         "method": "dpo",
         "baseModel": "registered",
         "rewardModel": None,
+        "effort": api.LEFT_OUT,
     }
 
 
