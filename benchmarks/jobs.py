@@ -93,7 +93,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def _imitate(
     base: Any, site: Site, rows: list[dict[str, Any]], test: Any, of_base: dict[str, Any], kind: Any, effort: str
 ) -> Any:
-    """What a training with nothing set but the effort led to, and the right answers of what is in use then."""
+    """Tells what a training with nothing set but the effort led to, and the right answers of what is in use then."""
     import jobs_test
 
     site.open()

@@ -42,7 +42,7 @@ class NextMessage(NamedTuple):
 
     @property
     def turned_round(self) -> tuple[list[Message], str]:
-        """As a judge reads an answer: the message answers what the agent wrote."""
+        """A judge reads it as an answer: the message answers what the agent wrote."""
         return [Message(role="user", content=f"{self.question}\n\n{self.answer}")], self.text
 
 

@@ -1,5 +1,5 @@
-"""What the next message of a user says of an answer: learned from answers that people rated, kept apart until people have
-looked at it.
+"""The next message of a user says something of an answer: a model learns it from answers that people rated, and its opinions
+are kept apart until people have looked at them.
 
 The judge reads the message as the answer to what the agent wrote. Labels of both kinds weigh alike, so its probability is
 what the message says by itself, and it is measured by cross-fitting: each conversation by a head that has not seen it. Right

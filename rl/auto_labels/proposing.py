@@ -65,7 +65,7 @@ def propose(learned: Learned, *, limit: int | None = None, dry_run: bool = False
 def judge(
     learned: Learned, conversations: Sequence[Conversation], proposed: Proposed, report: Report
 ) -> Iterator[dict[str, Any]]:
-    """What a row says of them, counted."""
+    """Yields the columns of a row for each of them, and counts it."""
     features = learned.reader.features(conversations, report)
     for p in learned.head.goodness(features).tolist():
         proposed.count(p > 0.5, max(p, 1 - p))

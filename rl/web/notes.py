@@ -20,11 +20,12 @@ _SAME: Final = {
 }
 """Words for what is asked for or complained of; a word that is in none stands for itself."""
 _AS_ONE: Final = {word: name for name, words in _SAME.items() for word in words.split()}
-_FILLING: Final = (
+_FILLING_WORDS: Final = (
     "a an the is are was it its this that i me you your s t to of for in and answer answers response "
     "reply be make keep please way much far too very so really bit little just more less und die der das "
     "ist es bitte viel zu sehr etwas ein eine antwort por favor muy demasiado la el respuesta"
 )
+_FILLING: Final = frozenset(_FILLING_WORDS.split())
 
 
 def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
@@ -42,7 +43,7 @@ def group_notes(notes: Iterable[str]) -> list[tuple[str, int]]:
 
 def _meaning(note: str) -> frozenset[str]:
     words = words_of(note)
-    kept = [_AS_ONE.get(word, word) for word in words if word not in _FILLING.split()]
+    kept = [_AS_ONE.get(word, word) for word in words if word not in _FILLING]
     return frozenset(kept or words)
 
 
